@@ -1,0 +1,44 @@
+# Thin face of the harness: every target prepares the host (harness/bootstrap.sh, which
+# does nothing on a prepared one) and hands over to `python3 -m harness`.
+#
+# Variables:
+#   CACHE_DIR=<dir>      where downloads, trees and objects live (default .cache)
+#   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
+#   JOBS=<n>             compile jobs (default: all processors)
+#   CONFIG=base|debug    which kernel (kernel, guest, shell)
+#   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
+#   ALL=1                clean removes the cache as well
+
+.DEFAULT_GOAL := help
+.PHONY: help demo check kernel series lint guest shell clean
+
+CONFIG ?= base
+SUITE ?= hello
+export CACHE_DIR LINUX_SRC JOBS
+
+# The kernel's own make must not inherit this one's flags and job server.
+HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
+
+help:
+	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
+	@echo "make check    all tests; the last line counts them; logs in out/check/"
+	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug]"
+	@echo "make series   a series for git am, in out/series/"
+	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
+	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
+	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
+	@echo "make clean    remove out/ [ALL=1: the cache too]"
+	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
+
+demo check series lint:
+	$(HARNESS) $@
+
+kernel shell:
+	$(HARNESS) $@ --config '$(CONFIG)'
+
+guest:
+	$(HARNESS) guest --config '$(CONFIG)' --args '$(ARGS)' '$(SUITE)'
+
+clean:
+	@rm -rf out
+	@if [ -n "$(ALL)" ]; then rm -rf "$${CACHE_DIR:-.cache}"; fi

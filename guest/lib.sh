@@ -1,0 +1,142 @@
+# shellcheck shell=sh disable=SC2034
+# Functions that the suites share; read with ". /lib.sh".
+
+offload=/sys/kernel/mm/migrate_copy_offload
+selftests=/selftests/migrate_copy_offload
+
+ktap_count=0
+ktap_failures=0
+ktap_planned=0
+
+# ktap_plan <number of tests>: starts the report.
+ktap_plan()
+{
+	ktap_planned=$1
+	echo "KTAP version 1"
+	echo "1..$1"
+}
+
+# ktap_result <exit status> <name> [reason of a skip]: 0 passed, 4 skipped, others failed.
+ktap_result()
+{
+	ktap_count=$((ktap_count + 1))
+	case $1 in
+	0)	echo "ok $ktap_count $2" ;;
+	4)	echo "ok $ktap_count $2 # SKIP $3" ;;
+	*)	echo "not ok $ktap_count $2"
+		ktap_failures=$((ktap_failures + 1)) ;;
+	esac
+}
+
+# ktap_command <name> <command...>: one test; the command's output becomes diagnostics.
+ktap_command()
+{
+	ktap_name=$1
+	shift
+	{ "$@"; echo $? >/run/ktap.rc; } 2>&1 | sed 's/^/# /'
+	ktap_result "$(cat /run/ktap.rc)" "$ktap_name" "as its output says"
+}
+
+# ktap_program <name> <program...>: a program that reports in TAP by itself; its tests
+# become the leaves below <name>, and their names get <name> as a prefix, so that the
+# same program may run several times in one suite.
+ktap_program()
+{
+	ktap_name=$1
+	shift
+	{ "$@"; echo $? >/run/ktap.rc; } 2>&1 | sed \
+		-e 's/^TAP version 13$/KTAP version 1/' \
+		-e "s/^\(\(not \)\?ok [0-9]\+\) \(- \)\?/\1 $ktap_name./" \
+		-e 's/^/  /'
+	ktap_rc=$(cat /run/ktap.rc)
+	[ "$ktap_rc" -eq 0 ] || echo "# $ktap_name: exit status $ktap_rc"
+	ktap_result "$ktap_rc" "$ktap_name" "nothing in it could run"
+}
+
+# Ends the report; its exit status is that of the suite.
+ktap_done()
+{
+	if [ "$ktap_count" -ne "$ktap_planned" ]; then
+		echo "# $ktap_planned tests planned, $ktap_count ran"
+		return 1
+	fi
+	[ "$ktap_failures" -eq 0 ]
+}
+
+# load_module <name> [parameter=value...]: nothing to do if it is loaded.
+load_module()
+{
+	[ -d "/sys/module/$1" ] || modprobe "$@"
+}
+
+# set_routes <migrator|none>: the route of every reason.
+set_routes()
+{
+	for route in "$offload"/routes/*; do
+		echo "$1" >"$route" || return 1
+	done
+}
+
+# set_mode off|cpu|dcbm: brings the feature into a mode, with modules loaded as needed.
+set_mode()
+{
+	if [ ! -d "$offload" ]; then
+		echo "# $offload is missing: not a kernel with the feature"
+		return 1
+	fi
+	case $1 in
+	off)
+		echo 0 >"$offload/enabled" && set_routes none ;;
+	cpu)
+		set_routes cpu && echo 1 >"$offload/enabled" ;;
+	dcbm)
+		load_module dmasim channels=4 && load_module dcbm &&
+			set_routes dcbm && echo 1 >"$offload/enabled" ;;
+	*)
+		echo "# unknown mode '$1'"
+		return 1 ;;
+	esac
+}
+
+# read_stat <counter>
+read_stat()
+{
+	cat "$offload/stats/$1"
+}
+
+# Prints all counters that are not zero, as diagnostics.
+show_stats()
+{
+	grep -Hv '^0$' "$offload"/stats/* | sed "s|^$offload/stats/|# stats: |"
+}
+
+# make_ext4 <image> <MiB> <mount point> [mkfs options...]: a new file system on a loop device.
+make_ext4()
+{
+	ext4_image=$1
+	ext4_mib=$2
+	ext4_mount=$3
+	shift 3
+	mkdir -p "$ext4_mount" &&
+		dd if=/dev/zero of="$ext4_image" bs=1M count=0 seek="$ext4_mib" 2>/dev/null &&
+		mkfs.ext4 -q -F "$@" "$ext4_image" &&
+		mount -t ext4 -o loop "$ext4_image" "$ext4_mount"
+}
+
+# File system with buffer heads, swap area: what the selftests take from their environment.
+# All of it on the first node, where compaction tests are not disturbed by it.
+selftest_environment()
+{
+	[ -n "$MIG_FILE_DIR" ] && return 0
+	taskset -p 1 $$ >/dev/null
+	# ramfs, unlike tmpfs, is never swapped out itself.
+	mkdir -p /run/ramfs &&
+		mount -t ramfs ramfs /run/ramfs &&
+		make_ext4 /run/ext4.img 96 /mnt/ext4 &&
+		dd if=/dev/zero of=/run/ramfs/swap.img bs=4k count=8192 2>/dev/null &&
+		losetup /dev/loop7 /run/ramfs/swap.img &&
+		mkswap /dev/loop7 >/dev/null &&
+		swapon /dev/loop7 || return 1
+	taskset -p ffffffff $$ >/dev/null
+	export MIG_FILE_DIR=/mnt/ext4
+}

@@ -1,0 +1,1 @@
+"""Host side of the project: source, patches, build, image, guest, tests, reports."""

@@ -1,0 +1,100 @@
+#!/bin/bash
+# Prepare a Debian 12 or 13 host, then run the harness:
+#
+#	harness/bootstrap.sh <command> [arguments]
+#
+# Installs the Debian packages that are missing (and only those), makes a virtual
+# environment for the pinned Python packages, and does nothing on a prepared host.
+set -euo pipefail
+
+root=$(cd "$(dirname "$0")/.." && pwd)
+cache=$(realpath -m "${CACHE_DIR:-$root/.cache}")
+export CACHE_DIR=$cache
+export PATH=$PATH:/usr/sbin:/sbin
+
+packages=(
+	# to build the kernel and its tools
+	gcc libc6-dev make flex bison bc libelf-dev libssl-dev kmod rsync patch
+	xz-utils zstd cpio perl git ca-certificates debian-archive-keyring
+	# to build its selftests
+	libnuma-dev libcap-dev liburing-dev
+	# the guest
+	qemu-system-x86 busybox-static e2fsprogs e2fsck-static
+	# the harness and the linters
+	python3 python3-venv sparse shellcheck
+)
+
+die()
+{
+	echo "error: $*" >&2
+	exit 1
+}
+
+# Runs a command as root, with sudo if need be.
+as_root()
+{
+	if [ "$(id -u)" = 0 ]; then
+		"$@"
+	else
+		sudo "$@"
+	fi
+}
+
+# Prints those of the packages that are not installed.
+missing_packages()
+{
+	local installed package
+
+	installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' "${packages[@]}" \
+		2>/dev/null | sed -n 's/^installed //p' || true)
+	for package in "${packages[@]}"; do
+		grep -qx "$package" <<<"$installed" || echo "$package"
+	done
+}
+
+install_packages()
+{
+	local log=$cache/log/apt.log
+
+	command -v apt-get >/dev/null ||
+		die "this host is not Debian (no apt-get): the harness needs Debian 12 or 13"
+	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+		die "not root and no sudo; please install: $*"
+	echo "host: installing $# missing Debian packages: $*"
+	mkdir -p "$cache/log"
+	as_root apt-get -q -o DPkg::Lock::Timeout=300 update >"$log" 2>&1 ||
+		die "apt-get update failed: $(tail -n 1 "$log")"
+	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+		-o DPkg::Lock::Timeout=300 install "$@" >>"$log" 2>&1 ||
+		die "apt-get install failed: $(grep '^E:' "$log" | head -n 1) (log: $log)"
+	echo "host: installed in ${SECONDS}s"
+}
+
+# The interpreter that Debian's python3-venv belongs to, whatever else is on PATH.
+python=/usr/bin/python3
+
+make_venv()
+{
+	local log=$cache/log/venv.log
+
+	echo "host: making a Python environment in $1"
+	mkdir -p "$cache/log"
+	rm -rf "$1"
+	if ! "$python" -m venv "$1" >"$log" 2>&1 ||
+		! "$1/bin/python" -m pip install --disable-pip-version-check \
+			-r "$root/requirements.txt" >>"$log" 2>&1; then
+		die "no Python environment: $(grep -i error "$log" | tail -n 1) (log: $log)"
+	fi
+	touch "$1/complete"
+}
+
+mapfile -t missing < <(missing_packages)
+[ "${#missing[@]}" = 0 ] || install_packages "${missing[@]}"
+
+key=$( ("$python" --version && cat "$root/requirements.txt") | sha256sum | cut -c 1-12)
+venv=$cache/venv-$key
+[ -e "$venv/complete" ] || make_venv "$venv"
+
+cd "$root"
+export PATH=$venv/bin:$PATH
+exec python -m harness "$@"

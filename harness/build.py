@@ -1,0 +1,217 @@
+"""The kernel, its modules and headers, built out of tree from the patched tree.
+
+One object directory per configuration stays in the cache; out/ receives the results.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import kconfig, process, ui
+from harness.errors import HarnessError
+from harness.patches import Tree
+from harness.paths import Paths
+
+CONFIGS = {"base": ("base.config",), "debug": ("base.config", "debug.config")}
+
+# Objects of a whole build, for a guess at progress before the first one was counted.
+_OBJECTS = {"base": 1400, "debug": 1450}
+
+_KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
+
+_OBJECT_LINE = re.compile(r"^  (?:CC|AS|CC \[M\]|AS \[M\]) +(\S+)$")
+
+# Anything that varies from run to run would make every rebuild relink and reinstall.
+_STAMPS = {
+    "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "harness",
+    "KBUILD_BUILD_HOST": "localhost",
+    "KBUILD_BUILD_VERSION": "1",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel; `key` names everything that it was built from."""
+
+    config: str
+    version: str
+    release: str
+    key: str
+    objects: Path
+    out: Path
+
+    @property
+    def image(self) -> Path:
+        """What QEMU boots."""
+        return self.out / "bzImage"
+
+    @property
+    def modules(self) -> Path:
+        """The directory that holds lib/modules/<release>."""
+        return self.out / "modules"
+
+
+def jobs() -> int:
+    """Return how many compile jobs to run: JOBS, or all processors that we may use."""
+    wanted = os.environ.get("JOBS", "")
+    if wanted:
+        if not wanted.isdigit() or int(wanted) < 1:
+            raise HarnessError(f"JOBS={wanted} is not a number of jobs")
+        return int(wanted)
+    return len(os.sched_getaffinity(0))
+
+
+def make(tree: Path, objects: Path, *targets: str) -> list[str]:
+    """Return the command that builds targets of a kernel tree out of tree."""
+    return ["make", "-C", str(tree), f"O={objects}", f"-j{jobs()}", *targets]
+
+
+def object_dir(tree: Tree, config: str) -> Path:
+    """Return where the objects of a configuration live."""
+    return tree.source.home / f"build-{config}"
+
+
+def fragments(paths: Paths, config: str) -> list[Path]:
+    """Return the fragments of a configuration, in the order in which they apply."""
+    if config not in CONFIGS:
+        raise HarnessError(f"no configuration '{config}': there are {', '.join(CONFIGS)}")
+    return [paths.configs / name for name in CONFIGS[config]]
+
+
+def configure(paths: Paths, tree: Tree, config: str) -> Path:
+    """Write the object directory's .config, and fail if a requested option vanished."""
+    objects = object_dir(tree, config)
+    objects.mkdir(parents=True, exist_ok=True)
+    files = fragments(paths, config)
+    key = hashlib.sha256(
+        "\0".join(
+            [
+                tree.subset_key(r"(^|/)Kconfig"),
+                _compiler(),
+                *(path.read_text() for path in files),
+            ]
+        ).encode()
+    ).hexdigest()
+    stamp = objects / ".config.key"
+    with ui.step(f"configure {config}") as step:
+        if stamp.exists() and stamp.read_text() == key and (objects / ".config").exists():
+            step.reused(f"{_options_on(objects)} options on")
+            return objects
+        _write_config(paths, tree, config, objects, files)
+        wanted = kconfig.merge(path.read_text() for path in files)
+        final = kconfig.parse((objects / ".config").read_text())
+        if missing := kconfig.vanished(wanted, final):
+            raise HarnessError(
+                f"configuration {config}: {len(missing)} requested options vanished: "
+                + ", ".join(missing)
+            )
+        stamp.write_text(key)
+        step.done(f"{_options_on(objects)} options on")
+    return objects
+
+
+def _options_on(objects: Path) -> int:
+    options = kconfig.parse((objects / ".config").read_text())
+    return sum(value != "n" for value in options.values())
+
+
+def _write_config(
+    paths: Paths, tree: Tree, config: str, objects: Path, files: list[Path]
+) -> None:
+    """Compute .config beside the object directory; replace the old one only if it differs."""
+    scratch = objects.with_name(objects.name + ".config")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    log = paths.logs / f"configure-{config}.log"
+    what = f"configuration {config}"
+    process.run_logged(make(tree.path, scratch, "tinyconfig"), log, what)
+    process.run_logged(
+        [str(tree.path / "scripts/kconfig/merge_config.sh"), "-m", "-O", str(scratch),
+         str(scratch / ".config"), *map(str, files)],
+        log,
+        what,
+        cwd=tree.path,
+    )  # fmt: skip
+    process.run_logged(make(tree.path, scratch, "olddefconfig"), log, what)
+    fresh = scratch / ".config"
+    current = objects / ".config"
+    if not current.exists() or current.read_text() != fresh.read_text():
+        shutil.copyfile(fresh, current)
+    shutil.rmtree(scratch)
+
+
+def _compiler() -> str:
+    return process.capture(["gcc", "--version"]).splitlines()[0]
+
+
+def get(paths: Paths, tree: Tree, config: str) -> Kernel:
+    """Return the kernel of a configuration, built if anything that it depends on changed."""
+    objects = configure(paths, tree, config)
+    out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
+    final = (objects / ".config").read_text()
+    sources = tree.subset_key(_KERNEL_SOURCES)
+    key = hashlib.sha256(f"{sources}\0{_compiler()}\0{final}".encode()).hexdigest()[:16]
+    record = out / "build.json"
+    with ui.step(f"kernel {config}") as step:
+        known = json.loads(record.read_text()) if record.exists() else {}
+        if known.get("key") == key:
+            step.reused(f"{known['release']} in {out}")
+            release = known["release"]
+        else:
+            record.unlink(missing_ok=True)  # until the results are whole again
+            compiled = _compile(paths, tree, config, objects, step)
+            release = _install(paths, tree, config, objects, out)
+            record.write_text(json.dumps({"key": key, "release": release}))
+            step.done(f"{release} in {out}, {compiled} objects compiled")
+    return Kernel(
+        config=config, version=tree.version, release=release, key=key, objects=objects, out=out
+    )
+
+
+def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
+    counted = objects / ".objects"
+    total = int(counted.read_text()) if counted.exists() else _OBJECTS[config]
+    first = not (objects / "vmlinux.o").exists()
+    compiled = 0
+
+    def watch(line: str) -> None:
+        nonlocal compiled
+        if match := _OBJECT_LINE.match(line):
+            compiled += 1
+            of = f" of about {max(total, compiled)}" if first else ""
+            step.progress(f"{compiled} objects{of}, {match[1]}")
+
+    process.run_logged(
+        make(tree.path, objects, "bzImage", "modules"),
+        paths.logs / f"build-{config}.log",
+        f"kernel {config}",
+        env=_STAMPS,
+        on_line=watch,
+    )
+    if first:
+        counted.write_text(str(compiled))
+    return compiled
+
+
+def _install(paths: Paths, tree: Tree, config: str, objects: Path, out: Path) -> str:
+    """Copy the results to `out`; return the kernel's release."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    process.run_logged(
+        [*make(tree.path, objects, "modules_install"), f"INSTALL_MOD_PATH={out}/modules"],
+        paths.logs / f"install-{config}.log",
+        f"modules {config}",
+        env=_STAMPS,
+    )
+    shutil.copyfile(objects / "arch/x86/boot/bzImage", out / "bzImage")
+    shutil.copyfile(objects / "System.map", out / "System.map")
+    shutil.copyfile(objects / ".config", out / "config")
+    release = (objects / "include/config/kernel.release").read_text().strip()
+    for link in ("build", "source"):
+        (out / "modules/lib/modules" / release / link).unlink(missing_ok=True)
+    return release

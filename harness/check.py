@@ -1,0 +1,229 @@
+"""`make check`: every test there is, in an order that tells bad news early.
+
+A stage that fails does not keep later ones from running unless they need what it makes;
+those are listed as skipped. Guests run alone: tests with time limits do not compete with
+compilers.
+"""
+
+import functools
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness import demo, guest, ktap, lint, patches, process, series, source, ui
+from harness.errors import HarnessError
+from harness.ktap import Case, Status
+from harness.paths import Paths
+
+SUITES = ("kunit", "selftest", "rules", "faults", "churn")
+MM_SUITE = "mm-selftests"
+
+
+def parse_junit(text: str) -> list[Case]:
+    """Return the cases of a JUnit file, as pytest writes it."""
+    cases = []
+    for element in ElementTree.fromstring(text).iter("testcase"):
+        name = f"{element.get('classname', '')}.{element.get('name', '')}"
+        skipped = element.find("skipped")
+        failures = [*element.findall("failure"), *element.findall("error")]
+        if failures:
+            cases.append(Case(name, Status.FAILED, failures[0].get("message", "")))
+        elif skipped is not None:
+            cases.append(Case(name, Status.SKIPPED, skipped.get("message", "no reason given")))
+        else:
+            cases.append(Case(name, Status.PASSED))
+    return cases
+
+
+def compare(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
+    """Return the cases of `on`, judged by what the same tests did in `off`."""
+    before = {case.name: case for case in off}
+    after = {case.name: case for case in on}
+    cases = []
+    for name, old in before.items():
+        new = after.get(name)
+        if new is None:
+            detail = "did not run with the offload on"
+            cases.append(Case(name, Status.FAILED, detail))
+        elif new.status is Status.FAILED and old.status is Status.FAILED:
+            cases.append(Case(name, Status.SKIPPED, "fails with the offload off as well"))
+        elif new.status is Status.FAILED:
+            detail = f"{old.status.value} with the offload off, fails with it on\n{new.detail}"
+            cases.append(Case(name, Status.FAILED, detail))
+        elif new.status is Status.SKIPPED and old.status is Status.PASSED:
+            detail = f"passes with the offload off, skipped with it on: {new.detail}"
+            cases.append(Case(name, Status.FAILED, detail))
+        else:
+            cases.append(new)
+    return cases + [case for name, case in after.items() if name not in before]
+
+
+def suite_cases(result: guest.SuiteResult) -> list[Case]:
+    """Return a suite's cases, with one more that fails if the guest or the suite did."""
+    cases = list(result.cases)
+    failed = any(case.status is Status.FAILED for case in cases)
+    if result.failure and not failed:
+        cases.append(Case("guest", Status.FAILED, result.failure))
+    elif result.run.verdict.outcome is not result.run.verdict.outcome.FINISHED:
+        cases.append(Case("guest", Status.FAILED, result.run.verdict.message))
+    elif not cases:
+        cases.append(Case("guest", Status.FAILED, "the suite printed no test results"))
+    return cases
+
+
+@dataclass
+class Report:
+    """What the stages found so far."""
+
+    out: Path
+    suites: dict[str, list[Case]] = field(default_factory=dict)
+
+    def add(self, name: str, cases: Sequence[Case]) -> None:
+        """Record a stage's cases; the JUnit file is always up to date."""
+        self.suites[name] = list(cases)
+        (self.out / "junit.xml").write_text(ktap.junit(dict(self.suites)))
+
+    def attempt(self, name: str, stage: Callable[[], Sequence[Case]]) -> bool:
+        """Run a stage; an error in it is a failed case. Return whether it could be run."""
+        try:
+            self.add(name, stage())
+        except HarnessError as error:
+            ui.say(f"{name}: FAILED: {error}")
+            detail = f"{error.detail}\n{error}" if error.detail else str(error)
+            self.add(name, [Case("error", Status.FAILED, detail)])
+            return False
+        return True
+
+    def skip(self, names: Sequence[str], reason: str) -> None:
+        """Record stages that could not be run."""
+        for name in names:
+            self.add(name, [Case("all", Status.SKIPPED, reason)])
+
+    @property
+    def counts(self) -> ktap.Counts:
+        """Totals over all stages."""
+        return ktap.count([case for cases in self.suites.values() for case in cases])
+
+    def listed(self, status: Status) -> list[str]:
+        """Return a line for each case with a status."""
+        return [
+            f"  {suite}: {case.name}: {(case.detail.splitlines() or [''])[0]}"
+            for suite, cases in self.suites.items()
+            for case in cases
+            if case.status is status
+        ]
+
+
+def _unit_tests(out: Path) -> list[Case]:
+    """Run the host's unit tests."""
+    xml = out / "unit.xml"
+    with ui.step("host unit tests") as step:
+        log = out / "unit.log"
+        try:
+            process.run_logged(
+                [sys.executable, "-m", "pytest", f"--junitxml={xml}"], log, "pytest"
+            )
+        except HarnessError:
+            if not xml.exists():
+                raise
+        cases = parse_junit(xml.read_text())
+        step.done(str(ktap.count(cases)))
+    return cases
+
+
+def _lint(paths: Paths) -> list[Case]:
+    return lint.run_lint(paths, patches.get(paths, source.get(paths)))
+
+
+def _series(paths: Paths) -> list[Case]:
+    origin = source.get(paths)
+    series.run(paths, origin, patches.get(paths, origin), steps=True)
+    return [Case("applies, builds at every step", Status.PASSED)]
+
+
+def _suite(paths: Paths, ready: guest.Ready, suite: str, out: Path) -> list[Case]:
+    directory = out / f"{ready.kernel.config}-{suite}"
+    result = guest.run_suite(paths, ready, suite, "", directory)
+    if result.failure:
+        guest.show_failure(result, directory)
+    return suite_cases(result)
+
+
+def _demo(paths: Paths, ready: guest.Ready) -> list[Case]:
+    report = demo.run(paths, ready)
+    if report.suite.failure:
+        guest.show_failure(report.suite, paths.out / "demo")
+    return report.cases
+
+
+def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
+    """Run the tree's mm selftests without and with the offload."""
+    results = {}
+    for mode in ("off", "on"):
+        directory = out / f"{ready.kernel.config}-{MM_SUITE}-{mode}"
+        results[mode] = guest.run_suite(paths, ready, MM_SUITE, mode, directory)
+        verdict = results[mode].run.verdict
+        if verdict.outcome is not verdict.outcome.FINISHED:
+            guest.show_failure(results[mode], directory)
+            raise HarnessError(f"offload {mode}: {verdict.message}")
+    if not results["on"].cases:
+        raise HarnessError("the suite printed no test results")
+    return compare(results["off"].cases, results["on"].cases)
+
+
+def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
+    """Build a kernel and its image; None if that failed."""
+    ready: list[guest.Ready] = []
+
+    def build() -> list[Case]:
+        ready.append(guest.prepare(paths, config))
+        return [Case("build", Status.PASSED)]
+
+    report.attempt(f"kernel-{config}", build)
+    return ready[0] if ready else None
+
+
+def _guests(paths: Paths, config: str, report: Report) -> None:
+    """Build a kernel and run all that belongs to it."""
+    names = [f"{config}-{suite}" for suite in SUITES]
+    plain = config == "base"
+    if plain:
+        names = ["demo", *names, MM_SUITE]
+    ready = _kernel(paths, config, report)
+    if ready is None:
+        report.skip(names, f"there is no {config} kernel")
+        return
+    out = report.out
+    if plain:
+        report.attempt("demo", lambda: _demo(paths, ready))
+    for suite in SUITES:
+        stage = functools.partial(_suite, paths, ready, suite, out)
+        report.attempt(f"{config}-{suite}", stage)
+    if plain:
+        report.attempt(MM_SUITE, lambda: _mm(paths, ready, out))
+
+
+def main(paths: Paths) -> int:
+    """Run everything; the last line counts it."""
+    out = paths.out / "check"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    report = Report(out)
+    report.attempt("unit", lambda: _unit_tests(out))
+    _guests(paths, "base", report)
+    report.attempt("lint", lambda: _lint(paths))
+    _guests(paths, "debug", report)
+    report.attempt("series", lambda: _series(paths))
+
+    for status, heading in ((Status.SKIPPED, "skipped"), (Status.FAILED, "FAILED")):
+        if lines := report.listed(status):
+            ui.plain(f"\n{heading}:")
+            ui.plain(os.linesep.join(lines))
+    ui.say(f"logs and junit.xml are in {out}")
+    counts = report.counts
+    ui.plain(str(counts))
+    return 1 if counts.failed or not counts.passed else 0

@@ -1,0 +1,87 @@
+"""Command line: one subcommand for each target of the Makefile."""
+
+import argparse
+import sys
+from collections.abc import Callable, Sequence
+
+from harness import build, check, demo, guest, lint, series, ui
+from harness.errors import HarnessError
+from harness.paths import default_paths
+
+Command = Callable[[argparse.Namespace], int]
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the parser of the whole command line."""
+    top = argparse.ArgumentParser(prog="python3 -m harness", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True)
+
+    def command(name: str, run: Command, help_text: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=help_text)
+        sub.set_defaults(run=run)
+        return sub
+
+    def config(sub: argparse.ArgumentParser) -> None:
+        sub.add_argument("--config", choices=list(build.CONFIGS), default="base")
+
+    command("demo", _demo, "migrate process memory through a DMA engine, and verify")
+    command("check", _check, "all tests")
+    config(command("kernel", _kernel, "the patched kernel and modules"))
+    command("series", _series, "a series for git am")
+    command("lint", _lint, "all linters")
+    one = command("guest", _guest, "one suite in the guest")
+    config(one)
+    one.add_argument("--args", default="", help="comma separated arguments of the suite")
+    one.add_argument("suite")
+    config(command("shell", _shell, "an interactive shell in the guest"))
+    return top
+
+
+def _demo(_: argparse.Namespace) -> int:
+    return demo.main(default_paths())
+
+
+def _check(_: argparse.Namespace) -> int:
+    return check.main(default_paths())
+
+
+def _kernel(args: argparse.Namespace) -> int:
+    guest.kernel(default_paths(), args.config)
+    return 0
+
+
+def _series(args: argparse.Namespace) -> int:
+    return series.main(args.rest)
+
+
+def _lint(args: argparse.Namespace) -> int:
+    return lint.main(args.rest)
+
+
+def _guest(args: argparse.Namespace) -> int:
+    return guest.main(default_paths(), args.config, args.suite, args.args)
+
+
+def _shell(args: argparse.Namespace) -> int:
+    return guest.shell(default_paths(), args.config)
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run one command; a HarnessError is told in one line."""
+    top = parser()
+    args, rest = top.parse_known_args(argv)
+    args.rest = rest
+    if rest and args.run not in (_series, _lint):  # these parse the rest themselves
+        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    try:
+        run: Command = args.run
+        return run(args)
+    except HarnessError as error:
+        if error.detail:
+            ui.plain(error.detail)
+        sys.stdout.flush()
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("error: interrupted", file=sys.stderr)
+        return 130

@@ -1,0 +1,207 @@
+"""`make demo`: migrate real process memory in a guest, and prove that not a byte was lost."""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from harness import guest, ui
+from harness.errors import HarnessError
+from harness.ktap import Case, Status
+from harness.paths import Paths
+
+FOLIO_KIB = (4, 64, 2048)
+MODES = ("off", "cpu", "dcbm")
+
+_PREFIX = "result: "
+_COUNTS = (
+    "channels", "folios_asked", "folios_moved", "folios_by_engine", "bytes_verified",
+    "bytes_wrong",
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Result:
+    """One measured migration, as results.json holds it."""
+
+    folio_kib: int
+    mode: str
+    engine: str
+    channels: int
+    folios_asked: int
+    folios_moved: int
+    folios_by_engine: int
+    fallbacks: Mapping[str, int]
+    bytes_verified: int
+    bytes_wrong: int
+    gbps_emulated: float
+
+    @property
+    def name(self) -> str:
+        """How messages call this run."""
+        return f"{self.folio_kib} KiB, mode {self.mode}"
+
+
+def _is_count(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value >= 0
+
+
+def parse_result(item: Mapping[str, Any]) -> Result:
+    """Check one object of the guest against the schema; a mistake raises ValueError."""
+    names = set(Result.__dataclass_fields__)
+    if missing := sorted(names - set(item)):
+        raise ValueError(f"lacks {', '.join(missing)}")
+    if unknown := sorted(set(item) - names):
+        raise ValueError(f"has unknown {', '.join(unknown)}")
+    if item["folio_kib"] not in FOLIO_KIB:
+        raise ValueError(f"folio_kib is {item['folio_kib']!r}")
+    if item["mode"] not in MODES:
+        raise ValueError(f"mode is {item['mode']!r}")
+    for name in _COUNTS:
+        if not _is_count(item[name]):
+            raise ValueError(f"{name} is {item[name]!r}, not a count")
+    if not isinstance(item["engine"], str):
+        raise ValueError(f"engine is {item['engine']!r}, not a name")
+    causes = item["fallbacks"]
+    if not isinstance(causes, dict) or not all(_is_count(n) for n in causes.values()):
+        raise ValueError(f"fallbacks is {causes!r}, not counts by cause")
+    speed = item["gbps_emulated"]
+    if isinstance(speed, bool) or not isinstance(speed, (int, float)) or speed < 0:
+        raise ValueError(f"gbps_emulated is {speed!r}, not a speed")
+    return Result(**item)
+
+
+def parse_results(text: str) -> list[Result]:
+    """Return the `result:` lines of a guest's output."""
+    results = []
+    for line in text.splitlines():
+        if not line.startswith(_PREFIX):
+            continue
+        try:
+            item = json.loads(line.removeprefix(_PREFIX))
+            if not isinstance(item, dict):
+                raise ValueError("is no object")
+            results.append(parse_result(item))
+        except ValueError as error:
+            raise HarnessError(f"demo: a result of the guest {error}", line) from error
+    return results
+
+
+def problems(results: Sequence[Result]) -> list[str]:
+    """Say everything that makes a set of results a failure."""
+    found = []
+    for size in FOLIO_KIB:
+        for mode in MODES:
+            if not any(r.folio_kib == size and r.mode == mode for r in results):
+                found.append(f"{size} KiB, mode {mode}: no result")
+    for result in results:
+        if result.bytes_wrong:
+            found.append(f"{result.name}: {result.bytes_wrong} bytes are wrong")
+        if not result.bytes_verified:
+            found.append(f"{result.name}: nothing was verified")
+        if not result.folios_moved:
+            found.append(f"{result.name}: no folio moved")
+        if result.mode == "dcbm" and not result.folios_by_engine:
+            found.append(f"{result.name}: the engine copied no folio")
+        if result.mode == "off" and result.folios_by_engine:
+            found.append(f"{result.name}: an engine copied although the feature is off")
+    return found
+
+
+def table(results: Sequence[Result]) -> Table:
+    """Return the table that the user sees."""
+    shown = Table(title="move_pages(2) between two NUMA nodes of an emulated machine")
+    shown.add_column("folio")
+    shown.add_column("mode")
+    shown.add_column("engine")
+    for heading in ("channels", "folios asked", "moved", "by engine", "fallbacks",
+                    "bytes verified", "wrong", "GB/s (emulated)"):  # fmt: skip
+        shown.add_column(heading, justify="right")
+    for result in results:
+        causes = ", ".join(f"{n} {cause}" for cause, n in result.fallbacks.items() if n)
+        shown.add_row(
+            f"{result.folio_kib} KiB",
+            result.mode,
+            result.engine or "-",
+            str(result.channels) if result.channels else "-",
+            str(result.folios_asked),
+            str(result.folios_moved),
+            str(result.folios_by_engine),
+            causes or "0",
+            f"{result.bytes_verified:,}",
+            str(result.bytes_wrong),
+            f"{result.gbps_emulated:.2f}",
+            end_section=result.mode == MODES[-1],
+        )
+    return shown
+
+
+@dataclass(frozen=True)
+class Report:
+    """A demo that has run: what it measured, and what is wrong with that."""
+
+    results: tuple[Result, ...]
+    suite: guest.SuiteResult
+    problems: tuple[str, ...]
+
+    @property
+    def cases(self) -> list[Case]:
+        """The demo as test cases, one a run."""
+        cases = [
+            Case(result.name, Status.PASSED)
+            for result in self.results
+            if not any(problem.startswith(f"{result.name}:") for problem in self.problems)
+        ]
+        return cases + [
+            Case(problem.split(": ")[0], Status.FAILED, problem) for problem in self.problems
+        ]
+
+
+def run(paths: Paths, ready: guest.Ready) -> Report:
+    """Run the demo suite and write out/demo/results.json."""
+    directory = paths.out / "demo"
+    suite = guest.run_suite(paths, ready, "demo", "", directory)
+    found = [f"demo: {suite.failure}"] if suite.failure else []
+    results: list[Result] = []
+    try:
+        results = parse_results(suite.run.results)
+    except HarnessError as error:
+        found.append(str(error))
+    if not found:
+        found += problems(results)
+    document = {
+        "kernel": ready.kernel.release,
+        "emulated": True,
+        "runs": [dict(vars(result)) for result in results],
+    }
+    (directory / "results.json").write_text(json.dumps(document, indent=2) + "\n")
+    return Report(tuple(results), suite, tuple(found))
+
+
+def show(report: Report) -> None:
+    """Print the table, and what it is not."""
+    Console(width=None).print(table(report.results))
+    ui.plain(
+        "Speeds are those of an emulated machine (QEMU): they prove that the path works and "
+        "say nothing about hardware."
+    )
+
+
+def main(paths: Paths) -> int:
+    """Run the demo; anything wrong with its results is an error."""
+    report = run(paths, guest.prepare(paths, "base"))
+    if report.results:
+        show(report)
+    if report.problems:
+        if report.suite.failure:
+            guest.show_failure(report.suite, paths.out / "demo")
+        more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
+        raise HarnessError(
+            f"demo failed: {report.problems[0]}{more}", "\n".join(report.problems)
+        )
+    total = sum(result.bytes_verified for result in report.results)
+    ui.say(f"demo: {total:,} bytes verified, 0 wrong; {paths.out}/demo/results.json")
+    return 0

@@ -1,0 +1,223 @@
+"""Running suites in the guest: from the sources to a judged result."""
+
+import functools
+import json
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import build, image, ktap, patches, programs, source, ui, vm
+from harness.errors import HarnessError
+from harness.ktap import Case, Status
+from harness.paths import Paths
+
+# The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
+_DEBUG_FACTOR = 4
+_KVM_PROBE = vm.Limits(total=10, silent=10)
+_SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
+_FAILURES_NAMED = 5
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a suite asks for in comment lines `# qemu: memory=4G timeout=600`."""
+
+    memory_mib: int = 2048
+    timeout: int = 300
+    silent: int = 120
+    append: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Ready:
+    """A kernel and an initramfs that can be booted together."""
+
+    kernel: build.Kernel
+    initrd: Path
+
+
+@dataclass(frozen=True)
+class SuiteResult:
+    """A suite that has run; `failure` is '' if all is well, or says what is not."""
+
+    suite: str
+    run: vm.Run
+    cases: tuple[Case, ...]
+    failure: str
+
+
+def parse_size(text: str) -> int:
+    """Return a size such as 512M or 4G in MiB."""
+    match = re.fullmatch(r"(\d+)([MG])", text)
+    if not match:
+        raise ValueError(f"{text} is not a size such as 512M or 4G")
+    return int(match[1]) * (1024 if match[2] == "G" else 1)
+
+
+def parse_settings(script: str) -> Settings:
+    """Read the settings in a suite's comment lines; an unknown one raises ValueError."""
+    settings: dict[str, str] = {}
+    append: list[str] = []
+    for line in _SETTINGS.findall(script):
+        for word in line.split():
+            name, _, value = word.partition("=")
+            if name == "append":
+                append.append(value)
+            elif name in ("memory", "timeout", "silent"):
+                settings[name] = value
+            else:
+                raise ValueError(f"unknown QEMU setting '{word}'")
+    default = Settings()
+    return Settings(
+        memory_mib=parse_size(settings["memory"])
+        if "memory" in settings
+        else default.memory_mib,
+        timeout=int(settings.get("timeout", default.timeout)),
+        silent=int(settings.get("silent", default.silent)),
+        append=tuple(append),
+    )
+
+
+def command_line(config: str, suite: str, args: str, settings: Settings) -> str:
+    """Return the guest kernel's command line."""
+    words = ["console=ttyS0", "panic=-1", "oops=panic", "kernelcore=50%"]
+    if config == "debug":
+        words += ["panic_on_warn=1", "page_poison=1", "mig.debug=1"]
+    words += settings.append
+    words.append(f"mig.suite={suite}")
+    if args:
+        words.append(f"mig.args={args}")
+    return " ".join(words)
+
+
+def limits(config: str, settings: Settings) -> vm.Limits:
+    """Return how long a suite may take on a configuration."""
+    factor = _DEBUG_FACTOR if config == "debug" else 1
+    return vm.Limits(total=settings.timeout * factor, silent=settings.silent * factor)
+
+
+def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
+    """Say in one line what is wrong with a run, or return ''."""
+    if verdict.outcome is not vm.Outcome.FINISHED:
+        return verdict.message
+    failed = [case.name for case in cases if case.status is Status.FAILED]
+    if failed:
+        more = (
+            f" and {len(failed) - _FAILURES_NAMED} more"
+            if len(failed) > _FAILURES_NAMED
+            else ""
+        )
+        names = ", ".join(failed[:_FAILURES_NAMED])
+        tests = "a test" if len(failed) == 1 else f"{len(failed)} tests"
+        return f"the guest failed {tests}: {names}{more}"
+    if verdict.status:
+        return f"the suite failed: {verdict.message}"
+    return ""
+
+
+def kernel(paths: Paths, config: str) -> tuple[patches.Tree, build.Kernel]:
+    """Return the patched tree and a kernel built from it."""
+    tree = patches.get(paths, source.get(paths))
+    return tree, build.get(paths, tree, config)
+
+
+def prepare(paths: Paths, config: str) -> Ready:
+    """Build all that a guest needs."""
+    tree, built = kernel(paths, config)
+    return Ready(built, image.build(paths, built, programs.get(paths, tree)))
+
+
+def settings_of(paths: Paths, suite: str) -> Settings:
+    """Return the settings of a suite, which must exist."""
+    script = paths.guest / "suites" / suite
+    if not script.is_file():
+        names = sorted(path.name for path in (paths.guest / "suites").glob("*"))
+        raise HarnessError(f"no suite '{suite}': there are {', '.join(names)}")
+    try:
+        return parse_settings(script.read_text())
+    except ValueError as error:
+        raise HarnessError(f"guest/suites/{suite}: {error}") from error
+
+
+def _guest(
+    ready: Ready, suite: str, args: str, settings: Settings, accelerator: str
+) -> vm.Guest:
+    return vm.Guest(
+        kernel=ready.kernel.image,
+        initrd=ready.initrd,
+        command_line=command_line(ready.kernel.config, suite, args, settings),
+        memory_mib=settings.memory_mib,
+        accelerator=accelerator,
+    )
+
+
+@functools.cache
+def accelerator(paths: Paths, ready: Ready) -> str:
+    """Return 'kvm' if a probe guest has really run with it on this boot, or else 'tcg'."""
+    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+        return "tcg"
+    record = paths.cache / "kvm.json"
+    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
+    known = json.loads(record.read_text()) if record.exists() else {}
+    if known.get("boot") != boot:
+        with ui.step("KVM probe") as step:
+            guest = _guest(ready, "hello", "", Settings(), "kvm")
+            try:
+                run = vm.run(guest, paths.out / "kvm-probe", _KVM_PROBE, step.progress)
+                works = run.verdict.status == 0
+                step.done("works" if works else f"not used: {run.verdict.message}")
+            except HarnessError as error:
+                works = False
+                step.done(f"not used: {error}")
+        known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
+        record.write_text(json.dumps(known))
+    return str(known["accelerator"])
+
+
+def run_suite(
+    paths: Paths, ready: Ready, suite: str, args: str, directory: Path
+) -> SuiteResult:
+    """Run one suite, with its logs in `directory`; a failure does not raise."""
+    settings = settings_of(paths, suite)
+    config = ready.kernel.config
+    shutil.rmtree(directory, ignore_errors=True)
+    guest = _guest(ready, suite, args, settings, accelerator(paths, ready))
+    with ui.step(f"guest {config} {suite}" + (f" {args}" if args else "")) as step:
+        run = vm.run(guest, directory, limits(config, settings), step.progress)
+        cases = tuple(ktap.parse(run.results))
+        failure = describe(run.verdict, cases)
+        step.done(f"FAILED: {failure}" if failure else str(ktap.count(cases)))
+    return SuiteResult(suite=suite, run=run, cases=cases, failure=failure)
+
+
+def show_failure(result: SuiteResult, directory: Path) -> None:
+    """Print what helps to understand a failed run: the tests' words, the console's end."""
+    for case in result.cases:
+        if case.status is Status.FAILED:
+            ui.plain(f"  not ok {case.name}")
+            for line in case.detail.splitlines():
+                ui.plain(f"      {line}")
+    ui.plain(f"  end of the console log ({directory}/console.log):")
+    for line in result.run.console_end.splitlines():
+        ui.plain(f"    | {line}")
+
+
+def main(paths: Paths, config: str, suite: str, args: str) -> int:
+    """Run one suite and print what it said."""
+    directory = paths.out / "guest" / f"{config}-{suite}"
+    result = run_suite(paths, prepare(paths, config), suite, args, directory)
+    ui.plain(result.run.results.rstrip())
+    if result.failure:
+        show_failure(result, directory)
+        raise HarnessError(f"suite {suite} on the {config} kernel: {result.failure}")
+    return 0
+
+
+def shell(paths: Paths, config: str) -> int:
+    """Boot a guest with a shell on this terminal."""
+    ready = prepare(paths, config)
+    settings = settings_of(paths, "shell")
+    guest = _guest(ready, "shell", "", settings, accelerator(paths, ready))
+    return vm.interact(guest, paths.out / "shell" / "results.log")

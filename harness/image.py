@@ -1,0 +1,154 @@
+"""The initramfs: busybox, the guest directory, modules and test programs in one cpio.
+
+Uncompressed, since unpacking a compressed one under TCG takes longer than loading it.
+"""
+
+import os
+import re
+import shutil
+import stat
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path, PurePosixPath
+
+from harness import process, ui
+from harness.build import Kernel
+from harness.errors import HarnessError
+from harness.paths import Paths
+from harness.programs import Programs
+
+_DIRECTORIES = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "etc")
+_NODES = (("dev/console", 5, 1),)  # for init's own output; it mounts a devtmpfs first
+_LDD_PATH = re.compile(r"(?:=> )?(/\S+) \(0x")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One member of the archive: a file's content, a link's target, or a device."""
+
+    name: str
+    mode: int
+    data: bytes = b""
+    major: int = 0
+    minor: int = 0
+
+
+def newc(entries: list[Entry]) -> bytes:
+    """Return a cpio archive in the format `newc`, the same bytes for the same entries."""
+    chunks = []
+    for number, entry in enumerate([*entries, Entry("TRAILER!!!", 0)], 1):
+        name = entry.name.encode() + b"\0"
+        # inode, mode, uid, gid, links, mtime, size, device, special device, name, checksum
+        fields = (number, entry.mode, 0, 0, 1, 0, len(entry.data), 0, 0, entry.major,
+                  entry.minor, len(name), 0)  # fmt: skip
+        header = b"070701" + b"".join(b"%08X" % field for field in fields)
+        chunks.append(_padded(header + name))
+        chunks.append(_padded(entry.data))
+    return b"".join(chunks)
+
+
+def _padded(data: bytes) -> bytes:
+    return data + b"\0" * (-len(data) % 4)
+
+
+def libraries(ldd: str) -> list[str]:
+    """Return the files that a program needs, from the output of ldd."""
+    return _LDD_PATH.findall(ldd)
+
+
+class _Archive:
+    """Collects entries by name, with the directories above them."""
+
+    def __init__(self) -> None:
+        self._entries: dict[str, Entry] = {}
+
+    def directory(self, name: str) -> None:
+        for parent in [*reversed(PurePosixPath(name).parents), PurePosixPath(name)]:
+            if str(parent) != ".":
+                self._entries.setdefault(str(parent), Entry(str(parent), stat.S_IFDIR | 0o755))
+
+    def add(self, entry: Entry) -> None:
+        self.directory(str(PurePosixPath(entry.name).parent))
+        self._entries[entry.name] = entry
+
+    def file(self, name: str, origin: Path) -> None:
+        mode = 0o755 if os.access(origin, os.X_OK) else 0o644
+        self.add(Entry(name, stat.S_IFREG | mode, origin.read_bytes()))
+
+    def link(self, name: str, target: str) -> None:
+        if name not in self._entries:
+            self.add(Entry(name, stat.S_IFLNK | 0o777, target.encode()))
+
+    def bytes(self) -> bytes:
+        return newc([self._entries[name] for name in sorted(self._entries)])
+
+
+def _files(directory: Path) -> Iterator[tuple[str, Path]]:
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            yield str(path.relative_to(directory)), path
+
+
+def _host_program(name: str) -> Path:
+    found = shutil.which(
+        name, path=f"{os.environ.get('PATH', '')}:/usr/sbin:/sbin:/usr/bin:/bin"
+    )
+    if not found:
+        raise HarnessError(f"{name} is not installed")
+    return Path(found)
+
+
+def _is_elf(path: Path) -> bool:
+    with path.open("rb") as stream:
+        return stream.read(4) == b"\x7fELF"
+
+
+def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
+    """Write the initramfs of a kernel, and return its path."""
+    target = kernel.out / "initramfs.cpio"
+    with ui.step(f"image {kernel.config}") as step:
+        archive = _Archive()
+        for name in _DIRECTORIES:
+            archive.directory(name)
+        for name, major, minor in _NODES:
+            archive.add(Entry(name, stat.S_IFCHR | 0o600, major=major, minor=minor))
+
+        busybox = _host_program("busybox")
+        archive.file("bin/busybox", busybox)
+        for applet in process.capture([str(busybox), "--list-full"]).split():
+            archive.link(applet, "/bin/busybox")
+        archive.link("bin/sh", "/bin/busybox")
+
+        dynamic = [_host_program("mkfs.ext4")]
+        archive.file("sbin/mkfs.ext4", dynamic[0])
+        archive.file("sbin/e2fsck", _host_program("e2fsck.static"))
+        archive.link("sbin/fsck.ext4", "/sbin/e2fsck")
+        for name, path in _files(paths.guest):
+            archive.file(name, path)
+        for name, path in _files(kernel.modules):
+            archive.file(name, path)
+        for name, directory in programs.directories.items():
+            for relative, path in _files(directory):
+                archive.file(f"selftests/{name}/{relative}", path)
+                if _is_elf(path):
+                    dynamic.append(path)
+        for library in _closure(dynamic):
+            archive.file(library.lstrip("/"), Path(library))
+
+        data = archive.bytes()
+        text = f"{target}, {len(data) / 1e6:.0f} MB"
+        if target.exists() and target.read_bytes() == data:
+            step.reused(text)
+        else:
+            target.write_bytes(data)
+            step.done(text)
+    return target
+
+
+def _closure(programs: list[Path]) -> list[str]:
+    """Return every library and loader that the programs name; ldd follows them itself."""
+    found: set[str] = set()
+    for program in programs:
+        if b"/ld-linux" in program.read_bytes()[:4096]:  # its interpreter: not static
+            found.update(libraries(process.capture(["ldd", str(program)])))
+    return sorted(found)

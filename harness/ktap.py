@@ -1,0 +1,184 @@
+"""KTAP: parse what tests print, count it, and write it as JUnit XML.
+
+The parser takes nested results (children are indented deeper and come before their
+parent), several documents in a row, and any junk in between. A plan that is not kept and
+a parent that failed although no child did are failures of their own: nothing that went
+wrong may get lost on the way to the totals.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from enum import Enum
+from xml.etree import ElementTree
+
+_RESULT = re.compile(
+    r"^(?P<indent>\s*)(?P<status>not ok|ok)\b *(?P<number>\d+)? *(?:- )?"
+    r"(?P<name>.*?)(?:\s*# *(?P<directive>SKIP|XFAIL|TODO|TIMEOUT)\b:? *(?P<reason>.*))?$",
+    re.IGNORECASE,
+)
+_PLAN = re.compile(r"^(?P<indent>\s*)1\.\.(?P<count>\d+)")
+_VERSION = re.compile(r"^(?P<indent>\s*)K?TAP version \d+")
+_CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
+
+
+class Status(Enum):
+    """What became of a test."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    SKIPPED = "skipped"
+
+
+@dataclass(frozen=True)
+class Case:
+    """One leaf test; `detail` is a skip's reason, or what a failed test printed."""
+
+    name: str
+    status: Status
+    detail: str = ""
+
+
+@dataclass(frozen=True)
+class Counts:
+    """Totals."""
+
+    passed: int
+    failed: int
+    skipped: int
+
+    def __str__(self) -> str:
+        """Return the line that ends `make check`."""
+        return f"{self.passed} passed, {self.failed} failed, {self.skipped} skipped"
+
+
+def count(cases: Sequence[Case]) -> Counts:
+    """Count cases by status."""
+    return Counts(*(sum(case.status is status for case in cases) for status in Status))
+
+
+@dataclass
+class _Level:
+    """One open document: results at one indentation."""
+
+    indent: int
+    planned: int | None = None
+    seen: int = 0
+
+    def broken_plan(self) -> Case | None:
+        if self.planned is None or self.planned == self.seen:
+            return None
+        detail = f"planned {self.planned} tests, saw {self.seen}"
+        return Case("plan", Status.FAILED, detail)
+
+
+class _Parser:
+    def __init__(self) -> None:
+        self.cases: list[tuple[int, Case]] = []  # with the indentation of each
+        self.levels: list[_Level] = []
+        self.notes: list[str] = []
+
+    def level(self, indent: int) -> _Level:
+        """Return the document at an indentation; deeper ones end with this line."""
+        while self.levels and self.levels[-1].indent > indent:
+            self.close()
+        if not self.levels or self.levels[-1].indent < indent:
+            self.levels.append(_Level(indent))
+        return self.levels[-1]
+
+    def close(self) -> None:
+        level = self.levels.pop()
+        if broken := level.broken_plan():
+            self.cases.append((level.indent, broken))
+
+    def document(self, indent: int) -> None:
+        """Begin a document: one before it at the same indentation is over."""
+        while self.levels and self.levels[-1].indent >= indent:
+            self.close()
+        self.levels.append(_Level(indent))
+
+    def plan(self, indent: int, planned: int) -> None:
+        if self.level(indent).planned is not None:
+            self.document(indent)
+        self.level(indent).planned = planned
+
+    def result(self, indent: int, case: Case) -> None:
+        self.level(indent).seen += 1
+        start = len(self.cases)
+        while start and self.cases[start - 1][0] > indent:
+            start -= 1
+        children = [child for _, child in self.cases[start:]]
+        if not children:
+            self.cases.append((indent, case))
+            return
+        named = [replace(child, name=f"{case.name}/{child.name}") for child in children]
+        if case.status is Status.FAILED and not any(c.status is Status.FAILED for c in named):
+            named.append(replace(case, detail=case.detail or "failed although no subtest did"))
+        self.cases[start:] = [(indent, child) for child in named]
+
+    def finish(self) -> list[Case]:
+        while self.levels:
+            self.close()
+        return [case for _, case in self.cases]
+
+
+def parse(text: str) -> list[Case]:
+    """Return the leaf tests in the order in which they ended."""
+    parser = _Parser()
+    notes: list[str] = []
+    for line in _CONTROL.sub("", text.replace("\r", "")).splitlines():
+        if match := _VERSION.match(line):
+            parser.document(len(match["indent"]))
+        elif match := _PLAN.match(line):
+            parser.plan(len(match["indent"]), int(match["count"]))
+        elif (match := _RESULT.match(line)) and _plausible(match):
+            parser.result(len(match["indent"]), _case(match, notes))
+            notes = []
+        elif line.strip():
+            notes.append(line.strip().removeprefix("# "))
+    return parser.finish()
+
+
+def _plausible(match: re.Match[str]) -> bool:
+    """Whether a line that begins with 'ok' is a result and not chatter."""
+    return match["number"] is not None or bool(match["name"])
+
+
+def _case(match: re.Match[str], notes: list[str]) -> Case:
+    name = match["name"].strip()
+    reason = (match["reason"] or "").strip()
+    directive = (match["directive"] or "").upper()
+    # ksft_test_result_skip() puts the name behind the directive.
+    name = name or reason or f"test {match['number']}"
+    if directive == "SKIP":
+        return Case(name, Status.SKIPPED, reason or "no reason given")
+    if match["status"].lower() == "ok" or directive in ("XFAIL", "TODO"):
+        return Case(name, Status.PASSED)
+    return Case(
+        name, Status.FAILED, "\n".join([*([directive] if directive else []), *notes[-20:]])
+    )
+
+
+def junit(suites: dict[str, Sequence[Case]]) -> str:
+    """Return suites of cases as JUnit XML."""
+    root = ElementTree.Element("testsuites")
+    for name, cases in suites.items():
+        counts = count(cases)
+        suite = ElementTree.SubElement(
+            root,
+            "testsuite",
+            name=name,
+            tests=str(len(cases)),
+            failures=str(counts.failed),
+            skipped=str(counts.skipped),
+        )
+        for case in cases:
+            element = ElementTree.SubElement(suite, "testcase", classname=name, name=case.name)
+            if case.status is Status.FAILED:
+                ElementTree.SubElement(
+                    element, "failure", message=case.detail[:200]
+                ).text = case.detail
+            elif case.status is Status.SKIPPED:
+                ElementTree.SubElement(element, "skipped", message=case.detail)
+    ElementTree.indent(root)
+    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -1,0 +1,105 @@
+"""Guest programs: kselftests, built against headers of the patched tree."""
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness import build, process, ui
+from harness.errors import HarnessError
+from harness.patches import Tree
+from harness.paths import Paths
+
+OURS = "migrate_copy_offload"
+
+# The tree's own tests that the feature must not change the outcome of.
+MM_TESTS = ("migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test")
+
+_SELFTESTS = "tools/testing/selftests"
+_SOURCES = (".c", ".h", ".mk", ".o", ".h_gen")
+_GENERATED = ("local_config.mk", "local_config.h_gen")  # by mm's Makefile, in its source
+_NOT_INSTALLED = ("Makefile", ".gitignore", "config", "settings")
+
+
+@dataclass(frozen=True)
+class Programs:
+    """Directories with what belongs into the guest's /selftests."""
+
+    ours: Path
+    mm: Path
+
+    @property
+    def directories(self) -> dict[str, Path]:
+        """Name below /selftests of each directory."""
+        return {OURS: self.ours, "mm": self.mm}
+
+
+def get(paths: Paths, tree: Tree) -> Programs:
+    """Return the guest's programs, built if their sources or headers changed."""
+    home = tree.source.home / "programs"
+    programs = Programs(ours=home / OURS, mm=home / "mm")
+    if not (tree.path / _SELFTESTS / OURS).is_dir():
+        raise HarnessError(f"no {_SELFTESTS}/{OURS} in the overlay")
+    with ui.step("guest programs") as step:
+        step.progress("headers")
+        built = _headers(paths, tree)
+        step.progress(f"{_SELFTESTS}/mm")
+        targets = [f"{programs.mm}/{test}" for test in MM_TESTS]
+        built |= _make(paths, tree, "mm", programs.mm, targets)
+        step.progress(f"{_SELFTESTS}/{OURS}")
+        built |= _make(paths, tree, OURS, programs.ours, [])
+        text = f"in {home}"
+        if built:
+            step.done(text)
+        else:
+            step.reused(text)
+    return programs
+
+
+def _headers(paths: Paths, tree: Tree) -> bool:
+    """Export the kernel's headers; return whether that was necessary."""
+    objects = _header_objects(tree)
+    key = tree.subset_key(r"(^|/)include/uapi/")
+    stamp = objects / "key"
+    if stamp.exists() and stamp.read_text() == key:
+        return False
+    process.run_logged(
+        build.make(tree.path, objects, "headers"), paths.logs / "headers.log", "headers"
+    )
+    stamp.write_text(key)
+    return True
+
+
+def _header_objects(tree: Tree) -> Path:
+    return tree.source.home / "build-headers"
+
+
+def _make(paths: Paths, tree: Tree, name: str, output: Path, targets: list[str]) -> bool:
+    """Build the tests of one directory; return whether that was necessary."""
+    key = tree.subset_key(
+        rf"^{_SELFTESTS}/({name}/|[^/]*$|lib/)", r"(^|/)include/uapi/", r"^tools/include/"
+    )
+    stamp = output.with_name(f"{output.name}.key")
+    if stamp.exists() and stamp.read_text() == key:
+        return False
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    directory = tree.path / _SELFTESTS / name
+    process.run_logged(
+        ["make", "-C", str(directory), f"-j{build.jobs()}", f"OUTPUT={output}",
+         f"KHDR_INCLUDES=-isystem {_header_objects(tree)}/usr/include", *targets],
+        paths.logs / f"selftests-{name}.log",
+        f"selftests {name}",
+    )  # fmt: skip
+    for generated in _GENERATED:
+        (directory / generated).unlink(missing_ok=True)
+    if not targets:
+        _copy_scripts(directory, output)
+    stamp.write_text(key)
+    return True
+
+
+def _copy_scripts(origin: Path, output: Path) -> None:
+    """Add what the tests need besides compiled programs."""
+    for path in origin.iterdir():
+        if path.is_file() and path.suffix not in _SOURCES and path.name not in _NOT_INSTALLED:
+            shutil.copy2(path, output / path.name)

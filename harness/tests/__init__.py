@@ -1,0 +1,1 @@
+"""Unit tests of the host side: on recorded logs, no boot needed."""

@@ -1,0 +1,43 @@
+"""Build commands, and configurations that the fragments must make sense of."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import build, kconfig
+from harness.errors import HarnessError
+from harness.paths import default_paths
+
+
+def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBS", "7")
+    command = build.make(Path("/t"), Path("/o"), "bzImage", "modules")
+    assert command == ["make", "-C", "/t", "O=/o", "-j7", "bzImage", "modules"]
+    monkeypatch.setenv("JOBS", "")
+    assert build.jobs() >= 1
+    monkeypatch.setenv("JOBS", "many")
+    with pytest.raises(HarnessError, match="JOBS=many is not a number of jobs"):
+        build.jobs()
+
+
+def test_an_unknown_configuration_is_refused_with_the_list() -> None:
+    with pytest.raises(HarnessError, match="no configuration 'fast': there are base, debug"):
+        build.fragments(default_paths(), "fast")
+
+
+@pytest.mark.parametrize("config", list(build.CONFIGS))
+def test_every_line_of_the_fragments_is_an_option_or_a_comment(config: str) -> None:
+    for path in build.fragments(default_paths(), config):
+        for line in path.read_text().splitlines():
+            if "CONFIG_" in line:
+                assert kconfig.parse(line), f"{path.name}: {line}"
+
+
+def test_the_debug_kernel_looks_for_what_it_must() -> None:
+    paths = default_paths()
+    wanted = kconfig.merge(path.read_text() for path in build.fragments(paths, "debug"))
+    for option in (
+        "KASAN", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_ATOMIC_SLEEP", "DMA_API_DEBUG",
+        "DEBUG_VM", "PAGE_POISONING", "DEBUG_KMEMLEAK", "DEBUG_OBJECTS", "DEBUG_LIST",
+    ):  # fmt: skip
+        assert wanted.get(f"CONFIG_{option}") == "y"

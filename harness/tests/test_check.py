@@ -1,0 +1,91 @@
+"""Totals of a check: nothing that failed may get lost."""
+
+from pathlib import Path
+
+from harness import check, guest, vm
+from harness.check import Report
+from harness.errors import HarnessError
+from harness.ktap import Case, Counts, Status
+
+GOOD = Case("good", Status.PASSED)
+BAD = Case("bad", Status.FAILED, "why")
+SKIPPED = Case("skipped", Status.SKIPPED, "no huge pages")
+
+
+def result(verdict: vm.Verdict, *cases: Case) -> guest.SuiteResult:
+    run = vm.Run(verdict, seconds=1, console="", results="")
+    return guest.SuiteResult("suite", run, cases, guest.describe(verdict, cases))
+
+
+def failures(verdict: vm.Verdict, *cases: Case) -> list[str]:
+    found = check.suite_cases(result(verdict, *cases))
+    return [case.name for case in found if case.status is Status.FAILED]
+
+
+def finished(status: int) -> vm.Verdict:
+    return vm.Verdict(vm.Outcome.FINISHED, f"the suite ended with status {status}", status)
+
+
+def test_a_panic_or_hang_is_a_failure_beside_those_of_tests() -> None:
+    for outcome in (vm.Outcome.PANICKED, vm.Outcome.HUNG, vm.Outcome.VANISHED):
+        verdict = vm.Verdict(outcome, "words")
+        assert failures(verdict, GOOD) == ["guest"]
+        assert failures(verdict, GOOD, BAD) == ["bad", "guest"]
+
+
+def test_a_suite_must_end_well_and_print_something() -> None:
+    assert failures(finished(0), GOOD, SKIPPED) == []
+    assert failures(finished(0), GOOD, BAD) == ["bad"]
+    assert failures(finished(1), GOOD) == ["guest"]
+    assert failures(finished(0)) == ["guest"]
+
+
+def test_mm_tests_are_compared_by_name() -> None:
+    def statuses(off: Status | None, on: Status | None) -> list[Status]:
+        before = [Case("t", off)] if off else []
+        after = [Case("t", on)] if on else []
+        return [case.status for case in check.compare(before, after)]
+
+    passed, failed, skipped = Status.PASSED, Status.FAILED, Status.SKIPPED
+    assert statuses(passed, passed) == [passed]
+    assert statuses(passed, failed) == [failed]
+    assert statuses(skipped, failed) == [failed]
+    assert statuses(failed, failed) == [skipped]
+    assert statuses(failed, passed) == [passed]
+    assert statuses(passed, skipped) == [failed]
+    assert statuses(skipped, skipped) == [skipped]
+    assert statuses(passed, None) == [failed]
+    assert statuses(None, failed) == [failed]
+
+
+def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> None:
+    report = Report(tmp_path)
+
+    def broken() -> list[Case]:
+        raise HarnessError("no compiler", "details")
+
+    assert not report.attempt("kernel", broken)
+    assert report.attempt("unit", lambda: [GOOD, SKIPPED])
+    report.skip(["demo"], "there is no kernel")
+    assert report.counts == Counts(passed=1, failed=1, skipped=2)
+    assert report.listed(Status.SKIPPED) == [
+        "  unit: skipped: no huge pages",
+        "  demo: all: there is no kernel",
+    ]
+    assert '<testsuite name="kernel"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_junit_of_pytest_is_read() -> None:
+    text = (
+        '<testsuites><testsuite><testcase classname="t" name="a"/>'
+        '<testcase classname="t" name="b"><failure message="assert 1 == 2"/></testcase>'
+        '<testcase classname="t" name="c"><error message="boom"/></testcase>'
+        '<testcase classname="t" name="d"><skipped message="later"/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert check.parse_junit(text) == [
+        Case("t.a", Status.PASSED),
+        Case("t.b", Status.FAILED, "assert 1 == 2"),
+        Case("t.c", Status.FAILED, "boom"),
+        Case("t.d", Status.SKIPPED, "later"),
+    ]

@@ -1,0 +1,107 @@
+"""The demo's results: schema, and what makes them a failure."""
+
+import json
+from typing import Any
+
+import pytest
+
+from harness import demo
+from harness.demo import FOLIO_KIB, MODES
+from harness.errors import HarnessError
+
+
+def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
+    return {
+        "folio_kib": size,
+        "mode": mode,
+        "engine": "dmasim" if mode == "dcbm" else "",
+        "channels": 4 if mode == "dcbm" else 0,
+        "folios_asked": 64,
+        "folios_moved": 64,
+        "folios_by_engine": 60 if mode == "dcbm" else 0,
+        "fallbacks": {"small": 4},
+        "bytes_verified": 64 * size * 1024,
+        "bytes_wrong": 0,
+        "gbps_emulated": 0.25,
+        **changes,
+    }
+
+
+def lines(*items: dict[str, Any]) -> str:
+    return "# noise\n" + "".join(f"result: {json.dumps(i)}\n" for i in items)
+
+
+def whole(**changes: Any) -> list[dict[str, Any]]:
+    """Return a complete set; changes go to the run of 64 KiB folios in mode dcbm."""
+    return [
+        item(size, mode, **(changes if (size, mode) == (64, "dcbm") else {}))
+        for size in FOLIO_KIB
+        for mode in MODES
+    ]
+
+
+def found(**changes: Any) -> list[str]:
+    return demo.problems(demo.parse_results(lines(*whole(**changes))))
+
+
+def test_a_complete_set_is_fine() -> None:
+    assert found() == []
+
+
+@pytest.mark.parametrize(
+    ("changes", "problem"),
+    [
+        ({"bytes_wrong": 3}, "64 KiB, mode dcbm: 3 bytes are wrong"),
+        ({"bytes_verified": 0}, "64 KiB, mode dcbm: nothing was verified"),
+        ({"folios_moved": 0}, "64 KiB, mode dcbm: no folio moved"),
+        ({"folios_by_engine": 0}, "64 KiB, mode dcbm: the engine copied no folio"),
+    ],
+)
+def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
+    assert found(**changes) == [problem]
+
+
+def test_a_missing_run_is_named() -> None:
+    results = demo.parse_results(lines(*whole()[:-1]))
+    assert demo.problems(results) == ["2048 KiB, mode dcbm: no result"]
+    assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
+
+
+def test_an_engine_at_work_in_mode_off_is_a_problem() -> None:
+    results = demo.parse_results(lines(*whole(), item(4, "off", folios_by_engine=1)))
+    assert demo.problems(results) == [
+        "4 KiB, mode off: an engine copied although the feature is off"
+    ]
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"folio_kib": 16},
+        {"mode": "dma"},
+        {"bytes_wrong": "0"},
+        {"bytes_wrong": -1},
+        {"folios_moved": True},
+        {"fallbacks": 4},
+        {"fallbacks": {"busy": "1"}},
+        {"gbps_emulated": "fast"},
+        {"engine": None},
+        {"gbps": 1.0},
+    ],
+)
+def test_a_value_outside_the_schema_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(HarnessError, match="demo: a result of the guest"):
+        demo.parse_results(lines(item(**changes)))
+
+
+def test_every_name_of_the_schema_is_needed() -> None:
+    for name in item():
+        short = {key: value for key, value in item().items() if key != name}
+        with pytest.raises(HarnessError, match=f"lacks {name}"):
+            demo.parse_results(lines(short))
+
+
+@pytest.mark.parametrize("line", ["result: {", "result: 3", "result: "])
+def test_broken_json_is_refused(line: str) -> None:
+    with pytest.raises(HarnessError, match="demo: a result of the guest"):
+        demo.parse_results(line)

@@ -1,0 +1,69 @@
+"""Suites: settings in their comments, the kernel command line, the words for a failure."""
+
+from pathlib import Path
+
+import pytest
+
+from harness import guest
+from harness.errors import HarnessError
+from harness.guest import Settings
+from harness.ktap import Case, Status
+from harness.paths import Paths
+from harness.vm import Outcome, Verdict
+
+FINISHED = Verdict(Outcome.FINISHED, "the suite ended with status 0", 0)
+FAILED = Verdict(Outcome.FINISHED, "the suite ended with status 1", 1)
+
+
+def test_settings_come_from_comment_lines() -> None:
+    script = "#!/bin/sh\n# qemu: memory=3G timeout=600\n# qemu: append=norandmaps silent=60\n"
+    assert guest.parse_settings(script) == Settings(3072, 600, 60, ("norandmaps",))
+    assert guest.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
+
+
+@pytest.mark.parametrize(
+    "line", ["# qemu: memroy=3G", "# qemu: memory=3T", "# qemu: timeout=x"]
+)
+def test_a_setting_that_is_not_understood_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"3T|memroy|invalid literal"):
+        guest.parse_settings(line)
+
+
+def test_a_suite_that_does_not_exist_is_refused_with_the_list(tmp_path: Path) -> None:
+    (tmp_path / "guest/suites").mkdir(parents=True)
+    (tmp_path / "guest/suites/hello").touch()
+    with pytest.raises(HarnessError, match="no suite 'helo': there are hello"):
+        guest.settings_of(Paths(tmp_path, tmp_path, tmp_path), "helo")
+
+
+def test_command_lines() -> None:
+    base = guest.command_line("base", "faults", "a,b", Settings(append=("quiet",)))
+    assert base == (
+        "console=ttyS0 panic=-1 oops=panic kernelcore=50% quiet mig.suite=faults mig.args=a,b"
+    )
+    debug = guest.command_line("debug", "demo", "", Settings())
+    assert "panic_on_warn=1 page_poison=1 mig.debug=1" in debug
+    assert "mig.args" not in debug
+
+
+def test_the_debug_kernel_has_longer_limits() -> None:
+    base = guest.limits("base", Settings())
+    debug = guest.limits("debug", Settings())
+    assert debug.total > base.total and debug.silent > base.silent
+
+
+def test_every_kind_of_failure_has_its_words() -> None:
+    good = Case("a", Status.PASSED)
+    bad = [Case(f"t{n}", Status.FAILED) for n in range(7)]
+    hung = Verdict(Outcome.HUNG, "the guest hung: silent for 120 s")
+    assert guest.describe(FINISHED, (good,)) == ""
+    assert guest.describe(FAILED, (good, bad[0])) == "the guest failed a test: t0"
+    assert guest.describe(FAILED, tuple(bad)) == (
+        "the guest failed 7 tests: t0, t1, t2, t3, t4 and 2 more"
+    )
+    assert guest.describe(FAILED, (good,)) == "the suite failed: the suite ended with status 1"
+    assert guest.describe(hung, (good,)) == "the guest hung: silent for 120 s"
+
+
+def test_a_failed_test_counts_even_if_the_suite_returns_zero() -> None:
+    assert guest.describe(FINISHED, (Case("a", Status.FAILED),)) == "the guest failed a test: a"

@@ -1,0 +1,104 @@
+"""The parts of the linters that decide."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness import lint
+from harness.diagnostics import Diagnostic
+from harness.errors import HarnessError
+from harness.ktap import Status
+
+# Split, so that the check of names does not find them in this file.
+MIRROR = "deb.debian" + ".org"
+HOME = "/home" + "/someone"
+
+
+def test_kernel_sources() -> None:
+    names = ["mm/a.c", "include/a.h", "tools/testing/b.c", "mm/Kconfig"]
+    assert lint.kernel_sources(names) == ["mm/a.c"]
+    assert lint.documented(names) == ["mm/a.c", "include/a.h"]
+
+
+def test_ignored_types_have_reasons() -> None:
+    assert all(ignored.reason for ignored in lint.CHECKPATCH_IGNORED)
+    path = Diagnostic("a.c", 1, "WARNING", "added", "FILE_PATH_CHANGES")
+    other = Diagnostic("a.c", 1, "ERROR", "trailing whitespace", "TRAILING_WHITESPACE")
+    assert lint.not_ignored([path, other]) == [other]
+
+
+def test_maintained() -> None:
+    before = "X\nF:\tmm/old.c\n"
+    after = before + "Y\nF:\tmm/new.c\nF:\tdrivers/new/\nF:\tinclude/*/new*\n"
+    patterns = lint.maintained_patterns(before, after)
+    assert patterns == ["mm/new.c", "drivers/new/", "include/*/new*"]
+    for name in ("mm/new.c", "drivers/new/a/b.c", "include/linux/new_thing.h"):
+        assert lint.is_maintained(name, patterns)
+    for name in ("mm/old.c", "drivers/new.c", "include/linux/x/new.h"):
+        assert not lint.is_maintained(name, patterns)
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "expected"),
+    [
+        ("a.sh", "", True),
+        ("init", "#!/bin/sh\n", True),
+        ("run", "#!/usr/bin/env bash\n", True),
+        ("suite", "#!/bin/busybox sh\n", True),
+        ("a.py", "#!/usr/bin/python3\n", False),
+        ("notes", "use #!/bin/sh\n", False),
+    ],
+)
+def test_is_shell(name: str, head: str, expected: bool) -> None:
+    assert lint.is_shell(name, head) is expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"deb http://{MIRROR}/debian bookworm main",
+        f"{MIRROR}",
+        "https://" + "user:word@cache.internal/x",
+        f"cd {HOME}/project",
+        "ls /root" + "/src",
+        "cp /scratch/checkout/x .",
+    ],
+)
+def test_names_that_mean_one_machine(line: str) -> None:
+    assert lint.name_problems("f", line, {"/scratch/checkout/": "the checkout's path"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Link: https://lore.kernel.org/linux-mm/x",
+        "https://docs.kernel.org/mm/",
+        "http://localhost:80/ and https://example.com/",
+        "HOME=/root",
+        "sources are in trixie-backports; index.rst, archive.c, proxy.py",
+        "guest/root/etc and $HOME/work/x",
+    ],
+)
+def test_names_that_mean_no_machine(line: str) -> None:
+    assert lint.name_problems("f", line, {}) == []
+
+
+def test_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HarnessError, match="sparse is not installed"):
+        lint.sparse_command(tmp_path)
+    case = lint.run_check("x", lambda: lint.run_tool(["ruff", "check"], tmp_path))
+    assert case.status is Status.FAILED
+    assert case.detail == "ruff is not installed"
+
+
+def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin/sparse"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\necho "probe.c:1:1: error: what is this?"\necho "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    command = lint.sparse_command(tmp_path / "home")
+    done = subprocess.run([command, "x.c"], capture_output=True, text=True, check=True)
+    assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout

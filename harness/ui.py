@@ -1,0 +1,92 @@
+"""What the user sees of long steps: what runs, how far it is, how long it took."""
+
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_QUIET_SECONDS = 20.0  # between two progress lines when the output is not a terminal
+_REDRAW_SECONDS = 0.1
+_WIDTH = 100
+_started = time.monotonic()
+
+
+def clock(seconds: float) -> str:
+    """Return a duration as minutes and seconds."""
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02d}"
+
+
+def say(line: str) -> None:
+    """Print one line with the time since the start."""
+    _erase()
+    print(f"[{clock(time.monotonic() - _started):>5}] {line}", flush=True)
+
+
+def plain(line: str) -> None:
+    """Print one line as it is."""
+    _erase()
+    print(line, flush=True)
+
+
+def _erase() -> None:
+    if sys.stdout.isatty():
+        sys.stdout.write("\r\033[K")
+
+
+class Step:
+    """One step of the work, with live progress and a closing line."""
+
+    def __init__(self, name: str) -> None:
+        """Start the step's clock."""
+        self.name = name
+        self._began = time.monotonic()
+        self._drawn = self._began
+        self._closing = "done"
+        self._reused = False
+
+    @property
+    def seconds(self) -> float:
+        """Time since the step began."""
+        return time.monotonic() - self._began
+
+    def progress(self, text: str) -> None:
+        """Show how far the step is; cheap enough to be called for every line of a log."""
+        terminal = sys.stdout.isatty()
+        now = time.monotonic()
+        if now - self._drawn < (_REDRAW_SECONDS if terminal else _QUIET_SECONDS):
+            return
+        self._drawn = now
+        if terminal:
+            line = f"        {self.name}: {clock(self.seconds)} {text}"
+            sys.stdout.write("\r\033[K" + line[:_WIDTH])
+            sys.stdout.flush()
+        else:
+            say(f"{self.name}: {clock(self.seconds)} {text}")
+
+    def done(self, text: str) -> None:
+        """Set what the closing line says."""
+        self._closing = text
+
+    def reused(self, text: str) -> None:
+        """Set the closing line of a step that had nothing to do."""
+        self._closing = text
+        self._reused = True
+
+    def close(self) -> None:
+        """Print the closing line."""
+        if self._reused:
+            say(f"{self.name}: reused, {self._closing}")
+        else:
+            say(f"{self.name}: {self._closing} ({self.seconds:.1f} s)")
+
+
+@contextmanager
+def step(name: str) -> Iterator[Step]:
+    """Run one step; a step that raises has no closing line, since the error follows."""
+    current = Step(name)
+    try:
+        yield current
+    except BaseException:
+        _erase()
+        raise
+    current.close()

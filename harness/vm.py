@@ -1,0 +1,224 @@
+"""One guest: its QEMU command line, its life, and what is to be said of its end."""
+
+import re
+import shlex
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+from pathlib import Path
+
+from harness import process
+from harness.errors import HarnessError
+
+QEMU = "qemu-system-x86_64"
+
+_POLL_SECONDS = 0.1
+_PANIC_GRACE_SECONDS = 10.0
+_CONSOLE_LINES = 30
+
+# What a healthy kernel never prints. Stalls and lockups are left out: a busy host causes
+# them, and a guest that really hangs runs into its time limit.
+_COMPLAINT = re.compile(
+    r"Kernel panic - not syncing|\bBUG: |kernel BUG at|Oops: |general protection fault"
+    r"|WARNING: (?:.*CPU#\d+: |possible |suspicious |inconsistent |bad |held lock|lock held"
+    r"|Nested lock|chain_key|\S+-safe -> |.*still has locks)"
+    r"|INFO: trying to register non-static key|pagealloc: (?:memory|single bit)"
+    r"|list_(?:add|del) corruption"
+)
+_CONSOLE_PREFIX = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])? ?")
+_DONE = re.compile(r"^guest: done rc=(\d+)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Limits:
+    """How long a guest may run, and how long it may print nothing, in seconds."""
+
+    total: float
+    silent: float
+
+
+@dataclass(frozen=True)
+class Guest:
+    """What to boot, and how."""
+
+    kernel: Path
+    initrd: Path
+    command_line: str
+    memory_mib: int
+    accelerator: str = "tcg"
+
+
+class Outcome(Enum):
+    """How a guest's life ended."""
+
+    FINISHED = "finished"
+    PANICKED = "panicked"
+    HUNG = "hung"
+    VANISHED = "ended without a result"
+
+
+class End(Enum):
+    """Why we stopped watching."""
+
+    EXITED = "exited"
+    TIMED_OUT = "timed out"
+    SILENT = "silent"
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The outcome in words; `status` is the suite's exit status if it got that far."""
+
+    outcome: Outcome
+    message: str
+    status: int | None = None
+
+
+@dataclass(frozen=True)
+class Run:
+    """A guest that has ended."""
+
+    verdict: Verdict
+    seconds: float
+    console: str
+    results: str
+
+    @property
+    def console_end(self) -> str:
+        """The last lines of the console."""
+        return process.tail(self.console, _CONSOLE_LINES)
+
+
+def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
+    """Return the command line of a guest with two CPUs on two NUMA nodes.
+
+    `console` and `results` are the character devices of the two serial ports.
+    """
+    half = guest.memory_mib // 2
+    # TCG emulates `rep movsb` byte by byte; tests are not about that.
+    cpu = "host" if guest.accelerator == "kvm" else "max,-erms"
+    argv = [
+        QEMU, "-nodefaults", "-no-user-config", "-no-reboot",
+        "-display", "none", "-monitor", "none",
+        "-machine", "pc", "-cpu", cpu,
+        "-accel", "kvm" if guest.accelerator == "kvm" else "tcg,thread=multi",
+        # Without sockets the guest warns in topology_sane(): CPUs of one package on two nodes.
+        "-smp", "2,sockets=2,cores=1,threads=1",
+        "-m", f"{2 * half}M",
+    ]  # fmt: skip
+    for node in (0, 1):
+        argv += [
+            "-object", f"memory-backend-ram,id=memory{node},size={half}M",
+            "-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}",
+        ]  # fmt: skip
+    return [
+        *argv,
+        "-serial", console,
+        "-serial", results,
+        "-kernel", str(guest.kernel),
+        "-initrd", str(guest.initrd),
+        "-append", guest.command_line,
+    ]  # fmt: skip
+
+
+def complaint(console: str) -> str:
+    """Return the first line in which the guest's kernel reports a bug, or ''."""
+    for line in console.splitlines():
+        if _COMPLAINT.search(line):
+            return _CONSOLE_PREFIX.sub("", line).strip()
+    return ""
+
+
+def judge(console: str, results: str, end: End, limits: Limits) -> Verdict:
+    """Say how a guest ended, from what it left behind."""
+    if said := complaint(console):
+        return Verdict(Outcome.PANICKED, f"the guest panicked: {said}")
+    done = _DONE.search(results)
+    if done:
+        status = int(done[1])
+        return Verdict(Outcome.FINISHED, f"the suite ended with status {status}", status)
+    words = [line for line in results.splitlines() if line.strip()]
+    last = f"; last result: {words[-1].strip()}" if words else "; it printed no results"
+    if end is End.TIMED_OUT:
+        return Verdict(Outcome.HUNG, f"the guest hung: not done in {limits.total:.0f} s{last}")
+    if end is End.SILENT:
+        return Verdict(Outcome.HUNG, f"the guest hung: silent for {limits.silent:.0f} s{last}")
+    return Verdict(Outcome.VANISHED, f"the guest ended without its last line{last}")
+
+
+def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str], None]) -> Run:
+    """Boot a guest and watch it to its end; `on_result` gets each result line as it comes."""
+    directory.mkdir(parents=True, exist_ok=True)
+    console, results = directory / "console.log", directory / "results.log"
+    for path in (console, results):
+        path.write_bytes(b"")
+    argv = qemu_argv(guest, f"file:{console}", f"file:{results}")
+    (directory / "qemu.cmd").write_text(shlex.join(argv) + "\n")
+    began = time.monotonic()
+    child = _start(argv, directory / "qemu.log")
+    try:
+        end = _watch(child, console, results, limits, on_result)
+    finally:
+        process.stop(child)
+    words = console.read_text(errors="replace")
+    said = results.read_text(errors="replace")
+    if not words and not said and child.returncode > 0:
+        reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
+        raise HarnessError(f"QEMU does not start: {reason}")
+    return Run(
+        verdict=judge(words, said, end, limits),
+        seconds=time.monotonic() - began,
+        console=words,
+        results=said,
+    )
+
+
+def _start(argv: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
+    with log.open("wb") as out:
+        try:
+            return subprocess.Popen(
+                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
+            )
+        except FileNotFoundError as error:
+            raise HarnessError(f"{argv[0]} is not installed") from error
+
+
+def _watch(
+    child: subprocess.Popen[bytes],
+    console: Path,
+    results: Path,
+    limits: Limits,
+    on_result: Callable[[str], None],
+) -> End:
+    began = time.monotonic()
+    grown = began
+    panicked: float | None = None
+    rest = ""
+    with results.open(errors="replace") as news, console.open(errors="replace") as words:
+        while True:
+            ended = child.poll() is not None
+            now = time.monotonic()
+            if fresh := news.read():
+                grown = now
+                *lines, rest = (rest + fresh).split("\n")
+                for line in lines:
+                    on_result(line)
+            # With panic=-1 and -no-reboot a panic ends QEMU, unless the reboot hangs too.
+            if "Kernel panic - not syncing" in words.read() and panicked is None:
+                panicked = now
+            if ended or (panicked and now - panicked > _PANIC_GRACE_SECONDS):
+                return End.EXITED
+            if now - began > limits.total:
+                return End.TIMED_OUT
+            if now - grown > limits.silent:
+                return End.SILENT
+            time.sleep(_POLL_SECONDS)
+
+
+def interact(guest: Guest, results: Path) -> int:
+    """Give the guest's console to our terminal until it powers off."""
+    results.parent.mkdir(parents=True, exist_ok=True)
+    argv = qemu_argv(guest, "stdio", f"file:{results}")
+    return subprocess.run(argv, check=False).returncode

@@ -1,0 +1,624 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Copy offload for page migration: which migrators there are, which one serves
+ * which reason, and what came of it.
+ *
+ * Which folios may be handed to a migrator is decided in mm/migrate.c. How a
+ * migrator moves bytes is its own business. See
+ * Documentation/mm/migrate_copy_offload.rst.
+ */
+
+#define pr_fmt(fmt) "migrate_copy_offload: " fmt
+
+#include <linux/cleanup.h>
+#include <linux/ctype.h>
+#include <linux/export.h>
+#include <linux/init.h>
+#include <linux/kobject.h>
+#include <linux/migrate.h>
+#include <linux/module.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/slab.h>
+#include <linux/srcu.h>
+#include <linux/string.h>
+#include <linux/sysfs.h>
+
+#include <kunit/visibility.h>
+#include <trace/events/migrate.h>
+
+#include "migrate_copy_offload.h"
+
+#define MIGRATOR_NAME_MAX	31
+
+/*
+ * Batches that a migrator can always have, however short memory is. A task has
+ * at most one at a time.
+ */
+#define MIGRATOR_RESERVED_BATCHES	2
+
+DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
+
+/* Protects migrators, all stores to routes, enabled, and the static key. */
+static DEFINE_MUTEX(migrate_offload_mutex);
+static LIST_HEAD(migrators);
+static bool enabled;
+
+/*
+ * A migrator that was read from here stays registered until the reader leaves
+ * the SRCU section: that is what unregistering waits for.
+ */
+DEFINE_STATIC_SRCU(migrate_offload_srcu);
+static struct migrator __rcu *routes[MR_TYPES];
+
+struct migrate_copy_counters {
+	unsigned long count[NR_MIGRATE_COPY_STATS];
+};
+
+static DEFINE_PER_CPU(struct migrate_copy_counters, migrate_copy_counters);
+
+/**
+ * migrate_offload_count() - add to a counter
+ * @stat: the counter
+ * @nr: how much
+ *
+ * Context: any.
+ */
+void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr)
+{
+	this_cpu_add(migrate_copy_counters.count[stat], nr);
+}
+
+VISIBLE_IF_KUNIT unsigned long
+migrate_offload_read_stat(enum migrate_copy_stat stat)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += per_cpu(migrate_copy_counters.count[stat], cpu);
+
+	return sum;
+}
+
+static struct migrator *route_locked(enum migrate_reason reason)
+{
+	return rcu_dereference_protected(routes[reason],
+				lockdep_is_held(&migrate_offload_mutex));
+}
+
+/* The key is on if and only if a folio could meet a migrator. */
+static void update_key(void)
+{
+	bool routed = false;
+	int reason;
+
+	lockdep_assert_held(&migrate_offload_mutex);
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		routed |= !!route_locked(reason);
+
+	if (enabled && routed)
+		static_branch_enable(&migrate_offload_key);
+	else
+		static_branch_disable(&migrate_offload_key);
+}
+
+static struct migrator *find_migrator(const char *name)
+{
+	struct migrator *migrator;
+
+	lockdep_assert_held(&migrate_offload_mutex);
+
+	list_for_each_entry(migrator, &migrators, list)
+		if (sysfs_streq(name, migrator->name))
+			return migrator;
+
+	return NULL;
+}
+
+static bool valid_name(const char *name)
+{
+	const char *c;
+
+	if (!name || !*name || !strcmp(name, "none"))
+		return false;
+
+	for (c = name; *c; c++)
+		if (!isgraph(*c))
+			return false;
+
+	return c - name <= MIGRATOR_NAME_MAX;
+}
+
+/**
+ * migrate_offload_register() - offer a migrator to the administrator
+ * @migrator: the migrator, with its public fields set
+ *
+ * No reason is routed to the migrator until the administrator says so.
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0; -EINVAL if a mandatory field is missing or the name is not valid;
+ * -EBUSY if the name is taken; -ENOMEM.
+ */
+int migrate_offload_register(struct migrator *migrator)
+{
+	mempool_t *batches;
+
+	if (!valid_name(migrator->name) || !migrator->submit || !migrator->wait)
+		return -EINVAL;
+
+	batches = mempool_create_kmalloc_pool(MIGRATOR_RESERVED_BATCHES,
+					      sizeof(struct migrate_copy_batch));
+	if (!batches)
+		return -ENOMEM;
+
+	scoped_guard(mutex, &migrate_offload_mutex) {
+		if (!find_migrator(migrator->name)) {
+			migrator->batches = batches;
+			list_add_tail(&migrator->list, &migrators);
+			return 0;
+		}
+	}
+
+	mempool_destroy(batches);
+	return -EBUSY;
+}
+EXPORT_SYMBOL_GPL(migrate_offload_register);
+
+/**
+ * migrate_offload_unregister() - take a migrator away
+ * @migrator: a registered migrator
+ *
+ * Every reason that was routed to it is routed to none. When this returns, no
+ * callback of the migrator runs or will run, and it has no batch.
+ *
+ * Context: process context, waits for copies in flight.
+ */
+void migrate_offload_unregister(struct migrator *migrator)
+{
+	int reason;
+
+	scoped_guard(mutex, &migrate_offload_mutex) {
+		list_del(&migrator->list);
+		for (reason = 0; reason < MR_TYPES; reason++)
+			if (route_locked(reason) == migrator)
+				RCU_INIT_POINTER(routes[reason], NULL);
+		update_key();
+	}
+
+	synchronize_srcu(&migrate_offload_srcu);
+	mempool_destroy(migrator->batches);
+}
+EXPORT_SYMBOL_GPL(migrate_offload_unregister);
+
+/* @name is a migrator's name or "none", with or without a final newline. */
+VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
+					       const char *name)
+{
+	struct migrator *migrator = NULL;
+
+	guard(mutex)(&migrate_offload_mutex);
+
+	if (!sysfs_streq(name, "none")) {
+		migrator = find_migrator(name);
+		if (!migrator)
+			return -ENOENT;
+	}
+
+	rcu_assign_pointer(routes[reason], migrator);
+	update_key();
+	return 0;
+}
+
+VISIBLE_IF_KUNIT struct migrator *
+migrate_offload_get_route(enum migrate_reason reason)
+{
+	guard(mutex)(&migrate_offload_mutex);
+	return route_locked(reason);
+}
+
+/* Return what the switch was before. */
+VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
+{
+	bool was;
+
+	guard(mutex)(&migrate_offload_mutex);
+	was = enabled;
+	enabled = on;
+	update_key();
+	return was;
+}
+
+/**
+ * migrate_offload_batch_pages() - how many pages to unmap together
+ * @reason: why the folios are migrated
+ *
+ * Return: what the migrator that serves @reason prefers, 0 if it or nobody
+ * has a preference.
+ */
+unsigned int migrate_offload_batch_pages(enum migrate_reason reason)
+{
+	struct migrator *migrator;
+
+	guard(srcu)(&migrate_offload_srcu);
+	migrator = srcu_dereference(routes[reason], &migrate_offload_srcu);
+	if (!migrator || !migrator->preferred_pages)
+		return 0;
+
+	return migrator->preferred_pages(migrator);
+}
+
+/**
+ * migrate_offload_begin() - get an empty batch for the migrator of a reason
+ * @reason: why the folios are migrated
+ *
+ * From here to migrate_offload_end() neither the migrator nor its module can go
+ * away.
+ *
+ * Context: process context, folio locks held. Does not wait for memory.
+ *
+ * Return: the batch; NULL if no migrator serves @reason; ERR_PTR(-ENOMEM).
+ */
+struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason)
+{
+	int srcu_idx = srcu_read_lock(&migrate_offload_srcu);
+	struct migrate_copy_batch *batch = NULL;
+	struct migrator *migrator;
+
+	migrator = srcu_dereference(routes[reason], &migrate_offload_srcu);
+	if (!migrator || !try_module_get(migrator->owner))
+		goto unlock;
+
+	batch = mempool_alloc(migrator->batches, GFP_NOWAIT);
+	if (!batch) {
+		batch = ERR_PTR(-ENOMEM);
+		module_put(migrator->owner);
+		goto unlock;
+	}
+
+	batch->migrator = migrator;
+	batch->srcu_idx = srcu_idx;
+	batch->lost = false;
+	batch->reason = reason;
+	batch->migrator_data = NULL;
+	batch->nr_pairs = 0;
+	batch->nr_pages = 0;
+	return batch;
+
+unlock:
+	srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
+	return batch;
+}
+
+/**
+ * migrate_offload_add() - add an eligible folio to a batch
+ * @batch: a batch that is not full
+ * @src: the folio to copy from
+ * @dst: the folio to copy to
+ *
+ * Return: true if the batch is full now.
+ */
+bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
+			 struct folio *dst)
+{
+	struct migrate_copy_pair *pair = &batch->pairs[batch->nr_pairs++];
+
+	pair->src = src;
+	pair->dst = dst;
+	pair->status = MIGRATE_COPY_PENDING;
+	batch->nr_pages += folio_nr_pages(src);
+
+	return batch->nr_pairs == MIGRATE_COPY_MAX_PAIRS;
+}
+
+static enum migrate_copy_stat refusal_stat(int error)
+{
+	switch (error) {
+	case -EBUSY:
+		return MIGRATE_COPY_STAT_FALLBACK_BUSY;
+	case -EOPNOTSUPP:
+		return MIGRATE_COPY_STAT_FALLBACK_REFUSED;
+	default:
+		return MIGRATE_COPY_STAT_FALLBACK_ERROR;
+	}
+}
+
+static void count_pair(struct migrate_copy_batch *batch,
+		       struct migrate_copy_pair *pair)
+{
+	switch (pair->status) {
+	case MIGRATE_COPY_DONE:
+		migrate_offload_count(MIGRATE_COPY_STAT_FOLIOS_COPIED, 1);
+		migrate_offload_count(MIGRATE_COPY_STAT_PAGES_COPIED,
+				      folio_nr_pages(pair->src));
+		break;
+	case MIGRATE_COPY_TIMEOUT:
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
+		break;
+	case MIGRATE_COPY_LOST:
+		batch->lost = true;
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
+		break;
+	default:
+		pair->status = MIGRATE_COPY_ERROR;
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_ERROR, 1);
+		break;
+	}
+}
+
+/**
+ * migrate_offload_copy() - have a batch copied
+ * @batch: a batch with at least one pair
+ *
+ * When this returns the status of each pair is final, and only pairs that are
+ * %MIGRATE_COPY_LOST may still be read or written.
+ *
+ * Context: process context, folio locks held; the wait is bounded by the
+ * migrator.
+ */
+void migrate_offload_copy(struct migrate_copy_batch *batch)
+{
+	struct migrator *migrator = batch->migrator;
+	unsigned int i, nr_copied = 0;
+	int error;
+
+	if (batch->nr_pages < migrator->min_pages) {
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_SMALL,
+				      batch->nr_pairs);
+		goto refused;
+	}
+
+	error = migrator->submit(migrator, batch);
+	if (error) {
+		migrate_offload_count(refusal_stat(error), batch->nr_pairs);
+		goto refused;
+	}
+
+	migrator->wait(migrator, batch);
+
+	migrate_offload_count(MIGRATE_COPY_STAT_BATCHES, 1);
+	for (i = 0; i < batch->nr_pairs; i++) {
+		count_pair(batch, &batch->pairs[i]);
+		nr_copied += batch->pairs[i].status == MIGRATE_COPY_DONE;
+	}
+	goto out;
+
+refused:
+	/* A report made before the refusal does not count. */
+	for (i = 0; i < batch->nr_pairs; i++)
+		batch->pairs[i].status = MIGRATE_COPY_ERROR;
+out:
+	trace_mm_migrate_batch_copied(migrator->name, batch->nr_pairs,
+				      nr_copied, batch->nr_pages, batch->reason);
+}
+
+/**
+ * migrate_offload_end() - give a batch back
+ * @batch: from migrate_offload_begin()
+ */
+void migrate_offload_end(struct migrate_copy_batch *batch)
+{
+	struct migrator *migrator = batch->migrator;
+	int srcu_idx = batch->srcu_idx;
+
+	/* What could not be stopped may still call the migrator. */
+	if (!batch->lost)
+		module_put(migrator->owner);
+	mempool_free(batch, migrator->batches);
+	srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
+}
+
+/*
+ * The migrator "cpu" copies in the batch phase what core would otherwise copy
+ * in the move phase. It needs no hardware: it shows what batching alone costs,
+ * and is the shortest example of a synchronous migrator.
+ */
+static int cpu_submit(struct migrator *migrator,
+		      struct migrate_copy_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < batch->nr_pairs; i++) {
+		struct migrate_copy_pair *pair = &batch->pairs[i];
+		int error = folio_mc_copy(pair->dst, pair->src);
+
+		/* Poison: the move phase tries again and decides. */
+		migrate_offload_report(pair, error ? MIGRATE_COPY_ERROR :
+						     MIGRATE_COPY_DONE);
+		cond_resched();
+	}
+
+	return 0;
+}
+
+static void cpu_wait(struct migrator *migrator,
+		     struct migrate_copy_batch *batch)
+{
+}
+
+static struct migrator cpu_migrator = {
+	.name	= "cpu",
+	.owner	= THIS_MODULE,
+	.submit	= cpu_submit,
+	.wait	= cpu_wait,
+};
+
+#ifdef CONFIG_SYSFS
+static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
+			    char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(enabled));
+}
+
+static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
+			     const char *buf, size_t count)
+{
+	bool on;
+	int error = kstrtobool(buf, &on);
+
+	if (error)
+		return error;
+
+	migrate_offload_set_enabled(on);
+	return count;
+}
+
+static ssize_t migrators_show(struct kobject *kobj,
+			      struct kobj_attribute *attr, char *buf)
+{
+	struct migrator *migrator;
+	int len = 0;
+
+	guard(mutex)(&migrate_offload_mutex);
+	list_for_each_entry(migrator, &migrators, list)
+		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
+				     migrator->name);
+	len += sysfs_emit_at(buf, len, "\n");
+	return len;
+}
+
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
+static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
+
+static const struct attribute *const top_attrs[] = {
+	&enabled_attr.attr,
+	&migrators_attr.attr,
+	NULL
+};
+
+/* One file a reason; no folio is migrated for the reason MR_NEVER. */
+static struct kobj_attribute route_attrs[MR_NEVER];
+
+static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	struct migrator *migrator;
+
+	guard(mutex)(&migrate_offload_mutex);
+	migrator = route_locked(attr - route_attrs);
+	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
+}
+
+static ssize_t route_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	int error = migrate_offload_set_route(attr - route_attrs, buf);
+
+	return error ?: count;
+}
+
+static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
+	[MIGRATE_COPY_STAT_BATCHES]		= "batches",
+	[MIGRATE_COPY_STAT_FOLIOS_COPIED]	= "folios_copied",
+	[MIGRATE_COPY_STAT_PAGES_COPIED]		= "pages_copied",
+	[MIGRATE_COPY_STAT_FALLBACK_BUSY]	= "fallback_busy",
+	[MIGRATE_COPY_STAT_FALLBACK_ERROR]	= "fallback_error",
+	[MIGRATE_COPY_STAT_FALLBACK_LOST]	= "fallback_lost",
+	[MIGRATE_COPY_STAT_FALLBACK_NO_MEMORY]	= "fallback_no_memory",
+	[MIGRATE_COPY_STAT_FALLBACK_REFUSED]	= "fallback_refused",
+	[MIGRATE_COPY_STAT_FALLBACK_SMALL]	= "fallback_small",
+	[MIGRATE_COPY_STAT_FALLBACK_TIMEOUT]	= "fallback_timeout",
+	[MIGRATE_COPY_STAT_DECLINED_MAPPING]	= "declined_mapping",
+	[MIGRATE_COPY_STAT_DECLINED_METADATA]	= "declined_metadata",
+	[MIGRATE_COPY_STAT_DECLINED_POISON]	= "declined_poison",
+	[MIGRATE_COPY_STAT_DECLINED_REFERENCES]	= "declined_references",
+	[MIGRATE_COPY_STAT_DECLINED_TYPE]	= "declined_type",
+};
+
+static struct kobj_attribute stat_attrs[NR_MIGRATE_COPY_STATS];
+
+static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%lu\n",
+			  migrate_offload_read_stat(attr - stat_attrs));
+}
+
+/* Make one file in @dir for each of @nr @names, as @like but for the name. */
+static int __init create_files(struct kobject *dir,
+			       struct kobj_attribute *attrs,
+			       const char * const *names, int nr,
+			       const struct kobj_attribute *like)
+{
+	int i, error = 0;
+
+	for (i = 0; i < nr && !error; i++) {
+		attrs[i] = *like;
+		sysfs_attr_init(&attrs[i].attr);
+		attrs[i].attr.name = names[i];
+		error = sysfs_create_file(dir, &attrs[i].attr);
+	}
+
+	return error;
+}
+
+static int __init create_sysfs(void)
+{
+	const struct kobj_attribute route = __ATTR(, 0644, route_show,
+						   route_store);
+	const struct kobj_attribute stat = __ATTR(, 0444, stat_show, NULL);
+	struct kobject *top, *routes_dir, *stats_dir;
+	int error = -ENOMEM;
+
+	top = kobject_create_and_add("migrate_copy_offload", mm_kobj);
+	if (!top)
+		return error;
+
+	routes_dir = kobject_create_and_add("routes", top);
+	if (!routes_dir)
+		goto put_top;
+
+	stats_dir = kobject_create_and_add("stats", top);
+	if (!stats_dir)
+		goto put_routes;
+
+	error = create_files(routes_dir, route_attrs, migrate_reason_names,
+			     ARRAY_SIZE(route_attrs), &route);
+	if (error)
+		goto put_stats;
+
+	error = create_files(stats_dir, stat_attrs, stat_names,
+			     ARRAY_SIZE(stat_attrs), &stat);
+	if (error)
+		goto put_stats;
+
+	/* Last: who sees the main switch sees the rest. */
+	error = sysfs_create_files(top, top_attrs);
+	if (error)
+		goto put_stats;
+
+	return 0;
+
+put_stats:
+	kobject_put(stats_dir);
+put_routes:
+	kobject_put(routes_dir);
+put_top:
+	kobject_put(top);
+	return error;
+}
+#else
+static int __init create_sysfs(void)
+{
+	return 0;
+}
+#endif /* CONFIG_SYSFS */
+
+static int __init migrate_copy_offload_init(void)
+{
+	int error = migrate_offload_register(&cpu_migrator);
+
+	if (error)
+		return error;
+
+	error = create_sysfs();
+	if (error) {
+		pr_err("cannot create the sysfs files: %d\n", error);
+		migrate_offload_unregister(&cpu_migrator);
+	}
+
+	return error;
+}
+late_initcall(migrate_copy_offload_init);

@@ -1,0 +1,72 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What mm/migrate.c needs of mm/migrate_copy_offload.c.
+ */
+#ifndef __MM_MIGRATE_COPY_OFFLOAD_H
+#define __MM_MIGRATE_COPY_OFFLOAD_H
+
+#include <linux/jump_label.h>
+#include <linux/migrate_copy_offload.h>
+
+/*
+ * One counter a cause, and one file in sysfs a counter. FALLBACK: the folio
+ * could have been copied by the migrator, but was left to the CPU. DECLINED:
+ * the folio must not be copied before the move phase.
+ */
+enum migrate_copy_stat {
+	MIGRATE_COPY_STAT_BATCHES,
+	MIGRATE_COPY_STAT_FOLIOS_COPIED,
+	MIGRATE_COPY_STAT_PAGES_COPIED,
+	MIGRATE_COPY_STAT_FALLBACK_BUSY,
+	MIGRATE_COPY_STAT_FALLBACK_ERROR,
+	MIGRATE_COPY_STAT_FALLBACK_LOST,
+	MIGRATE_COPY_STAT_FALLBACK_NO_MEMORY,
+	MIGRATE_COPY_STAT_FALLBACK_REFUSED,
+	MIGRATE_COPY_STAT_FALLBACK_SMALL,
+	MIGRATE_COPY_STAT_FALLBACK_TIMEOUT,
+	MIGRATE_COPY_STAT_DECLINED_MAPPING,
+	MIGRATE_COPY_STAT_DECLINED_METADATA,
+	MIGRATE_COPY_STAT_DECLINED_POISON,
+	MIGRATE_COPY_STAT_DECLINED_REFERENCES,
+	MIGRATE_COPY_STAT_DECLINED_TYPE,
+	NR_MIGRATE_COPY_STATS
+};
+
+#ifdef CONFIG_MIGRATE_COPY_OFFLOAD
+
+DECLARE_STATIC_KEY_FALSE(migrate_offload_key);
+
+/* True only if the main switch is on and some reason has a route. */
+static inline bool migrate_offload_enabled(void)
+{
+	return static_branch_unlikely(&migrate_offload_key);
+}
+
+unsigned int migrate_offload_batch_pages(enum migrate_reason reason);
+struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason);
+bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
+			 struct folio *dst);
+void migrate_offload_copy(struct migrate_copy_batch *batch);
+void migrate_offload_end(struct migrate_copy_batch *batch);
+void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr);
+
+#else /* !CONFIG_MIGRATE_COPY_OFFLOAD */
+
+static inline bool migrate_offload_enabled(void)
+{
+	return false;
+}
+
+#endif /* CONFIG_MIGRATE_COPY_OFFLOAD */
+
+#if IS_ENABLED(CONFIG_KUNIT) && defined(CONFIG_MIGRATE_COPY_OFFLOAD)
+bool folio_content_is_bytes(struct folio *folio);
+bool migrate_folio_may_copy_early(struct folio *src,
+				  enum migrate_copy_stat *why);
+struct migrator *migrate_offload_get_route(enum migrate_reason reason);
+int migrate_offload_set_route(enum migrate_reason reason, const char *name);
+bool migrate_offload_set_enabled(bool on);
+unsigned long migrate_offload_read_stat(enum migrate_copy_stat stat);
+#endif
+
+#endif /* __MM_MIGRATE_COPY_OFFLOAD_H */

@@ -1,0 +1,897 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests for copy offload: registry, routes, who may be copied early, and
+ * what becomes of a folio whose migrator copied it, failed, or got stuck.
+ *
+ * Folios are those of shmem files and are moved by migrate_pages() itself, with
+ * a migrator that does what the test says.
+ */
+
+#include <kunit/static_stub.h>
+#include <kunit/test.h>
+#include <linux/buffer_head.h>
+#include <linux/file.h>
+#include <linux/highmem.h>
+#include <linux/hugetlb.h>
+#include <linux/kthread.h>
+#include <linux/migrate.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
+#include <linux/swap.h>
+
+#include "../internal.h"
+#include "../migrate_copy_offload.h"
+
+/* Not a reason that anything else in a test kernel migrates for. */
+#define TEST_REASON	MR_DAMON
+
+#define MAX_FOLIOS	600
+
+struct offload_test {
+	struct kunit *test;
+	struct migrator migrator;
+	bool registered;
+	bool was_enabled;
+	struct file *file;
+	struct list_head folios;
+
+	/* What the migrator does with a pair. */
+	enum migrate_copy_status (*copy)(struct offload_test *ctx,
+					 struct migrate_copy_pair *pair,
+					 unsigned int i);
+	int submit_error;
+	unsigned int nr_submits;
+	unsigned int nr_pairs;
+	unsigned int nr_dsts_at_first_submit;
+
+	struct folio *dsts[MAX_FOLIOS];
+	unsigned int nr_dsts;
+	unsigned int nr_put;
+	bool put_with_marker;
+
+	struct folio *held;
+	struct completion started;
+	struct completion go;
+	struct completion done;
+
+	unsigned long stats[NR_MIGRATE_COPY_STATS];
+};
+
+static void fill(struct folio *folio, u8 byte)
+{
+	memset(folio_address(folio), byte, folio_size(folio));
+}
+
+static bool filled(struct folio *folio, u8 byte)
+{
+	return !memchr_inv(folio_address(folio), byte, folio_size(folio));
+}
+
+/* Never a byte that any test writes over the content. */
+static u8 stamp(unsigned int index)
+{
+	return index % 100 + 1;
+}
+
+#define SCRIBBLE	0xa5
+
+static struct folio *get_dst(struct folio *src, unsigned long private)
+{
+	struct offload_test *ctx = (struct offload_test *)private;
+	struct folio *dst = folio_alloc(GFP_KERNEL, folio_order(src));
+
+	if (dst && ctx->nr_dsts < MAX_FOLIOS)
+		ctx->dsts[ctx->nr_dsts++] = dst;
+	return dst;
+}
+
+static void put_dst(struct folio *dst, unsigned long private)
+{
+	struct offload_test *ctx = (struct offload_test *)private;
+
+	ctx->nr_put++;
+	ctx->put_with_marker |= dst->migrate_info != 0;
+	folio_put(dst);
+}
+
+static int test_submit(struct migrator *migrator,
+		       struct migrate_copy_batch *batch)
+{
+	struct offload_test *ctx = container_of(migrator, struct offload_test,
+						migrator);
+	unsigned int i;
+
+	if (!ctx->nr_submits++)
+		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
+	ctx->nr_pairs += batch->nr_pairs;
+
+	for (i = 0; i < batch->nr_pairs; i++)
+		migrate_offload_report(&batch->pairs[i],
+				       ctx->copy(ctx, &batch->pairs[i], i));
+
+	return ctx->submit_error;
+}
+
+static void test_wait(struct migrator *migrator,
+		      struct migrate_copy_batch *batch)
+{
+}
+
+static void unregister(void *data)
+{
+	struct offload_test *ctx = data;
+
+	if (ctx->registered)
+		migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	migrate_offload_set_route(TEST_REASON, "none");
+	migrate_offload_set_enabled(ctx->was_enabled);
+}
+
+static void put_file(void *file)
+{
+	/* A kthread's fput() is delayed; the test must not outrun it. */
+	__fput_sync(file);
+}
+
+static struct file *new_file(struct kunit *test, unsigned int nr)
+{
+	struct file *file = shmem_file_setup("migrate_copy_kunit",
+					     nr * PAGE_SIZE,
+					     mk_vma_flags(VMA_NORESERVE_BIT));
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, put_file, file));
+	return file;
+}
+
+/* Put page @index of @file on the list of folios to migrate. */
+static struct folio *add_folio(struct offload_test *ctx, struct file *file,
+			       unsigned int index)
+{
+	struct folio *folio = shmem_read_folio(file->f_mapping, index);
+
+	KUNIT_ASSERT_FALSE(ctx->test, IS_ERR(folio));
+	fill(folio, stamp(index));
+	lru_add_drain();
+	if (!folio_test_lru(folio))
+		lru_add_drain_all();
+	KUNIT_ASSERT_TRUE(ctx->test,
+			  isolate_folio_to_list(folio, &ctx->folios));
+	list_move_tail(&folio->lru, &ctx->folios);
+	folio_put(folio);
+	return folio;
+}
+
+static void save_stats(struct offload_test *ctx)
+{
+	int i;
+
+	for (i = 0; i < NR_MIGRATE_COPY_STATS; i++)
+		ctx->stats[i] = migrate_offload_read_stat(i);
+}
+
+#define EXPECT_STAT(ctx, name, nr)					\
+	KUNIT_EXPECT_EQ_MSG((ctx)->test,				\
+		migrate_offload_read_stat(MIGRATE_COPY_STAT_##name) -	\
+		(ctx)->stats[MIGRATE_COPY_STAT_##name], (nr), #name)
+
+static int migrate(struct offload_test *ctx)
+{
+	int nr_failed;
+
+	save_stats(ctx);
+	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst,
+				  (unsigned long)ctx, MIGRATE_ASYNC,
+				  TEST_REASON, NULL);
+	putback_movable_pages(&ctx->folios);
+	return nr_failed;
+}
+
+/* Page @index of the file must hold @byte. */
+static void expect_content(struct offload_test *ctx, unsigned int index,
+			   u8 byte)
+{
+	struct folio *folio = shmem_read_folio(ctx->file->f_mapping, index);
+
+	KUNIT_ASSERT_FALSE(ctx->test, IS_ERR(folio));
+	KUNIT_EXPECT_TRUE_MSG(ctx->test, filled(folio, byte), "page %u", index);
+	folio_put(folio);
+}
+
+static void expect_contents(struct offload_test *ctx, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		expect_content(ctx, i, stamp(i));
+}
+
+static enum migrate_copy_status copy_done(struct offload_test *ctx,
+					  struct migrate_copy_pair *pair,
+					  unsigned int i)
+{
+	folio_copy(pair->dst, pair->src);
+	return MIGRATE_COPY_DONE;
+}
+
+static enum migrate_copy_status scribble_done(struct offload_test *ctx,
+					      struct migrate_copy_pair *pair,
+					      unsigned int i)
+{
+	fill(pair->dst, SCRIBBLE);
+	return MIGRATE_COPY_DONE;
+}
+
+/* A registered and routed migrator, and @nr folios of a file to migrate. */
+static struct offload_test *setup(struct kunit *test, unsigned int nr)
+{
+	struct offload_test *ctx = test->priv;
+	unsigned int i;
+
+	ctx->copy = copy_done;
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
+	ctx->registered = true;
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+							   "kunit"));
+	migrate_offload_set_enabled(true);
+
+	ctx->file = new_file(test, max(nr, 1));
+	for (i = 0; i < nr; i++)
+		add_folio(ctx, ctx->file, i);
+
+	return ctx;
+}
+
+static int offload_test_init(struct kunit *test)
+{
+	struct offload_test *ctx = kunit_kzalloc(test, sizeof(*ctx),
+						 GFP_KERNEL);
+
+	if (!ctx)
+		return -ENOMEM;
+
+	ctx->test = test;
+	ctx->migrator.name = "kunit";
+	ctx->migrator.submit = test_submit;
+	ctx->migrator.wait = test_wait;
+	INIT_LIST_HEAD(&ctx->folios);
+	init_completion(&ctx->started);
+	init_completion(&ctx->go);
+	init_completion(&ctx->done);
+	ctx->was_enabled = migrate_offload_set_enabled(false);
+	test->priv = ctx;
+	return kunit_add_action_or_reset(test, unregister, ctx);
+}
+
+/* Registry and routes */
+
+static void register_validates(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrator *migrator = &ctx->migrator;
+	static const char * const bad_names[] = {
+		NULL, "", "none", "two words", "new\nline",
+		"a_name_of_more_than_31_characters",
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(bad_names); i++) {
+		migrator->name = bad_names[i];
+		KUNIT_EXPECT_EQ_MSG(test, -EINVAL,
+				    migrate_offload_register(migrator),
+				    "name %d", i);
+	}
+
+	migrator->name = "kunit";
+	migrator->submit = NULL;
+	KUNIT_EXPECT_EQ(test, -EINVAL, migrate_offload_register(migrator));
+	migrator->submit = test_submit;
+	migrator->wait = NULL;
+	KUNIT_EXPECT_EQ(test, -EINVAL, migrate_offload_register(migrator));
+}
+
+static void register_refuses_taken_name(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrator twin = ctx->migrator;
+
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
+	KUNIT_EXPECT_EQ(test, -EBUSY, migrate_offload_register(&twin));
+	migrate_offload_unregister(&ctx->migrator);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_register(&twin));
+	migrate_offload_unregister(&twin);
+}
+
+static void routes_are_per_reason(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+
+	KUNIT_EXPECT_PTR_EQ(test, &ctx->migrator,
+			    migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_PTR_EQ(test, NULL,
+			    migrate_offload_get_route(MR_CONTIG_RANGE));
+
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+							   "cpu\n"));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(TEST_REASON)->name);
+
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			migrate_offload_set_route(TEST_REASON, "nobody"));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(TEST_REASON)->name);
+}
+
+static void unregister_resets_routes(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
+							   "cpu"));
+	unregister(ctx);
+	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(MR_CONTIG_RANGE)->name);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
+							   "none"));
+	KUNIT_EXPECT_EQ(test, -ENOENT, migrate_offload_set_route(TEST_REASON,
+								 "kunit"));
+}
+
+/* Rule 10: the key is on only if a folio could meet a migrator. */
+static void key_needs_switch_and_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	int reason;
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		if (reason != TEST_REASON && migrate_offload_get_route(reason))
+			kunit_skip(test, "somebody else has set a route");
+
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+	migrate_offload_set_enabled(true);
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	migrate_offload_set_route(TEST_REASON, "none");
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+	migrate_offload_set_route(TEST_REASON, "kunit");
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	unregister(ctx);
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+}
+
+static void off_hands_out_nothing(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+	int i;
+
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	for (i = 0; i < NR_MIGRATE_COPY_STATS; i++)
+		KUNIT_EXPECT_EQ_MSG(test, ctx->stats[i],
+				    migrate_offload_read_stat(i), "stat %d", i);
+	expect_contents(ctx, 4);
+}
+
+/* Rules 2 and 3: who may be copied early */
+
+static struct folio *eligible_anon_folio(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL | __GFP_ZERO, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	folio->mapping = (void *)FOLIO_MAPPING_ANON;
+	return folio;
+}
+
+#define EXPECT_ELIGIBLE(test, folio)					\
+do {									\
+	enum migrate_copy_stat why = NR_MIGRATE_COPY_STATS;		\
+	KUNIT_EXPECT_TRUE(test,						\
+			  migrate_folio_may_copy_early(folio, &why));	\
+} while (0)
+
+#define EXPECT_DECLINED(test, folio, cause)				\
+do {									\
+	enum migrate_copy_stat why = NR_MIGRATE_COPY_STATS;		\
+	KUNIT_EXPECT_FALSE(test,					\
+			   migrate_folio_may_copy_early(folio, &why));	\
+	KUNIT_EXPECT_EQ(test, why, MIGRATE_COPY_STAT_DECLINED_##cause);	\
+} while (0)
+
+static void anon_folio_is_eligible(struct kunit *test)
+{
+	struct folio *folio = eligible_anon_folio(test);
+
+	EXPECT_ELIGIBLE(test, folio);
+
+	folio_get(folio);
+	EXPECT_DECLINED(test, folio, REFERENCES);
+	folio_put(folio);
+
+	SetPageHWPoison(&folio->page);
+	EXPECT_DECLINED(test, folio, POISON);
+	ClearPageHWPoison(&folio->page);
+
+	EXPECT_ELIGIBLE(test, folio);
+	folio_put(folio);
+}
+
+static void folio_without_owner_is_declined(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	EXPECT_DECLINED(test, folio, MAPPING);
+	folio_put(folio);
+}
+
+static void movable_ops_page_is_declined(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	__SetPageOffline(&folio->page);
+	SetPageMovableOps(&folio->page);
+	EXPECT_DECLINED(test, folio, TYPE);
+	/* Type and flag are sticky until the page is freed. */
+	folio_put(folio);
+}
+
+static bool content_is_more_than_bytes(struct folio *folio)
+{
+	return false;
+}
+
+static void folio_with_more_than_bytes_is_declined(struct kunit *test)
+{
+	struct folio *folio = eligible_anon_folio(test);
+
+	kunit_activate_static_stub(test, folio_content_is_bytes,
+				   content_is_more_than_bytes);
+	EXPECT_DECLINED(test, folio, METADATA);
+	kunit_deactivate_static_stub(test, folio_content_is_bytes);
+	EXPECT_ELIGIBLE(test, folio);
+	folio_put(folio);
+}
+
+static int unknown_migrate_folio(struct address_space *mapping,
+				 struct folio *dst, struct folio *src,
+				 enum migrate_mode mode)
+{
+	return migrate_folio(mapping, dst, src, mode);
+}
+
+static void only_plain_mappings_are_eligible(struct kunit *test)
+{
+	static const struct {
+		int (*migrate_folio)(struct address_space *mapping,
+				     struct folio *dst, struct folio *src,
+				     enum migrate_mode mode);
+		bool eligible;
+	} callbacks[] = {
+		{ migrate_folio,		true },
+		{ filemap_migrate_folio,	true },
+		{ buffer_migrate_folio,		false },
+		{ buffer_migrate_folio_norefs,	false },
+		{ unknown_migrate_folio,	false },
+		{ NULL,				false },
+	};
+	struct address_space_operations *aops;
+	struct address_space *mapping;
+	struct folio *folio;
+	int i;
+
+	aops = kunit_kzalloc(test, sizeof(*aops), GFP_KERNEL);
+	mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
+	folio = folio_alloc(GFP_KERNEL, 0);
+	KUNIT_ASSERT_NOT_NULL(test, aops);
+	KUNIT_ASSERT_NOT_NULL(test, mapping);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+
+	mapping->a_ops = aops;
+	folio->mapping = mapping;
+	/* The reference of the page cache. */
+	folio_get(folio);
+
+	for (i = 0; i < ARRAY_SIZE(callbacks); i++) {
+		kunit_info(test, "%ps", callbacks[i].migrate_folio);
+		aops->migrate_folio = callbacks[i].migrate_folio;
+		if (callbacks[i].eligible)
+			EXPECT_ELIGIBLE(test, folio);
+		else
+			EXPECT_DECLINED(test, folio, MAPPING);
+	}
+
+	aops->migrate_folio = migrate_folio;
+	mapping_set_inaccessible(mapping);
+	EXPECT_DECLINED(test, folio, MAPPING);
+
+	folio->mapping = NULL;
+	folio_put(folio);
+	folio_put(folio);
+}
+
+/* What becomes of a folio */
+
+static void copied_folio_is_not_copied_again(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 8);
+	unsigned int i;
+
+	ctx->copy = scribble_done;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 8, ctx->nr_pairs);
+	EXPECT_STAT(ctx, BATCHES, 1);
+	EXPECT_STAT(ctx, FOLIOS_COPIED, 8);
+	EXPECT_STAT(ctx, PAGES_COPIED, 8);
+
+	for (i = 0; i < 8; i++) {
+		expect_content(ctx, i, SCRIBBLE);
+		KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->dsts[i]->private);
+	}
+}
+
+static enum migrate_copy_status every_other_fails(struct offload_test *ctx,
+						  struct migrate_copy_pair *pair,
+						  unsigned int i)
+{
+	static const enum migrate_copy_status failures[] = {
+		MIGRATE_COPY_ERROR, MIGRATE_COPY_TIMEOUT, MIGRATE_COPY_PENDING,
+	};
+
+	if (i % 2 == 0)
+		return copy_done(ctx, pair, i);
+
+	fill(pair->dst, SCRIBBLE);
+	return failures[i / 2 % ARRAY_SIZE(failures)];
+}
+
+static void failed_folios_fall_back_one_by_one(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 12);
+
+	ctx->copy = every_other_fails;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	EXPECT_STAT(ctx, FOLIOS_COPIED, 6);
+	EXPECT_STAT(ctx, FALLBACK_ERROR, 4);
+	EXPECT_STAT(ctx, FALLBACK_TIMEOUT, 2);
+	expect_contents(ctx, 12);
+}
+
+static void refused_batch_is_copied_by_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	static const struct {
+		int error;
+		enum migrate_copy_stat stat;
+	} refusals[] = {
+		{ -EBUSY,	MIGRATE_COPY_STAT_FALLBACK_BUSY },
+		{ -EOPNOTSUPP,	MIGRATE_COPY_STAT_FALLBACK_REFUSED },
+		{ -EIO,		MIGRATE_COPY_STAT_FALLBACK_ERROR },
+	};
+	unsigned int i, page;
+
+	ctx->file = new_file(test, 4);
+	/* The reports come with the refusal, and must not be believed. */
+	ctx->copy = scribble_done;
+	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
+		for (page = 0; page < 4; page++)
+			add_folio(ctx, ctx->file, page);
+		ctx->submit_error = refusals[i].error;
+		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+		KUNIT_EXPECT_EQ(test,
+				migrate_offload_read_stat(refusals[i].stat) -
+				ctx->stats[refusals[i].stat], 4);
+		EXPECT_STAT(ctx, BATCHES, 0);
+		EXPECT_STAT(ctx, FOLIOS_COPIED, 0);
+		expect_contents(ctx, 4);
+	}
+}
+
+static void small_batch_is_copied_by_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.min_pages = 5;
+	setup(test, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	EXPECT_STAT(ctx, FALLBACK_SMALL, 4);
+	expect_contents(ctx, 4);
+}
+
+/*
+ * Rule 1. The first folio is copied, then somebody takes a reference: the move
+ * fails with -EAGAIN. The callback of the second folio, which is moved in
+ * between, changes the first and drops the reference: the retry must not use
+ * the copy that was made before.
+ */
+static struct offload_test *between_ctx;
+
+static enum migrate_copy_status copy_then_hold(struct offload_test *ctx,
+					       struct migrate_copy_pair *pair,
+					       unsigned int i)
+{
+	folio_copy(pair->dst, pair->src);
+	ctx->held = pair->src;
+	folio_get(ctx->held);
+	return MIGRATE_COPY_DONE;
+}
+
+static int change_and_drop_held(struct address_space *mapping,
+				struct folio *dst, struct folio *src,
+				enum migrate_mode mode)
+{
+	if (between_ctx->held) {
+		fill(between_ctx->held, SCRIBBLE);
+		folio_put(between_ctx->held);
+		between_ctx->held = NULL;
+	}
+	return -EBUSY;
+}
+
+static void retry_copies_afresh(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	const struct address_space_operations *old_aops;
+	struct address_space_operations *aops;
+	struct file *other = new_file(test, 1);
+
+	aops = kunit_kzalloc(test, sizeof(*aops), GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, aops);
+	old_aops = other->f_mapping->a_ops;
+	*aops = *old_aops;
+	aops->migrate_folio = change_and_drop_held;
+	add_folio(ctx, other, 0);
+	other->f_mapping->a_ops = aops;
+
+	between_ctx = ctx;
+	ctx->copy = copy_then_hold;
+	/* The second folio fails for good. */
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	other->f_mapping->a_ops = old_aops;
+
+	KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->held);
+	EXPECT_STAT(ctx, FOLIOS_COPIED, 1);
+	EXPECT_STAT(ctx, DECLINED_MAPPING, 1);
+	expect_content(ctx, 0, SCRIBBLE);
+}
+
+/* Rule 1: nobody sees a marker that was not consumed. */
+static void marker_is_gone_when_dst_is_given_back(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+
+	ctx->copy = copy_then_hold;
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, ctx->held);
+	folio_put(ctx->held);
+
+	EXPECT_STAT(ctx, FOLIOS_COPIED, 1);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_put);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 1);
+}
+
+/* Rule 4: poison that the CPU meets fails that folio and only that one. */
+static struct folio *poisoned;
+
+static int copy_or_poison(struct folio *dst, struct folio *src)
+{
+	if (src == poisoned)
+		return -EHWPOISON;
+	folio_copy(dst, src);
+	return 0;
+}
+
+static void poison_fails_one_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	static const char * const names[] = { "cpu", "kunit", "none" };
+	unsigned int i, page;
+
+	ctx->file = new_file(test, 5);
+	ctx->copy = every_other_fails;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+								   names[i]));
+		for (page = 0; page < 5; page++) {
+			struct folio *folio = add_folio(ctx, ctx->file, page);
+
+			/* The other migrator fails for this one. */
+			if (page == 1)
+				poisoned = folio;
+		}
+
+		KUNIT_EXPECT_EQ_MSG(test, 1, migrate(ctx), "%s", names[i]);
+		expect_contents(ctx, 5);
+
+		/* It is where it was; all others have moved. */
+		for (page = 0; page < 5; page++) {
+			struct folio *folio;
+
+			folio = shmem_read_folio(ctx->file->f_mapping, page);
+			KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
+			folio_put(folio);
+		}
+	}
+}
+
+/* Rule 5: what may still be written is never given back. */
+static enum migrate_copy_status second_is_lost(struct offload_test *ctx,
+					       struct migrate_copy_pair *pair,
+					       unsigned int i)
+{
+	if (i != 1)
+		return copy_done(ctx, pair, i);
+
+	ctx->held = pair->dst;
+	return MIGRATE_COPY_LOST;
+}
+
+static void lost_folio_stays_and_leaks(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 3);
+	struct folio *src;
+
+	ctx->copy = second_is_lost;
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, ctx->held);
+
+	/* The stray write comes. */
+	fill(ctx->held, SCRIBBLE);
+	expect_contents(ctx, 3);
+	EXPECT_STAT(ctx, FOLIOS_COPIED, 2);
+	EXPECT_STAT(ctx, FALLBACK_LOST, 1);
+
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_put);
+	KUNIT_EXPECT_EQ(test, 1, folio_ref_count(ctx->held));
+	KUNIT_EXPECT_FALSE(test, folio_test_locked(ctx->held));
+	KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->held->private);
+
+	src = shmem_read_folio(ctx->file->f_mapping, 1);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(src));
+	/* The page cache's, this function's, and one for ever. */
+	lru_add_drain_all();
+	KUNIT_EXPECT_EQ(test, 3, folio_ref_count(src));
+	folio_put(src);
+
+	/* Clean up what is leaked on purpose. */
+	folio_put(src);
+	folio_put(ctx->held);
+}
+
+/* Sizes */
+
+static unsigned int prefer_all(struct migrator *migrator)
+{
+	return MAX_FOLIOS;
+}
+
+static void large_batch_comes_in_parts(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.preferred_pages = prefer_all;
+	setup(test, MAX_FOLIOS);
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS,
+			migrate_offload_batch_pages(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+
+	/* All were unmapped before the first was copied. */
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_dsts_at_first_submit);
+	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(MAX_FOLIOS, MIGRATE_COPY_MAX_PAIRS),
+			ctx->nr_submits);
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
+	expect_contents(ctx, MAX_FOLIOS);
+}
+
+static void batch_is_not_larger_than_preferred(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, MAX_FOLIOS);
+
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_batch_pages(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 512, ctx->nr_dsts_at_first_submit);
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
+	expect_contents(ctx, MAX_FOLIOS);
+}
+
+/* Rule 9: unregistering waits for copies in flight. */
+
+static enum migrate_copy_status copy_when_told(struct offload_test *ctx,
+					       struct migrate_copy_pair *pair,
+					       unsigned int i)
+{
+	complete(&ctx->started);
+	wait_for_completion(&ctx->go);
+	return copy_done(ctx, pair, i);
+}
+
+static int migrate_thread(void *data)
+{
+	return migrate(data);
+}
+
+static int unregister_thread(void *data)
+{
+	struct offload_test *ctx = data;
+
+	migrate_offload_unregister(&ctx->migrator);
+	complete(&ctx->done);
+	return 0;
+}
+
+static struct task_struct *run(struct kunit *test, int (*fn)(void *data),
+			       void *data, const char *name)
+{
+	struct task_struct *task = kthread_create(fn, data, "%s", name);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	get_task_struct(task);
+	wake_up_process(task);
+	return task;
+}
+
+static void unregister_waits_for_copies(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	struct task_struct *mover, *remover;
+
+	ctx->copy = copy_when_told;
+	mover = run(test, migrate_thread, ctx, "kunit_mover");
+	wait_for_completion(&ctx->started);
+
+	ctx->registered = false;
+	remover = run(test, unregister_thread, ctx, "kunit_remover");
+	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&ctx->done,
+							     HZ / 5));
+
+	complete(&ctx->go);
+	KUNIT_EXPECT_EQ(test, 0, kthread_stop_put(mover));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done,
+							     60 * HZ));
+	kthread_stop_put(remover);
+	expect_contents(ctx, 1);
+}
+
+static struct kunit_case offload_test_cases[] = {
+	KUNIT_CASE(register_validates),
+	KUNIT_CASE(register_refuses_taken_name),
+	KUNIT_CASE(routes_are_per_reason),
+	KUNIT_CASE(unregister_resets_routes),
+	KUNIT_CASE(key_needs_switch_and_route),
+	KUNIT_CASE(off_hands_out_nothing),
+	KUNIT_CASE(anon_folio_is_eligible),
+	KUNIT_CASE(folio_without_owner_is_declined),
+	KUNIT_CASE(movable_ops_page_is_declined),
+	KUNIT_CASE(folio_with_more_than_bytes_is_declined),
+	KUNIT_CASE(only_plain_mappings_are_eligible),
+	KUNIT_CASE(copied_folio_is_not_copied_again),
+	KUNIT_CASE(failed_folios_fall_back_one_by_one),
+	KUNIT_CASE(refused_batch_is_copied_by_cpu),
+	KUNIT_CASE(small_batch_is_copied_by_cpu),
+	KUNIT_CASE(retry_copies_afresh),
+	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
+	KUNIT_CASE(poison_fails_one_folio),
+	KUNIT_CASE(lost_folio_stays_and_leaks),
+	KUNIT_CASE(large_batch_comes_in_parts),
+	KUNIT_CASE(batch_is_not_larger_than_preferred),
+	KUNIT_CASE(unregister_waits_for_copies),
+	{}
+};
+
+static struct kunit_suite offload_test_suite = {
+	.name = "migrate_copy_offload",
+	.init = offload_test_init,
+	.test_cases = offload_test_cases,
+};
+kunit_test_suite(offload_test_suite);

@@ -1,0 +1,52 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Memory of one kind that a test moves between nodes, and what must be in it.
+ */
+#ifndef AREA_H
+#define AREA_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum area_kind {
+	AREA_ANON_4K,
+	AREA_ANON_64K,
+	AREA_ANON_2M,
+	AREA_SHMEM,
+	NR_AREA_KINDS
+};
+
+extern const char * const area_kind_names[NR_AREA_KINDS];
+
+struct area {
+	char *addr;
+	size_t size;
+	/* What one address of move_pages(2) stands for. */
+	size_t folio_size;
+	/* What area_stamp() wrote last. */
+	uint64_t seed;
+};
+
+/*
+ * @size bytes, a multiple of 2 MiB, all on @node, stamped, in folios of the size
+ * that @kind says. False, with a reason printed, if the kernel does not give them.
+ */
+bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
+void area_destroy(struct area *area);
+
+size_t area_folios(const struct area *area);
+void area_stamp(struct area *area, uint64_t seed);
+/* How many bytes are not as stamped; reports the first ones. */
+size_t area_wrong(const struct area *area);
+
+/* How many folios are not on @node after one call of move_pages(2), or -errno. */
+long area_move(struct area *area, int node);
+
+/*
+ * Returns when the first folio is unmapped by a migration that another thread
+ * started, and a migrator, if there is one, has it.
+ */
+void area_wait_in_flight(const struct area *area);
+
+#endif /* AREA_H */

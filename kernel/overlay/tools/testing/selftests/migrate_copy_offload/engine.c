@@ -1,0 +1,257 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define DMASIM_FAULTS "/sys/kernel/debug/dmasim/"
+#define KMEMLEAK "/sys/kernel/debug/kmemleak"
+#define DMA_DEBUG "/sys/kernel/debug/dma-api/"
+
+const char * const engine_faults[] = {
+	"prep_null", "submit_error", "result_error", "status_error", "short_copy",
+	"never_complete", "late", "out_of_order", NULL
+};
+
+bool debug_kernel(void)
+{
+	const char *debug = getenv("MIG_DEBUG");
+
+	return debug && !strcmp(debug, "1");
+}
+
+double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+bool module_loaded(const char *name)
+{
+	char path[128];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "/sys/module/%s/initstate", name);
+	return !stat(path, &st);
+}
+
+int module_load(const char *name, const char *parameters)
+{
+	char command[256];
+
+	snprintf(command, sizeof(command), "modprobe %s %s", name, parameters);
+	if (system(command) || !module_loaded(name)) {
+		printf("# '%s' failed\n", command);
+		return -ENODEV;
+	}
+	return 0;
+}
+
+int module_unload(const char *name)
+{
+	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
+}
+
+bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
+{
+	return !module_load("dmasim", dmasim_parameters) &&
+	       !module_load("dcbm", dcbm_parameters) &&
+	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
+	       !offload_set_enabled(true);
+}
+
+bool engine_unload(void)
+{
+	static const char * const modules[] = { "dcbm", "dmasim" };
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < 2; i++) {
+		err = module_loaded(modules[i]) ? module_unload(modules[i]) : 0;
+		if (err) {
+			printf("# unloading %s: %s\n", modules[i], strerror(-err));
+			return false;
+		}
+	}
+	return true;
+}
+
+int engine_set_fault(const char *fault, unsigned int probability)
+{
+	static const struct {
+		const char *file;
+		long value;
+	} settings[] = {
+		/* No report of each fault, no limit on their number. */
+		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", -1 },
+	};
+	char path[128];
+	unsigned int i;
+	int err;
+
+	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+		snprintf(path, sizeof(path), DMASIM_FAULTS "%s/%s", fault,
+			 settings[i].file);
+		err = setting_write_number(path, settings[i].value);
+		if (err)
+			return err;
+	}
+	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/probability", fault);
+	return setting_write_number(path, probability);
+}
+
+void engine_clear_faults(void)
+{
+	int i;
+
+	for (i = 0; engine_faults[i]; i++)
+		engine_set_fault(engine_faults[i], 0);
+	engine_set_fault("terminate_error", 0);
+}
+
+int kernel_log_open(void)
+{
+	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
+
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_END);
+	return fd;
+}
+
+static bool is_bad(const char *line)
+{
+	static const char * const bad[] = {
+		"WARNING:", "BUG:", "INFO: task", "INFO: trying", "INFO: rcu",
+		"KASAN", "KFENCE", "UBSAN", "Oops", "general protection",
+		"kernel BUG", "Bad page state", "Bad rss-counter", "page dumped because",
+		"DMA-API:", "possible circular", "possible recursive", "inconsistent lock",
+		"suspicious RCU", "sleeping function", "refcount_t:", "list_add corruption",
+		"list_del corruption", "Object padding", "Redzone", "Poison overwritten",
+		"ODEBUG", "scheduling while atomic", "hung_task", "soft lockup",
+		"rcu_preempt self-detected", "new suspected memory leaks", "pagealloc:",
+		"EXT4-fs error", "Call Trace",
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+		if (strstr(line, bad[i]))
+			return true;
+	return false;
+}
+
+size_t kernel_log_bad(int fd)
+{
+	char record[8192], *text;
+	size_t bad = 0;
+	ssize_t len;
+
+	for (;;) {
+		len = read(fd, record, sizeof(record) - 1);
+		/* EPIPE: records were overwritten, and the next read goes on behind them. */
+		if (len < 0 && errno == EPIPE)
+			continue;
+		if (len <= 0)
+			return bad;
+		record[len] = '\0';
+		text = strchr(record, ';');
+		if (!text || !is_bad(text))
+			continue;
+		text[strcspn(text, "\n")] = '\0';
+		printf("# kernel log: %s\n", text + 1);
+		bad++;
+	}
+}
+
+static long meminfo_kib(const char *meminfo, const char *name)
+{
+	const char *at = strstr(meminfo, name);
+
+	return at ? atol(at + strlen(name)) : 0;
+}
+
+/* Free pages that wait on lists of single CPUs; they count as in use. */
+static long pages_on_cpu_lists(void)
+{
+	FILE *file = fopen("/proc/zoneinfo", "r");
+	char line[256];
+	long pages = 0, count;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " count: %ld", &count) == 1)
+			pages += count;
+	if (file)
+		fclose(file);
+	return pages;
+}
+
+long pages_unaccounted(void)
+{
+	static const char * const owners[] = {
+		"\nMemFree:", "\nBuffers:", "\nCached:", "\nSwapCached:", "\nAnonPages:",
+		"\nSlab:", "\nKernelStack:", "\nPageTables:", "\nPercpu:", "\nVmallocUsed:",
+		"\nHugetlb:", "\nHardwareCorrupted:",
+	};
+	char meminfo[8192];
+	unsigned int i;
+	ssize_t len;
+	long kib;
+	int fd;
+
+	fd = open("/proc/meminfo", O_RDONLY);
+	if (fd < 0)
+		return -1;
+	len = read(fd, meminfo, sizeof(meminfo) - 1);
+	close(fd);
+	if (len <= 0)
+		return -1;
+	meminfo[len] = '\0';
+	kib = meminfo_kib(meminfo, "MemTotal:");
+	for (i = 0; i < sizeof(owners) / sizeof(owners[0]); i++)
+		kib -= meminfo_kib(meminfo, owners[i]);
+	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
+}
+
+size_t kmemleak_found(void)
+{
+	char text[4096];
+	size_t found = 0;
+	ssize_t len;
+	int fd;
+
+	/* An object is reported only once it was seen without a reference twice. */
+	if (setting_write(KMEMLEAK, "scan"))
+		return 0;
+	sleep(6);
+	setting_write(KMEMLEAK, "scan");
+
+	fd = open(KMEMLEAK, O_RDONLY);
+	if (fd < 0)
+		return 0;
+	while ((len = read(fd, text, sizeof(text) - 1)) > 0) {
+		text[len] = '\0';
+		printf("# kmemleak: %s\n", text);
+		found++;
+	}
+	close(fd);
+	return found;
+}
+
+long dma_mappings(void)
+{
+	long total = setting_read_number(DMA_DEBUG "nr_total_entries");
+	long unused = setting_read_number(DMA_DEBUG "num_free_entries");
+
+	return total < 0 || unused < 0 ? -1 : total - unused;
+}

@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * The engine made of software (dmasim) and its migrator (dcbm), as tests load,
+ * tune, break and unload them; and what else must stay right meanwhile: the
+ * kernel log and the amount of memory in use.
+ */
+#ifndef ENGINE_H
+#define ENGINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
+#define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
+
+/* The faults of dmasim, but for terminate_error: that one is for good. Ended by NULL. */
+extern const char * const engine_faults[];
+
+/* A debug kernel is slow: fewer rounds, longer time-outs. */
+bool debug_kernel(void);
+double seconds_now(void);
+
+bool module_loaded(const char *name);
+/* @parameters: as for modprobe(8), may be "". 0 or -errno. */
+int module_load(const char *name, const char *parameters);
+/* 0 or -errno; waits for the module's exit, but not for others that use it. */
+int module_unload(const char *name);
+
+/*
+ * Loads dmasim with @parameters, no fault on, and dcbm on top, and routes only the
+ * reason of move_pages(2) to it. The settings of the feature were saved before.
+ */
+bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
+/* Unloads both; true also when they were not loaded. */
+bool engine_unload(void);
+/* Percentage of the occasions at which @fault happens. */
+int engine_set_fault(const char *fault, unsigned int probability);
+void engine_clear_faults(void);
+
+/* Reports of the kernel about itself: warnings, lockdep, sanitizers, oopses. */
+int kernel_log_open(void);
+/* How many lines since kernel_log_open() or the last call are such; prints them. */
+size_t kernel_log_bad(int fd);
+
+/*
+ * Pages that are neither free nor have an owner that the kernel counts. They grow
+ * when something keeps pages and forgets them.
+ */
+long pages_unaccounted(void);
+/* What kmemleak finds, after two scans; 0 where there is no kmemleak. */
+size_t kmemleak_found(void);
+/* Entries of the DMA debugging in use; -1 where there is none. */
+long dma_mappings(void);
+
+#endif /* ENGINE_H */

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Every fault that dmasim knows: no byte may be lost, the CPU must copy what the
+ * engine did not, under the right cause, nothing may leak, and the engine must be
+ * of use again afterwards. terminate_error is for good and has its own program,
+ * quarantine.
+ */
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "movers.h"
+#include "offload.h"
+
+#define TIMEOUT		300
+
+/*
+ * Time-out of a batch where it is to strike, and where it must not. dcbm adds a
+ * millisecond for each 16 KiB, 128 for a batch of 2 MiB.
+ */
+#define SHORT_MS	20
+#define LONG_MS		20000
+#define LATE_MS		400
+
+/* Fewer folios than this may all be lucky at 10 %. */
+#define ENOUGH_FOLIOS	128
+
+FIXTURE(fault)
+{
+	int nodes[2];
+	int log;
+	long mappings;
+	struct area area;
+};
+
+FIXTURE_VARIANT(fault)
+{
+	const char *fault;
+	unsigned int probability;
+	/* Counters of what the CPU copied, by the beginning of their names; NULL: none. */
+	const char *cause;
+	int timeout_ms;
+};
+
+#define FAULT_VARIANTS(name, cause_rarely, cause_always, ms)			\
+	FIXTURE_VARIANT_ADD(fault, name##_rarely)				\
+	{									\
+		.fault = #name,							\
+		.probability = 10,						\
+		.cause = cause_rarely,						\
+		.timeout_ms = ms,						\
+	};									\
+	FIXTURE_VARIANT_ADD(fault, name##_always)				\
+	{									\
+		.fault = #name,							\
+		.probability = 100,						\
+		.cause = cause_always,						\
+		.timeout_ms = ms,						\
+	}
+
+/* A prep that fails now and then means: submit, wait, continue. */
+FAULT_VARIANTS(prep_null, NULL, "fallback_", 1000);
+FAULT_VARIANTS(submit_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(result_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(status_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(short_copy, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(never_complete, "fallback_timeout", "fallback_timeout", SHORT_MS);
+FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
+FAULT_VARIANTS(out_of_order, NULL, NULL, LONG_MS);
+
+FIXTURE_SETUP(fault)
+{
+	self->log = kernel_log_open();
+	ASSERT_GE(self->log, 0);
+	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
+	self->mappings = dma_mappings();
+	offload_save();
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
+}
+
+FIXTURE_TEARDOWN(fault)
+{
+	area_destroy(&self->area);
+	EXPECT_TRUE(engine_unload());
+	EXPECT_EQ(dma_mappings(), self->mappings);
+	EXPECT_EQ(kernel_log_bad(self->log), 0);
+	close(self->log);
+	settings_restore();
+}
+
+static void inject(struct __test_metadata *_metadata,
+		   const FIXTURE_VARIANT(fault) *variant)
+{
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms",
+				       variant->timeout_ms), 0);
+	ASSERT_EQ(engine_set_fault(variant->fault, variant->probability), 0);
+}
+
+static void heal(struct __test_metadata *_metadata)
+{
+	engine_clear_faults();
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", LONG_MS), 0);
+}
+
+/*
+ * @exact: the folios are as many as before the move. Vanilla 7.3 splits an
+ * anonymous folio of 16 KiB to 1 MiB when it migrates for the second time.
+ */
+static void check_causes(struct __test_metadata *_metadata,
+			 const FIXTURE_VARIANT(fault) *variant,
+			 const struct offload_stats *before, uint64_t folios,
+			 bool exact)
+{
+	struct offload_stats after;
+	uint64_t copied, failed, caused;
+
+	offload_read_stats(&after);
+	copied = offload_growth(before, &after, "folios_copied");
+	failed = offload_growth(before, &after, "fallback_");
+	caused = variant->cause ? offload_growth(before, &after, variant->cause) : 0;
+
+	/* None under another cause, and each folio once. */
+	EXPECT_EQ(failed, caused);
+	EXPECT_GE(copied + failed, folios);
+	if (exact) {
+		EXPECT_EQ(copied + failed, folios);
+	}
+	if (variant->probability == 100 && variant->cause) {
+		EXPECT_EQ(copied, 0);
+	} else if (variant->cause && folios >= ENOUGH_FOLIOS) {
+		EXPECT_GT(copied, 0);
+		EXPECT_GT(failed, 0);
+	}
+}
+
+static void move_and_verify(struct __test_metadata *_metadata,
+			    FIXTURE_DATA(fault) *self, int node)
+{
+	double begin = seconds_now();
+
+	EXPECT_EQ(area_move(&self->area, node), 0);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	/* Bounded, whatever happens: far more than all batches may take. */
+	EXPECT_LT(seconds_now() - begin, debug_kernel() ? 120 : 60);
+}
+
+static void both_ways(struct __test_metadata *_metadata, FIXTURE_DATA(fault) *self,
+		      const FIXTURE_VARIANT(fault) *variant, enum area_kind kind,
+		      size_t size)
+{
+	struct offload_stats before, after;
+
+	if (debug_kernel())
+		size /= 2;
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+
+	inject(_metadata, variant);
+	offload_read_stats(&before);
+	move_and_verify(_metadata, self, self->nodes[1]);
+	check_causes(_metadata, variant, &before, area_folios(&self->area), true);
+
+	/* New contents, so that the way back cannot profit from the way there. */
+	area_stamp(&self->area, 2);
+	offload_read_stats(&before);
+	move_and_verify(_metadata, self, self->nodes[0]);
+	check_causes(_metadata, variant, &before, area_folios(&self->area),
+		     kind != AREA_ANON_64K);
+
+	/* Copies that nobody stopped would land on the new contents. */
+	if (variant->timeout_ms == SHORT_MS) {
+		area_stamp(&self->area, 3);
+		usleep(1500 * LATE_MS);
+		EXPECT_EQ(area_wrong(&self->area), 0);
+	}
+
+	heal(_metadata);
+	offload_read_stats(&before);
+	move_and_verify(_metadata, self, self->nodes[1]);
+	offload_read_stats(&after);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
+		  area_folios(&self->area));
+}
+
+TEST_F_TIMEOUT(fault, anon_4k, TIMEOUT)
+{
+	both_ways(_metadata, self, variant, AREA_ANON_4K, 4 * MIB);
+}
+
+TEST_F_TIMEOUT(fault, anon_64k, TIMEOUT)
+{
+	both_ways(_metadata, self, variant, AREA_ANON_64K, 8 * MIB);
+}
+
+TEST_F_TIMEOUT(fault, anon_2m, TIMEOUT)
+{
+	both_ways(_metadata, self, variant, AREA_ANON_2M, 8 * MIB);
+}
+
+TEST_F_TIMEOUT(fault, shmem, TIMEOUT)
+{
+	both_ways(_metadata, self, variant, AREA_SHMEM, 4 * MIB);
+}
+
+/*
+ * Many small batches: a page that each batch, let alone each folio, forgets
+ * somewhere adds up to more than what the machine does by itself.
+ */
+TEST_F_TIMEOUT(fault, leak, TIMEOUT)
+{
+	const int rounds = debug_kernel() ? 60 : 200;
+	const long noise = 150;
+	long before, grown;
+	int i;
+
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->nodes[0]));
+	inject(_metadata, variant);
+	if (variant->timeout_ms == SHORT_MS) {
+		ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 1), 0);
+	}
+
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
+	before = pages_unaccounted();
+	for (i = 0; i < rounds; i++)
+		ASSERT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
+	grown = pages_unaccounted() - before;
+
+	TH_LOG("%d batches, %ld pages more in use", rounds, grown);
+	EXPECT_LT(grown, noise);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+FIXTURE(all_faults)
+{
+	int nodes[2];
+	int log;
+	long mappings;
+};
+
+FIXTURE_SETUP(all_faults)
+{
+	self->log = kernel_log_open();
+	ASSERT_GE(self->log, 0);
+	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
+	self->mappings = dma_mappings();
+	offload_save();
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
+}
+
+FIXTURE_TEARDOWN(all_faults)
+{
+	EXPECT_TRUE(engine_unload());
+	EXPECT_EQ(dma_mappings(), self->mappings);
+	EXPECT_EQ(kernel_log_bad(self->log), 0);
+	EXPECT_EQ(kmemleak_found(), 0);
+	close(self->log);
+	settings_restore();
+}
+
+TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
+{
+	const unsigned int probability = 5;
+	const unsigned int seconds = 12;
+	struct offload_stats before, after;
+	struct movers_result result;
+	int i;
+
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_us", 20), 0);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", SHORT_MS), 0);
+	TH_LOG("probability %u of each fault, late_ms %d, latency_us 20, timeout_ms %d",
+	       probability, LATE_MS, SHORT_MS);
+
+	offload_read_stats(&before);
+	ASSERT_TRUE(movers_start(self->nodes, 4 * MIB));
+	for (i = 0; engine_faults[i]; i++)
+		EXPECT_EQ(engine_set_fault(engine_faults[i], probability), 0);
+	sleep(seconds);
+	movers_stop(&result);
+	engine_clear_faults();
+	offload_read_stats(&after);
+
+	EXPECT_EQ(result.failed, 0);
+	EXPECT_EQ(result.bytes_wrong, 0);
+	EXPECT_GT(result.moves, 20);
+	EXPECT_GT(offload_growth(&before, &after, "folios_copied"), 0);
+	EXPECT_GT(offload_growth(&before, &after, "fallback_error"), 0);
+	EXPECT_GT(offload_growth(&before, &after, "fallback_timeout"), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_lost"), 0);
+	for (i = 0; i < (int)after.nr; i++)
+		TH_LOG("%s %llu", after.counter[i].name,
+		       (unsigned long long)(after.counter[i].value -
+					    offload_stat(&before, after.counter[i].name)));
+}
+
+TEST_HARNESS_MAIN

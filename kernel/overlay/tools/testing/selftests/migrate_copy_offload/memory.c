@@ -1,0 +1,380 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include <linux/kernel-page-flags.h>
+#include <linux/mempolicy.h>
+
+#include "memory.h"
+
+#define PAGEMAP_PRESENT		(1ULL << 63)
+#define PAGEMAP_PFN		((1ULL << 55) - 1)
+#define FLAG(bit)		(1ULL << (bit))
+
+/* One move_pages(2) call takes this many addresses at most. */
+#define MOVE_MAX		65536
+#define REPORT_MAX		4
+
+size_t memory_page_size(void)
+{
+	static size_t size;
+
+	if (!size)
+		size = sysconf(_SC_PAGESIZE);
+	return size;
+}
+
+static uint64_t stamp_value(uint64_t seed, size_t index)
+{
+	uint64_t value = (seed << 40) + index + 1;
+
+	value *= 0x9e3779b97f4a7c15ULL;
+	return value ^ (value >> 29);
+}
+
+void memory_stamp(void *addr, size_t len, uint64_t seed)
+{
+	uint64_t *word = addr;
+	size_t i;
+
+	for (i = 0; i < len / sizeof(*word); i++)
+		word[i] = stamp_value(seed, i);
+}
+
+static unsigned int bytes_differing(uint64_t a, uint64_t b)
+{
+	uint64_t diff = a ^ b;
+	unsigned int nr = 0;
+
+	for (; diff; diff >>= 8)
+		nr += !!(diff & 0xff);
+	return nr;
+}
+
+size_t memory_verify(const void *addr, size_t len, uint64_t seed)
+{
+	const uint64_t *word = addr;
+	unsigned int reported = 0;
+	size_t wrong = 0;
+	size_t i;
+
+	for (i = 0; i < len / sizeof(*word); i++) {
+		uint64_t expected = stamp_value(seed, i);
+		uint64_t seen = word[i];
+
+		if (seen == expected)
+			continue;
+		wrong += bytes_differing(seen, expected);
+		if (reported++ < REPORT_MAX)
+			printf("# offset %#zx: %#llx instead of %#llx\n",
+			       i * sizeof(*word), (unsigned long long)seen,
+			       (unsigned long long)expected);
+	}
+	return wrong;
+}
+
+bool memory_two_nodes(int *first, int *second)
+{
+	char list[256] = "";
+	FILE *file = fopen("/sys/devices/system/node/has_memory", "r");
+	char *pos = list;
+	int found[2];
+	int nr = 0;
+
+	if (!file)
+		return false;
+	if (!fgets(list, sizeof(list), file))
+		list[0] = '\0';
+	fclose(file);
+
+	while (nr < 2 && *pos >= '0' && *pos <= '9') {
+		int node = strtol(pos, &pos, 10);
+		int last = *pos == '-' ? strtol(pos + 1, &pos, 10) : node;
+
+		while (nr < 2 && node <= last)
+			found[nr++] = node++;
+		pos += *pos == ',';
+	}
+	if (nr < 2)
+		return false;
+	*first = found[0];
+	*second = found[1];
+	return true;
+}
+
+int memory_bind(int node)
+{
+	unsigned long mask;
+
+	if (node < 0)
+		return syscall(__NR_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+	mask = 1UL << node;
+	return syscall(__NR_set_mempolicy, MPOL_BIND, &mask, 8 * sizeof(mask));
+}
+
+/* move_pages(2) on up to MOVE_MAX addresses; @nodes NULL only asks. */
+static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int node,
+		      bool query, int flags)
+{
+	void **pages = calloc(nr, sizeof(*pages));
+	int *nodes = calloc(nr, sizeof(*nodes));
+	int *status = calloc(nr, sizeof(*status));
+	long ret = -ENOMEM;
+	size_t i;
+
+	if (!pages || !nodes || !status)
+		goto out;
+
+	for (i = 0; i < nr; i++) {
+		pages[i] = (void *)(addr + i * step);
+		nodes[i] = node;
+		status[i] = -ENODATA;
+	}
+	ret = syscall(__NR_move_pages, pid, nr, pages, query ? NULL : nodes, status,
+		      flags);
+	if (ret < 0) {
+		ret = -errno;
+		goto out;
+	}
+
+	/*
+	 * The status of an address that was not tried is not filled in, and that
+	 * of the second address of one folio may be an error: ask where they are.
+	 */
+	if (!query)
+		syscall(__NR_move_pages, pid, nr, pages, NULL, status, flags);
+	ret = 0;
+	for (i = 0; i < nr; i++)
+		ret += status[i] != node;
+out:
+	free(pages);
+	free(nodes);
+	free(status);
+	return ret;
+}
+
+static long move_all(pid_t pid, const void *addr, size_t len, size_t step, int node,
+		     bool query, int flags)
+{
+	size_t left = (len + step - 1) / step;
+	const char *pos = addr;
+	long missing = 0;
+
+	while (left) {
+		size_t nr = left < MOVE_MAX ? left : MOVE_MAX;
+		long ret = move_some(pid, pos, nr, step, node, query, flags);
+
+		if (ret < 0)
+			return ret;
+		missing += ret;
+		pos += nr * step;
+		left -= nr;
+	}
+	return missing;
+}
+
+size_t memory_pages_not_on(const void *addr, size_t len, int node)
+{
+	long ret = move_all(0, addr, len, memory_page_size(), node, true, 0);
+
+	return ret < 0 ? len / memory_page_size() : (size_t)ret;
+}
+
+long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int flags)
+{
+	return move_all(pid, addr, len, step, node, false, flags);
+}
+
+static uint64_t pagemap_pfn(uint64_t entry)
+{
+	return entry & PAGEMAP_PRESENT ? entry & PAGEMAP_PFN : 0;
+}
+
+static uint64_t read_entry(const char *path, uint64_t index)
+{
+	uint64_t entry = 0;
+	int fd = open(path, O_RDONLY);
+
+	if (fd < 0)
+		return 0;
+	if (pread(fd, &entry, sizeof(entry), index * sizeof(entry)) != sizeof(entry))
+		entry = 0;
+	close(fd);
+	return entry;
+}
+
+uint64_t memory_pfn(const void *addr)
+{
+	return pagemap_pfn(read_entry("/proc/self/pagemap",
+				      (uintptr_t)addr / memory_page_size()));
+}
+
+uint64_t *memory_pfns(const void *addr, size_t len)
+{
+	size_t nr = len / memory_page_size();
+	uint64_t *pfns = calloc(nr, sizeof(*pfns));
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	off_t start = (uintptr_t)addr / memory_page_size() * sizeof(*pfns);
+	size_t done = 0;
+
+	if (!pfns || fd < 0)
+		goto fail;
+	while (done < nr * sizeof(*pfns)) {
+		ssize_t ret = pread(fd, (char *)pfns + done, nr * sizeof(*pfns) - done,
+				    start + done);
+
+		if (ret <= 0)
+			goto fail;
+		done += ret;
+	}
+	close(fd);
+
+	for (size_t i = 0; i < nr; i++)
+		pfns[i] = pagemap_pfn(pfns[i]);
+	return pfns;
+
+fail:
+	if (fd >= 0)
+		close(fd);
+	free(pfns);
+	return NULL;
+}
+
+/* /proc/kpageflags of a page; entries of neighbours come from one read. */
+struct flags_reader {
+	int fd;
+	uint64_t first;
+	uint64_t nr;
+	uint64_t flags[512];
+};
+
+static bool flags_open(struct flags_reader *reader)
+{
+	reader->nr = 0;
+	reader->fd = open("/proc/kpageflags", O_RDONLY);
+	return reader->fd >= 0;
+}
+
+static uint64_t flags_of(struct flags_reader *reader, uint64_t pfn)
+{
+	ssize_t got;
+
+	if (pfn < reader->first || pfn >= reader->first + reader->nr) {
+		got = pread(reader->fd, reader->flags, sizeof(reader->flags),
+			    pfn * sizeof(reader->flags[0]));
+		reader->first = pfn;
+		reader->nr = got > 0 ? got / sizeof(reader->flags[0]) : 0;
+	}
+	return reader->nr ? reader->flags[pfn - reader->first] : 0;
+}
+
+static int compare_pfns(const void *a, const void *b)
+{
+	uint64_t x = *(const uint64_t *)a;
+	uint64_t y = *(const uint64_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+size_t memory_folios(const void *addr, size_t len)
+{
+	size_t nr = len / memory_page_size();
+	uint64_t *pfns = memory_pfns(addr, len);
+	struct flags_reader reader;
+	size_t folios = 0;
+	uint64_t last = 0;
+
+	if (!pfns)
+		return 0;
+	if (!flags_open(&reader)) {
+		free(pfns);
+		return 0;
+	}
+	for (size_t i = 0; i < nr; i++)
+		while (pfns[i] && flags_of(&reader, pfns[i]) & FLAG(KPF_COMPOUND_TAIL))
+			pfns[i]--;
+	close(reader.fd);
+
+	qsort(pfns, nr, sizeof(*pfns), compare_pfns);
+	for (size_t i = 0; i < nr; i++) {
+		if (pfns[i] && pfns[i] != last)
+			folios++;
+		last = pfns[i];
+	}
+	free(pfns);
+	return folios;
+}
+
+/* @pfns is what naturally aligned virtual addresses of one folio's size map. */
+static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t nr)
+{
+	uint64_t kind = nr > 1 ? FLAG(KPF_COMPOUND_HEAD) : 0;
+	uint64_t mask = FLAG(KPF_COMPOUND_HEAD) | FLAG(KPF_COMPOUND_TAIL);
+
+	for (size_t i = 0; i < nr; i++) {
+		if (!pfns[i] || pfns[i] != pfns[0] + i ||
+		    (flags_of(reader, pfns[i]) & mask) != kind)
+			return false;
+		if (nr > 1)
+			kind = FLAG(KPF_COMPOUND_TAIL);
+	}
+	return !(flags_of(reader, pfns[0] + nr) & FLAG(KPF_COMPOUND_TAIL));
+}
+
+bool memory_folios_are(const void *addr, size_t len, size_t size)
+{
+	size_t per_folio = size / memory_page_size();
+	uint64_t *pfns = memory_pfns(addr, len);
+	struct flags_reader reader;
+	bool right = true;
+
+	if (!pfns)
+		return false;
+	if (!flags_open(&reader)) {
+		free(pfns);
+		return false;
+	}
+	for (size_t i = 0; right && i < len / memory_page_size(); i += per_folio)
+		right = is_folio(&reader, pfns + i, per_folio);
+	close(reader.fd);
+	free(pfns);
+	return right;
+}
+
+size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
+{
+	uint64_t *pfns = memory_pfns(addr, len);
+	struct flags_reader reader;
+	size_t flagged = 0;
+
+	if (!pfns)
+		return 0;
+	if (flags_open(&reader)) {
+		for (size_t i = 0; i < len / memory_page_size(); i++)
+			if (pfns[i] && (flags_of(&reader, pfns[i]) & mask) == mask)
+				flagged++;
+		close(reader.fd);
+	}
+	free(pfns);
+	return flagged;
+}
+
+void *memory_map_aligned(size_t len, size_t align)
+{
+	char *map = mmap(NULL, len + align, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t head;
+
+	if (map == MAP_FAILED)
+		return NULL;
+	head = -(uintptr_t)map & (align - 1);
+	if (head)
+		munmap(map, head);
+	if (align - head)
+		munmap(map + head + len, align - head);
+	return map + head;
+}

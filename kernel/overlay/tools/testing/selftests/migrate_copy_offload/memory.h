@@ -1,0 +1,57 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What tests of page migration know about their memory: what is in it, on which
+ * node it lies, and in folios of which size.
+ */
+#ifndef MEMORY_H
+#define MEMORY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define KIB (1UL << 10)
+#define MIB (1UL << 20)
+
+size_t memory_page_size(void);
+
+/*
+ * Every 8-byte word gets a value of its own, derived from @seed and the word's
+ * offset; @len is a multiple of 8.
+ */
+void memory_stamp(void *addr, size_t len, uint64_t seed);
+/* How many of @len bytes are not what memory_stamp() wrote; reports the first ones. */
+size_t memory_verify(const void *addr, size_t len, uint64_t seed);
+
+/* The first two nodes that have memory; false when there are not two. */
+bool memory_two_nodes(int *first, int *second);
+/* Binds what this process allocates from now on to @node; -1: no binding. */
+int memory_bind(int node);
+
+/* How many pages of the range are absent or not on @node. */
+size_t memory_pages_not_on(const void *addr, size_t len, int node);
+/*
+ * move_pages(2), one address every @step bytes, for process @pid (0: the caller).
+ * Returns how many of these addresses are not on @node afterwards, or -errno.
+ */
+long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int flags);
+
+/* Frame number of the page at @addr, 0 if it is not present. */
+uint64_t memory_pfn(const void *addr);
+/* The same for every page of the range, in an array that the caller frees. */
+uint64_t *memory_pfns(const void *addr, size_t len);
+/* How many different folios the range is mapped to. */
+size_t memory_folios(const void *addr, size_t len);
+/* True if naturally aligned folios of exactly @size bytes make up the range. */
+bool memory_folios_are(const void *addr, size_t len, size_t size);
+/* How many pages of the range have all bits of @mask in /proc/kpageflags. */
+size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask);
+
+/*
+ * @len bytes at a multiple of @align inside a larger reservation of address
+ * space, anonymous and private; NULL on failure.
+ */
+void *memory_map_aligned(size_t len, size_t align);
+
+#endif /* MEMORY_H */

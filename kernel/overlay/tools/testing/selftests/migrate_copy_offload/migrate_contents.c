@@ -1,0 +1,1107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory of every kind is migrated in every way that makes sense for it, and
+ * must keep its contents, arrive where it was sent and stay in folios of the
+ * same size. With the offload on, the copies must show in its statistics.
+ *
+ * MIG_FILE_DIR names a directory on a file system with buffer heads (ext4) for
+ * the file-backed kinds; the kind "swapcache" needs a swap area.
+ */
+#include <fcntl.h>
+#include <glob.h>
+#include <sched.h>
+#include <stdlib.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <linux/kernel-page-flags.h>
+#include <linux/mempolicy.h>
+
+#include "kselftest_harness.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		180
+/* Of /proc/kpageflags, but not in the uapi header. */
+#define KPF_RESERVED	32
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define KSM_DIR		"/sys/kernel/mm/ksm"
+#define MEMORY_DIR	"/sys/devices/system/memory"
+#define CGROUP_DIR	"/sys/fs/cgroup"
+#define PMD_SIZE	(2 * MIB)
+#define MAX_BLOCKS	16
+#define MAX_REPLACEMENTS 20
+/*
+ * Of the places where compaction finds the region, in folios. Its free scanner
+ * looks at every 32nd page in some page blocks: not a divisor of that.
+ */
+#define HOLE_DISTANCE	15
+
+struct region {
+	char *addr;
+	size_t len;
+	/* The stamp starts afresh every @period bytes. */
+	size_t period;
+	uint64_t seed;
+	/* Of the file behind the memory, or -1. */
+	int fd;
+	/* A process that shares the memory, and the pipes to and from it; or 0. */
+	pid_t sharer;
+	int to_sharer;
+	int from_sharer;
+};
+
+enum offload_part {
+	/* Copied by a migrator when the reason is routed. */
+	OFFLOADED,
+	/* Looked at in a batch, and left to the CPU. */
+	DECLINED,
+	/* Partly the one, partly the other. */
+	MIXED,
+	/* Never part of a batch. */
+	NOT_BATCHED,
+};
+
+struct memory_kind {
+	size_t len;
+	/* Size of its folios; 0: whatever the file system chooses. */
+	size_t folio_size;
+	/* Vanilla 7.3 splits such folios when they migrate for the second time. */
+	bool split_by_second_move;
+	/* Mapped more than once: takes MPOL_MF_MOVE_ALL. */
+	bool shared;
+	enum offload_part part;
+	/* Reason why this kind cannot be tested here, or NULL. */
+	const char *(*missing)(void);
+	/* Maps and stamps; false on failure. */
+	bool (*create)(struct region *region, const struct memory_kind *kind);
+	/* What comes after the stamp, if anything. */
+	bool (*finish)(struct region *region);
+};
+
+FIXTURE(migrate_contents)
+{
+	struct region region;
+	int from;
+	int to;
+	/* Memory blocks taken offline. */
+	unsigned long blocks[MAX_BLOCKS];
+	unsigned int nr_blocks;
+	char cgroup[64];
+	char *filler;
+	size_t filler_len;
+};
+
+struct migration_method {
+	const char *reason;
+	/* The way back is a migration of the same sort. */
+	bool round_trip;
+	/* Splits large folios where there is no room for them. */
+	bool may_split;
+	/* Touches no memory but the region. */
+	bool exact;
+	/* Before the memory is allocated, if needed. */
+	void (*prepare)(struct __test_metadata *_metadata,
+			FIXTURE_DATA(migrate_contents) *self,
+			const struct memory_kind *kind);
+	/* True if the memory may lie where it does; NULL: anywhere. */
+	bool (*suits)(const struct region *region);
+	/* Migrates, and asserts that the pages went where they should. */
+	void (*migrate)(struct __test_metadata *_metadata,
+			FIXTURE_DATA(migrate_contents) *self,
+			const struct memory_kind *kind, int from, int to);
+};
+
+FIXTURE_VARIANT(migrate_contents)
+{
+	const struct memory_kind *kind;
+	const struct migration_method *method;
+};
+
+/* Kinds of memory */
+
+static bool thp_only(size_t folio_size)
+{
+	static const unsigned int kib[] = { 16, 32, 64, 128, 256, 512, 1024, 2048 };
+	char path[128];
+	int ret = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(kib); i++) {
+		snprintf(path, sizeof(path), THP_DIR "/hugepages-%ukB/enabled", kib[i]);
+		if (kib[i] * KIB == folio_size)
+			ret = setting_write(path, "madvise");
+		else
+			setting_write(path, "never");
+	}
+	return !ret;
+}
+
+static const char *thp_missing(void)
+{
+	if (access(THP_DIR "/hugepages-64kB/enabled", W_OK) ||
+	    access(THP_DIR "/hugepages-2048kB/enabled", W_OK))
+		return "no transparent huge pages of 64 KiB and 2 MiB";
+	return NULL;
+}
+
+static bool map_anon(struct region *region, const struct memory_kind *kind)
+{
+	bool huge = kind->folio_size > memory_page_size();
+
+	if (huge && !thp_only(kind->folio_size))
+		return false;
+	region->addr = memory_map_aligned(region->len, PMD_SIZE);
+	return region->addr &&
+	       !madvise(region->addr, region->len,
+			huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+}
+
+static bool create_anon(struct region *region, const struct memory_kind *kind)
+{
+	if (!map_anon(region, kind))
+		return false;
+	memory_stamp(region->addr, region->len, region->seed);
+	return true;
+}
+
+static bool create_mlocked(struct region *region, const struct memory_kind *kind)
+{
+	if (!map_anon(region, kind) || mlock(region->addr, region->len))
+		return false;
+	memory_stamp(region->addr, region->len, region->seed);
+	return true;
+}
+
+static bool map_shared_file(struct region *region)
+{
+	/* Aligned address space, so that huge folios can be mapped as such. */
+	region->addr = memory_map_aligned(region->len, PMD_SIZE);
+	if (!region->addr)
+		return false;
+	if (mmap(region->addr, region->len, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED | (region->fd < 0 ? MAP_ANONYMOUS : 0),
+		 region->fd, 0) == MAP_FAILED)
+		return false;
+	memory_stamp(region->addr, region->len, region->seed);
+	return true;
+}
+
+static bool create_shmem(struct region *region, const struct memory_kind *kind)
+{
+	return map_shared_file(region);
+}
+
+static bool create_tmpfs(struct region *region, const struct memory_kind *kind)
+{
+	char dir[] = "/tmp/migrate_contents.XXXXXX";
+	char path[sizeof(dir) + 8];
+
+	if (!mkdtemp(dir) ||
+	    mount("tmpfs", dir, "tmpfs", 0,
+		  kind->folio_size == PMD_SIZE ? "huge=always" : "huge=never"))
+		return false;
+	snprintf(path, sizeof(path), "%s/file", dir);
+	region->fd = open(path, O_RDWR | O_CREAT, 0600);
+	/* The open file keeps the file system alive. */
+	umount2(dir, MNT_DETACH);
+	rmdir(dir);
+	return region->fd >= 0 && !ftruncate(region->fd, region->len) &&
+	       map_shared_file(region);
+}
+
+static const char *file_missing(void)
+{
+	return getenv("MIG_FILE_DIR") ? NULL : "MIG_FILE_DIR is not set";
+}
+
+static bool open_file(struct region *region)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/file.XXXXXX", getenv("MIG_FILE_DIR"));
+	region->fd = mkstemp(path);
+	if (region->fd < 0)
+		return false;
+	unlink(path);
+	return !ftruncate(region->fd, region->len);
+}
+
+static bool create_file_shared(struct region *region, const struct memory_kind *kind)
+{
+	return open_file(region) && map_shared_file(region) && !fsync(region->fd);
+}
+
+/* The first half of a private mapping is written to and so becomes anonymous. */
+static bool create_file_private(struct region *region, const struct memory_kind *kind)
+{
+	if (!open_file(region) || !map_shared_file(region) || fsync(region->fd))
+		return false;
+	if (mmap(region->addr, region->len, PROT_READ | PROT_WRITE,
+		 MAP_PRIVATE | MAP_FIXED, region->fd, 0) == MAP_FAILED)
+		return false;
+	memory_stamp(region->addr, region->len / 2, region->seed);
+	return !memory_verify(region->addr, region->len, region->seed);
+}
+
+static const char *hugetlb_missing(void)
+{
+	return access("/sys/kernel/mm/hugepages/hugepages-2048kB", F_OK) ?
+	       "no hugetlb pages of 2 MiB" : NULL;
+}
+
+static bool create_hugetlb(struct region *region, const struct memory_kind *kind)
+{
+	region->addr = mmap(NULL, region->len, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << 26),
+			    -1, 0);
+	if (region->addr == MAP_FAILED)
+		return false;
+	memory_stamp(region->addr, region->len, region->seed);
+	return true;
+}
+
+/* The sharer verifies its own mapping of the memory once for each byte it gets. */
+static void __attribute__((noreturn)) sharer(const struct region *region, int in, int out)
+{
+	char byte;
+
+	while (read(in, &byte, 1) == 1) {
+		byte = !memory_verify(region->addr, region->len, region->seed);
+		if (write(out, &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static bool start_sharer(struct region *region)
+{
+	int in[2], out[2];
+
+	if (pipe(in) || pipe(out))
+		return false;
+	region->sharer = fork();
+	if (region->sharer < 0)
+		return false;
+	if (!region->sharer) {
+		close(in[1]);
+		close(out[0]);
+		sharer(region, in[0], out[1]);
+	}
+	close(in[0]);
+	close(out[1]);
+	region->to_sharer = in[1];
+	region->from_sharer = out[0];
+	return true;
+}
+
+static bool sharer_agrees(const struct region *region)
+{
+	char byte = 0;
+
+	return write(region->to_sharer, &byte, 1) == 1 &&
+	       read(region->from_sharer, &byte, 1) == 1 && byte;
+}
+
+static const char *ksm_missing(void)
+{
+	return access(KSM_DIR "/run", W_OK) ? "no KSM" : NULL;
+}
+
+static bool create_ksm(struct region *region, const struct memory_kind *kind)
+{
+	region->period = region->len / 2;
+	if (!map_anon(region, kind))
+		return false;
+	memory_stamp(region->addr, region->period, region->seed);
+	memory_stamp(region->addr + region->period, region->period, region->seed);
+	return !madvise(region->addr, region->len, MADV_MERGEABLE);
+}
+
+static bool merge_pages(struct region *region)
+{
+	size_t pages = region->len / memory_page_size();
+
+	if (setting_write(KSM_DIR "/pages_to_scan", "4096") ||
+	    setting_write(KSM_DIR "/sleep_millisecs", "1") ||
+	    setting_write(KSM_DIR "/run", "1"))
+		return false;
+	for (int i = 0; i < 600; i++) {
+		if (memory_folios(region->addr, region->len) == pages / 2)
+			break;
+		usleep(100000);
+	}
+	setting_write(KSM_DIR "/run", "0");
+	return memory_folios(region->addr, region->len) == pages / 2;
+}
+
+static const char *swap_missing(void)
+{
+	char swaps[512] = "";
+	int fd = open("/proc/swaps", O_RDONLY);
+
+	if (fd >= 0) {
+		if (read(fd, swaps, sizeof(swaps) - 1) < 0)
+			swaps[0] = '\0';
+		close(fd);
+	}
+	return strstr(swaps, "/") ? NULL : "no swap area";
+}
+
+/* What was paged out and is only read again keeps its place in the swap area. */
+static bool enter_swapcache(struct region *region)
+{
+	size_t pages = region->len / memory_page_size();
+	size_t cached = 0;
+
+	for (int i = 0; i < 20 && cached < pages / 2; i++) {
+		if (madvise(region->addr, region->len, MADV_PAGEOUT))
+			return false;
+		if (memory_verify(region->addr, region->len, region->seed))
+			return false;
+		cached = memory_pages_flagged(region->addr, region->len,
+					      1ULL << KPF_SWAPCACHE);
+	}
+	return cached >= pages / 2;
+}
+
+static const struct memory_kind anon_4k = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_anon,
+};
+
+static const struct memory_kind anon_64k = {
+	.len = 4 * MIB, .folio_size = 64 * KIB, .split_by_second_move = true,
+	.missing = thp_missing, .create = create_anon,
+};
+
+static const struct memory_kind anon_2m = {
+	.len = 8 * MIB, .folio_size = PMD_SIZE, .missing = thp_missing,
+	.create = create_anon,
+};
+
+static const struct memory_kind shmem = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_shmem,
+};
+
+static const struct memory_kind tmpfs = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_tmpfs,
+};
+
+static const struct memory_kind tmpfs_2m = {
+	.len = 8 * MIB, .folio_size = PMD_SIZE, .missing = thp_missing,
+	.create = create_tmpfs,
+};
+
+static const struct memory_kind file_shared = {
+	.len = 4 * MIB, .part = DECLINED, .missing = file_missing,
+	.create = create_file_shared,
+};
+
+static const struct memory_kind file_private = {
+	.len = 4 * MIB, .part = MIXED, .missing = file_missing,
+	.create = create_file_private,
+};
+
+static const struct memory_kind hugetlb = {
+	.len = 8 * MIB, .folio_size = PMD_SIZE, .part = NOT_BATCHED,
+	.missing = hugetlb_missing, .create = create_hugetlb,
+};
+
+static const struct memory_kind mlocked = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_mlocked,
+};
+
+static const struct memory_kind forked = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .shared = true, .create = create_anon,
+	.finish = start_sharer,
+};
+
+static const struct memory_kind ksm = {
+	.len = 2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
+	.finish = merge_pages,
+};
+
+static const struct memory_kind swapcache = {
+	.len = 4 * MIB, .folio_size = 4 * KIB, .missing = swap_missing,
+	.create = create_anon, .finish = enter_swapcache,
+};
+
+/* Ways to migrate */
+
+static int move_flags(const struct memory_kind *kind)
+{
+	return kind->shared ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
+}
+
+static void by_move_pages(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(migrate_contents) *self,
+			  const struct memory_kind *kind, int from, int to)
+{
+	size_t step = kind->folio_size ? kind->folio_size : memory_page_size();
+
+	ASSERT_EQ(0, memory_move(0, self->region.addr, self->region.len, step, to,
+				 move_flags(kind)));
+	ASSERT_EQ(0, memory_pages_not_on(self->region.addr, self->region.len, to));
+}
+
+static void by_migrate_pages(struct __test_metadata *_metadata,
+			     FIXTURE_DATA(migrate_contents) *self,
+			     const struct memory_kind *kind, int from, int to)
+{
+	unsigned long old = 1UL << from;
+	unsigned long new = 1UL << to;
+
+	/* What stays behind may be memory of this process outside the region. */
+	ASSERT_LE(0, syscall(__NR_migrate_pages, 0, 8 * sizeof(old), &old, &new));
+	ASSERT_EQ(0, memory_pages_not_on(self->region.addr, self->region.len, to));
+}
+
+static void by_mbind(struct __test_metadata *_metadata,
+		     FIXTURE_DATA(migrate_contents) *self,
+		     const struct memory_kind *kind, int from, int to)
+{
+	unsigned long mask = 1UL << to;
+
+	ASSERT_EQ(0, syscall(__NR_mbind, self->region.addr, self->region.len, MPOL_BIND,
+			     &mask, 8 * sizeof(mask),
+			     MPOL_MF_STRICT | move_flags(kind)))
+		TH_LOG("mbind: %s", strerror(errno));
+	ASSERT_EQ(0, memory_pages_not_on(self->region.addr, self->region.len, to));
+}
+
+/* Joins a cgroup whose memory comes from the first node. */
+static void enter_cpuset(struct __test_metadata *_metadata,
+			 FIXTURE_DATA(migrate_contents) *self,
+			 const struct memory_kind *kind)
+{
+	char path[128];
+
+	ASSERT_EQ(0, setting_write(CGROUP_DIR "/cgroup.subtree_control", "+cpuset"));
+	snprintf(self->cgroup, sizeof(self->cgroup), CGROUP_DIR "/migrate_contents.%d",
+		 getpid());
+	ASSERT_EQ(0, mkdir(self->cgroup, 0755));
+	snprintf(path, sizeof(path), "%s/cpuset.mems", self->cgroup);
+	ASSERT_EQ(0, setting_write_number(path, self->from));
+	snprintf(path, sizeof(path), "%s/cgroup.procs", self->cgroup);
+	ASSERT_EQ(0, setting_write_number(path, getpid()));
+}
+
+static void by_cpuset(struct __test_metadata *_metadata,
+		      FIXTURE_DATA(migrate_contents) *self,
+		      const struct memory_kind *kind, int from, int to)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), "%s/cpuset.mems", self->cgroup);
+	ASSERT_EQ(0, setting_write_number(path, to));
+	ASSERT_EQ(0, memory_pages_not_on(self->region.addr, self->region.len, to));
+}
+
+static size_t grain_of(const struct memory_kind *kind)
+{
+	return kind->folio_size ? kind->folio_size : memory_page_size();
+}
+
+static void swap_nodes(FIXTURE_DATA(migrate_contents) *self)
+{
+	int from = self->from;
+
+	self->from = self->to;
+	self->to = from;
+}
+
+/*
+ * Leaves holes of one folio's size all over a stretch of the node's memory, as
+ * many as the region needs, so that it comes to lie in them. Compaction ends as
+ * soon as it meets a folio larger than any hole: keep away from the node where
+ * everybody's page cache is likely to be, and from cached files.
+ */
+static void fragment(struct __test_metadata *_metadata,
+		     FIXTURE_DATA(migrate_contents) *self,
+		     const struct memory_kind *kind)
+{
+	size_t grain = grain_of(kind);
+
+	swap_nodes(self);
+	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
+	/* Free pages shall be where the free scanner sees them. */
+	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction",
+				   "100000"));
+	self->filler_len = HOLE_DISTANCE * kind->len;
+	self->filler = memory_map_aligned(self->filler_len, PMD_SIZE);
+	ASSERT_NE(NULL, self->filler);
+	ASSERT_EQ(0, memory_bind(self->from));
+	ASSERT_EQ(0, madvise(self->filler, self->filler_len, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, madvise(self->filler, self->filler_len, MADV_DONTFORK));
+	ASSERT_EQ(0, madvise(self->filler, self->filler_len, MADV_POPULATE_WRITE));
+	for (size_t i = 0; i < self->filler_len; i += HOLE_DISTANCE * grain)
+		ASSERT_EQ(0, madvise(self->filler + i, grain, MADV_DONTNEED));
+}
+
+static long vm_event(const char *name)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	char seen[64];
+	long value, found = -1;
+
+	if (!file)
+		return -1;
+	while (found < 0 && fscanf(file, "%63s %ld", seen, &value) == 2)
+		if (!strcmp(seen, name))
+			found = value;
+	fclose(file);
+	return found;
+}
+
+/* The pages of a file folio that was split are mapped again when they are used. */
+static void touch_pages(const struct region *region)
+{
+	for (size_t i = 0; i < region->len; i += memory_page_size())
+		(void)*(volatile char *)(region->addr + i);
+}
+
+static void by_compaction(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(migrate_contents) *self,
+			  const struct memory_kind *kind, int from, int to)
+{
+	size_t grain = grain_of(kind);
+	size_t pages = self->region.len / memory_page_size();
+	uint64_t *before, *after;
+	size_t moved = 0;
+	char path[128];
+	long migrated;
+
+	/*
+	 * Give back most of what lies between the pages of the region: compaction
+	 * then moves those at low addresses to the holes at high ones.
+	 */
+	for (size_t i = 0; i < self->filler_len; i += HOLE_DISTANCE * grain)
+		ASSERT_EQ(0, madvise(self->filler + i + grain,
+				     (HOLE_DISTANCE - 1) * grain, MADV_DONTNEED));
+
+	before = memory_pfns(self->region.addr, self->region.len);
+	ASSERT_NE(NULL, before);
+	migrated = vm_event("pgmigrate_success");
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/compact", from);
+	ASSERT_EQ(0, setting_write(path, "1"));
+	migrated = vm_event("pgmigrate_success") - migrated;
+	touch_pages(&self->region);
+	after = memory_pfns(self->region.addr, self->region.len);
+	ASSERT_NE(NULL, after);
+
+	for (size_t i = 0; i < pages; i++)
+		moved += before[i] != after[i];
+	/* Usually it is most of them. */
+	EXPECT_LE(pages / 16, moved);
+	EXPECT_LE(moved, migrated);
+	EXPECT_EQ(0, memory_pages_not_on(self->region.addr, self->region.len, from));
+	free(before);
+	free(after);
+}
+
+static unsigned long block_pages(void)
+{
+	char text[32];
+
+	if (setting_read(MEMORY_DIR "/block_size_bytes", text, sizeof(text)))
+		return 0;
+	return strtoul(text, NULL, 16) / memory_page_size();
+}
+
+static void set_block_state(struct __test_metadata *_metadata, unsigned long block,
+			    const char *state)
+{
+	char path[128];
+	int ret = -EBUSY;
+
+	snprintf(path, sizeof(path), MEMORY_DIR "/memory%lu/state", block);
+	/* Somebody else's short-lived reference may keep a page from moving. */
+	for (int i = 0; i < 20 && (ret == -EBUSY || ret == -EAGAIN); i++)
+		ret = setting_write(path, state);
+	EXPECT_EQ(0, ret)
+		TH_LOG("%s: %s", path, strerror(-ret));
+}
+
+/* Boot-time allocations may lie even in ZONE_MOVABLE, and stay for ever. */
+static bool can_be_removed(unsigned long block)
+{
+	uint64_t flags[512];
+	char path[128];
+	char zones[64];
+	bool removable = true;
+	uint64_t first = block * block_pages();
+	uint64_t pfn = first;
+	int fd;
+
+	snprintf(path, sizeof(path), MEMORY_DIR "/memory%lu/valid_zones", block);
+	if (setting_read(path, zones, sizeof(zones)) || strcmp(zones, "Movable"))
+		return false;
+
+	fd = open("/proc/kpageflags", O_RDONLY);
+	while (removable && pfn < first + block_pages()) {
+		if (pread(fd, flags, sizeof(flags), pfn * sizeof(flags[0])) !=
+		    sizeof(flags))
+			break;
+		for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+			removable &= !(flags[i] & 1ULL << KPF_RESERVED);
+		pfn += ARRAY_SIZE(flags);
+	}
+	close(fd);
+	return removable && pfn == first + block_pages();
+}
+
+static bool is_removable(unsigned long block)
+{
+	static unsigned long known_block;
+	static bool known;
+	static bool removable;
+
+	if (!known || block != known_block)
+		removable = can_be_removed(block);
+	known = true;
+	known_block = block;
+	return removable;
+}
+
+static bool has_removable_block(int node)
+{
+	char pattern[128];
+	bool found = false;
+	glob_t blocks;
+
+	snprintf(pattern, sizeof(pattern),
+		 "/sys/devices/system/node/node%d/memory*", node);
+	if (glob(pattern, 0, NULL, &blocks))
+		return false;
+	for (size_t i = 0; !found && i < blocks.gl_pathc; i++) {
+		const char *number = strrchr(blocks.gl_pathv[i], 'y') + 1;
+
+		found = *number >= '0' && *number <= '9' &&
+			is_removable(strtoul(number, NULL, 10));
+	}
+	globfree(&blocks);
+	return found;
+}
+
+static void choose_removable_node(struct __test_metadata *_metadata,
+				  FIXTURE_DATA(migrate_contents) *self,
+				  const struct memory_kind *kind)
+{
+	if (has_removable_block(self->from))
+		return;
+	if (!has_removable_block(self->to))
+		SKIP(return, "no node has removable memory blocks (see kernelcore=)");
+	swap_nodes(self);
+}
+
+static bool is_offline(const FIXTURE_DATA(migrate_contents) *self, unsigned long block)
+{
+	for (unsigned int i = 0; i < self->nr_blocks; i++)
+		if (self->blocks[i] == block)
+			return true;
+	return false;
+}
+
+static bool in_removable_blocks(const struct region *region)
+{
+	size_t pages = region->len / memory_page_size();
+	uint64_t *pfns = memory_pfns(region->addr, region->len);
+	unsigned long per_block = block_pages();
+	bool removable = pfns;
+
+	for (size_t i = 0; removable && i < pages; i++)
+		removable = is_removable(pfns[i] / per_block);
+	free(pfns);
+	return removable;
+}
+
+/* Takes every memory block offline that holds a page of the region. */
+static void by_hot_remove(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(migrate_contents) *self,
+			  const struct memory_kind *kind, int from, int to)
+{
+	size_t pages = self->region.len / memory_page_size();
+	unsigned long per_block = block_pages();
+	uint64_t *pfns;
+
+	ASSERT_NE(0, per_block);
+	pfns = memory_pfns(self->region.addr, self->region.len);
+	ASSERT_NE(NULL, pfns);
+	for (size_t i = 0; i < pages; i++) {
+		unsigned long block = pfns[i] / per_block;
+
+		ASSERT_NE(0, pfns[i]);
+		if (is_offline(self, block))
+			continue;
+		ASSERT_GT(MAX_BLOCKS, self->nr_blocks);
+		self->blocks[self->nr_blocks++] = block;
+		set_block_state(_metadata, block, "offline");
+	}
+	free(pfns);
+
+	touch_pages(&self->region);
+	pfns = memory_pfns(self->region.addr, self->region.len);
+	ASSERT_NE(NULL, pfns);
+	for (size_t i = 0; i < pages; i++) {
+		ASSERT_NE(0, pfns[i]);
+		ASSERT_FALSE(is_offline(self, pfns[i] / per_block));
+	}
+	free(pfns);
+}
+
+static const struct migration_method move_pages = {
+	.reason = "syscall_or_cpuset", .round_trip = true, .exact = true,
+	.migrate = by_move_pages,
+};
+
+static const struct migration_method migrate_pages = {
+	.reason = "syscall_or_cpuset", .round_trip = true, .migrate = by_migrate_pages,
+};
+
+static const struct migration_method mbind = {
+	.reason = "mempolicy_mbind", .round_trip = true, .exact = true,
+	.migrate = by_mbind,
+};
+
+static const struct migration_method cpuset = {
+	.reason = "syscall_or_cpuset", .round_trip = true, .prepare = enter_cpuset,
+	.migrate = by_cpuset,
+};
+
+static const struct migration_method compaction = {
+	.reason = "compaction", .may_split = true, .prepare = fragment, .migrate = by_compaction,
+};
+
+static const struct migration_method hot_remove = {
+	.reason = "memory_hotplug", .prepare = choose_removable_node,
+	.suits = in_removable_blocks, .migrate = by_hot_remove,
+};
+
+/* The combinations that are tested, and no others. */
+#define COMBINATION(_kind, _method)						\
+	FIXTURE_VARIANT_ADD(migrate_contents, _kind##_by_##_method) {		\
+		.kind = &_kind, .method = &_method,				\
+	}
+
+COMBINATION(anon_4k, move_pages);
+COMBINATION(anon_64k, move_pages);
+COMBINATION(anon_2m, move_pages);
+COMBINATION(shmem, move_pages);
+COMBINATION(tmpfs, move_pages);
+COMBINATION(tmpfs_2m, move_pages);
+COMBINATION(file_shared, move_pages);
+COMBINATION(file_private, move_pages);
+COMBINATION(hugetlb, move_pages);
+COMBINATION(mlocked, move_pages);
+COMBINATION(forked, move_pages);
+COMBINATION(ksm, move_pages);
+COMBINATION(swapcache, move_pages);
+
+COMBINATION(anon_4k, migrate_pages);
+COMBINATION(anon_64k, migrate_pages);
+COMBINATION(anon_2m, migrate_pages);
+COMBINATION(shmem, migrate_pages);
+COMBINATION(tmpfs_2m, migrate_pages);
+COMBINATION(file_shared, migrate_pages);
+COMBINATION(file_private, migrate_pages);
+COMBINATION(hugetlb, migrate_pages);
+COMBINATION(mlocked, migrate_pages);
+COMBINATION(forked, migrate_pages);
+COMBINATION(swapcache, migrate_pages);
+
+COMBINATION(anon_4k, mbind);
+COMBINATION(anon_64k, mbind);
+COMBINATION(anon_2m, mbind);
+COMBINATION(shmem, mbind);
+COMBINATION(tmpfs, mbind);
+COMBINATION(tmpfs_2m, mbind);
+COMBINATION(file_shared, mbind);
+COMBINATION(file_private, mbind);
+COMBINATION(hugetlb, mbind);
+COMBINATION(mlocked, mbind);
+COMBINATION(forked, mbind);
+
+COMBINATION(anon_4k, cpuset);
+COMBINATION(anon_64k, cpuset);
+COMBINATION(anon_2m, cpuset);
+COMBINATION(shmem, cpuset);
+COMBINATION(file_shared, cpuset);
+COMBINATION(hugetlb, cpuset);
+COMBINATION(mlocked, cpuset);
+COMBINATION(forked, cpuset);
+
+/* Compaction moves within the node, and has no room for folios of 2 MiB. */
+COMBINATION(anon_4k, compaction);
+COMBINATION(anon_64k, compaction);
+COMBINATION(shmem, compaction);
+COMBINATION(tmpfs, compaction);
+COMBINATION(file_shared, compaction);
+COMBINATION(mlocked, compaction);
+COMBINATION(forked, compaction);
+
+COMBINATION(anon_4k, hot_remove);
+COMBINATION(anon_64k, hot_remove);
+COMBINATION(anon_2m, hot_remove);
+COMBINATION(shmem, hot_remove);
+COMBINATION(tmpfs_2m, hot_remove);
+COMBINATION(file_shared, hot_remove);
+COMBINATION(hugetlb, hot_remove);
+COMBINATION(mlocked, hot_remove);
+COMBINATION(forked, hot_remove);
+
+/* Before any test forks: the values that hold while no test runs. */
+static void __attribute__((constructor)) save_settings(void)
+{
+	static const char * const paths[] = {
+		THP_DIR "/hugepages-16kB/enabled", THP_DIR "/hugepages-32kB/enabled",
+		THP_DIR "/hugepages-64kB/enabled", THP_DIR "/hugepages-128kB/enabled",
+		THP_DIR "/hugepages-256kB/enabled", THP_DIR "/hugepages-512kB/enabled",
+		THP_DIR "/hugepages-1024kB/enabled", THP_DIR "/hugepages-2048kB/enabled",
+		"/proc/sys/kernel/numa_balancing",
+		"/proc/sys/vm/percpu_pagelist_high_fraction", KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs", KSM_DIR "/run",
+	};
+	int node[2];
+	char path[128];
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		setting_save(paths[i]);
+	if (memory_two_nodes(&node[0], &node[1]))
+		for (int i = 0; i < 2; i++) {
+			snprintf(path, sizeof(path),
+				 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages",
+				 node[i]);
+			setting_save(path);
+		}
+	offload_save();
+}
+
+static void reserve_huge_pages(struct __test_metadata *_metadata, int node, size_t nr)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages",
+		 node);
+	ASSERT_EQ(0, setting_write_number(path, nr));
+	ASSERT_EQ(nr, setting_read_number(path));
+}
+
+static void release_region(struct region *region)
+{
+	if (region->addr)
+		munmap(region->addr, region->len);
+	if (region->fd >= 0)
+		close(region->fd);
+	region->addr = NULL;
+	region->fd = -1;
+}
+
+static void create_region(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(migrate_contents) *self,
+			  const struct memory_kind *kind)
+{
+	self->region.len = kind->len;
+	self->region.period = kind->len;
+	self->region.seed = getpid();
+	self->region.fd = -1;
+
+	ASSERT_EQ(0, memory_bind(self->from));
+	ASSERT_TRUE(kind->create(&self->region, kind))
+		TH_LOG("cannot create this kind of memory: %s", strerror(errno));
+	ASSERT_EQ(0, memory_bind(-1));
+}
+
+/*
+ * Another region instead of one that does not lie where it should. The old one
+ * is kept until the test ends, so that the new one must lie elsewhere, and more
+ * memory around it is used up, for small and for large folios.
+ */
+static void replace_region(struct __test_metadata *_metadata,
+			   FIXTURE_DATA(migrate_contents) *self,
+			   const struct memory_kind *kind, unsigned int nr)
+{
+	size_t len = 16 * MIB;
+	char *filler = memory_map_aligned(len, PMD_SIZE);
+
+	ASSERT_NE(NULL, filler);
+	thp_only(PMD_SIZE);
+	ASSERT_EQ(0, madvise(filler, len / 2, MADV_HUGEPAGE));
+	ASSERT_EQ(0, madvise(filler + len / 2, len / 2, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, memory_bind(self->from));
+	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
+	if (kind == &hugetlb)
+		reserve_huge_pages(_metadata, self->from, (nr + 1) * kind->len / PMD_SIZE);
+	create_region(_metadata, self, kind);
+}
+
+FIXTURE_SETUP(migrate_contents)
+{
+	const struct memory_kind *kind = variant->kind;
+	const struct migration_method *method = variant->method;
+	const char *missing = kind->missing ? kind->missing() : NULL;
+	char migrator[64];
+
+	/* An earlier test may have died before it could clean up. */
+	settings_restore();
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	if (!memory_two_nodes(&self->from, &self->to))
+		SKIP(return, "needs two nodes with memory");
+	if (getuid())
+		SKIP(return, "needs root");
+
+	/* Nobody else may move the memory. */
+	setting_write("/proc/sys/kernel/numa_balancing", "0");
+	if (offload_on_for(method->reason)) {
+		/* What others migrate for other reasons must not be counted. */
+		ASSERT_EQ(0, offload_get_route(method->reason, migrator,
+					       sizeof(migrator)));
+		ASSERT_EQ(0, offload_route_only(method->reason, migrator));
+	}
+	if (kind == &hugetlb) {
+		reserve_huge_pages(_metadata, self->from, kind->len / PMD_SIZE);
+		reserve_huge_pages(_metadata, self->to, kind->len / PMD_SIZE);
+	}
+	if (method->prepare) {
+		method->prepare(_metadata, self, kind);
+		if (_metadata->exit_code == KSFT_SKIP)
+			return;
+	}
+
+	create_region(_metadata, self, kind);
+	for (unsigned int i = 1; method->suits && !method->suits(&self->region); i++) {
+		ASSERT_GT(MAX_REPLACEMENTS, i)
+			TH_LOG("memory does not come from removable blocks");
+		replace_region(_metadata, self, kind, i);
+	}
+
+	ASSERT_EQ(0, memory_bind(self->from));
+	if (kind->finish)
+		ASSERT_TRUE(kind->finish(&self->region))
+			TH_LOG("cannot bring the memory into this state: %s",
+			       strerror(errno));
+	ASSERT_EQ(0, memory_bind(-1));
+}
+
+FIXTURE_TEARDOWN(migrate_contents)
+{
+	for (unsigned int i = 0; i < self->nr_blocks; i++)
+		set_block_state(_metadata, self->blocks[i], "online_movable");
+	if (self->region.sharer > 0) {
+		close(self->region.to_sharer);
+		waitpid(self->region.sharer, NULL, 0);
+	}
+	if (self->cgroup[0]) {
+		setting_write_number(CGROUP_DIR "/cgroup.procs", getpid());
+		rmdir(self->cgroup);
+	}
+	release_region(&self->region);
+	settings_restore();
+}
+
+static void check_contents(struct __test_metadata *_metadata, const struct region *region)
+{
+	char *copy;
+
+	for (size_t i = 0; i < region->len; i += region->period)
+		ASSERT_EQ(0, memory_verify(region->addr + i, region->period,
+					   region->seed));
+	if (region->sharer)
+		ASSERT_TRUE(sharer_agrees(region));
+	if (region->fd < 0)
+		return;
+
+	/* What read(2) finds must be the same. */
+	copy = malloc(region->len);
+	ASSERT_NE(NULL, copy);
+	ASSERT_EQ(region->len, pread(region->fd, copy, region->len, 0));
+	ASSERT_EQ(0, memory_verify(copy, region->len, region->seed));
+	free(copy);
+}
+
+static void check_stats(struct __test_metadata *_metadata,
+			FIXTURE_DATA(migrate_contents) *self,
+			const struct memory_kind *kind,
+			const struct migration_method *method, bool offload_on,
+			size_t folios, const struct offload_stats *before)
+{
+	struct offload_stats after;
+	uint64_t batches, copied, fallback, declined;
+
+	offload_read_stats(&after);
+	batches = offload_growth(before, &after, "batches");
+	copied = offload_growth(before, &after, "folios_copied");
+	fallback = offload_growth(before, &after, "fallback_");
+	declined = offload_growth(before, &after, "declined_");
+
+	if (!offload_on) {
+		EXPECT_EQ(0, offload_growth(before, &after, ""));
+		return;
+	}
+
+	switch (kind->part) {
+	case OFFLOADED:
+		EXPECT_LT(0, batches);
+		EXPECT_LT(0, copied);
+		/* Compaction moves some of the folios only. */
+		if (method->migrate == by_compaction)
+			break;
+		EXPECT_LE(folios, copied + fallback + declined);
+		/* One or the other may have been busy, but not most of them. */
+		EXPECT_LE(folios / 2, copied);
+		break;
+	case MIXED:
+		EXPECT_LT(0, copied);
+		EXPECT_LT(0, declined);
+		break;
+	case DECLINED:
+		EXPECT_LT(0, declined);
+		if (method->exact)
+			EXPECT_EQ(0, copied);
+		break;
+	case NOT_BATCHED:
+		if (method->exact) {
+			EXPECT_EQ(0, copied);
+			EXPECT_EQ(0, fallback);
+		}
+		break;
+	}
+}
+
+TEST_F_TIMEOUT(migrate_contents, kept, TIMEOUT)
+{
+	const struct memory_kind *kind = variant->kind;
+	const struct migration_method *method = variant->method;
+	struct region *region = &self->region;
+	bool offload_on = offload_on_for(method->reason);
+	struct offload_stats before;
+	size_t folios;
+
+	ASSERT_EQ(0, memory_pages_not_on(region->addr, region->len, self->from));
+	check_contents(_metadata, region);
+	if (kind->folio_size)
+		ASSERT_TRUE(memory_folios_are(region->addr, region->len,
+					      kind->folio_size))
+			TH_LOG("the memory did not get folios of this size");
+	folios = memory_folios(region->addr, region->len);
+
+	offload_read_stats(&before);
+	method->migrate(_metadata, self, kind, self->from, self->to);
+	check_contents(_metadata, region);
+	if (kind->folio_size && !method->may_split)
+		EXPECT_TRUE(memory_folios_are(region->addr, region->len,
+					      kind->folio_size));
+	if (!method->may_split)
+		EXPECT_EQ(folios, memory_folios(region->addr, region->len));
+	check_stats(_metadata, self, kind, method, offload_on, folios, &before);
+
+	if (!method->round_trip)
+		return;
+	method->migrate(_metadata, self, kind, self->to, self->from);
+	check_contents(_metadata, region);
+	if (kind->folio_size && !kind->split_by_second_move)
+		EXPECT_TRUE(memory_folios_are(region->addr, region->len,
+					      kind->folio_size));
+}
+
+TEST_HARNESS_MAIN

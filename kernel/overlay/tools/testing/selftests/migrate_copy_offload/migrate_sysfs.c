@@ -1,0 +1,259 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The files in /sys/kernel/mm/migrate_copy_offload: what they hold before
+ * anybody wrote to them, what they take and what they refuse.
+ */
+#include <dirent.h>
+#include <limits.h>
+#include <sys/stat.h>
+
+#include "kselftest_harness.h"
+#include "offload.h"
+
+static void __attribute__((constructor)) save_settings(void)
+{
+	offload_save();
+}
+
+FIXTURE(migrate_sysfs)
+{
+};
+
+FIXTURE_SETUP(migrate_sysfs)
+{
+	settings_restore();
+	if (!offload_available())
+		SKIP(return, "no " OFFLOAD_DIR);
+}
+
+FIXTURE_TEARDOWN(migrate_sysfs)
+{
+	settings_restore();
+}
+
+static unsigned int words(const char *text)
+{
+	unsigned int nr = 0;
+
+	while (*text) {
+		text += strspn(text, " ");
+		nr += !!*text;
+		text += strcspn(text, " ");
+	}
+	return nr;
+}
+
+static bool has_word(const char *text, const char *word)
+{
+	size_t len = strlen(word);
+
+	while (*text) {
+		if (!strncmp(text, word, len) && (!text[len] || text[len] == ' '))
+			return true;
+		text += strcspn(text, " ");
+		text += strspn(text, " ");
+	}
+	return false;
+}
+
+/*
+ * Whoever runs this may have changed the defaults: MIG_DEFAULTS=1 says that
+ * nobody did.
+ */
+TEST_F(migrate_sysfs, defaults)
+{
+	const char *untouched = getenv("MIG_DEFAULTS");
+	char value[64];
+
+	if (!untouched || *untouched != '1')
+		SKIP(return, "MIG_DEFAULTS is not set");
+	EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
+	EXPECT_STREQ("0", value);
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
+		EXPECT_STREQ("none", value);
+	}
+}
+
+TEST_F(migrate_sysfs, enabled_accepts_0_and_1)
+{
+	static const char * const written[] = { "1", "0", "1\n", "0\n" };
+	char value[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(written); i++) {
+		EXPECT_EQ(0, setting_write(OFFLOAD_DIR "/enabled", written[i]));
+		EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
+		EXPECT_EQ(written[i][0], value[0]);
+		EXPECT_EQ(1, strlen(value));
+	}
+}
+
+TEST_F(migrate_sysfs, enabled_refuses_all_else)
+{
+	static const char * const refused[] = { "2", "-1", "garbage", "\n", " " };
+	char value[64];
+
+	for (int was = 0; was <= 1; was++) {
+		ASSERT_EQ(0, offload_set_enabled(was));
+		for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+			int ret = setting_write(OFFLOAD_DIR "/enabled", refused[i]);
+
+			EXPECT_EQ(-EINVAL, ret) TH_LOG("value '%s'", refused[i]);
+		}
+		EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
+		EXPECT_EQ(was, value[0] - '0');
+	}
+}
+
+TEST_F(migrate_sysfs, every_reason_has_a_route)
+{
+	DIR *dir = opendir(OFFLOAD_DIR "/routes");
+	unsigned int found = 0, known = 0;
+	struct dirent *entry;
+
+	ASSERT_NE(NULL, dir);
+	while ((entry = readdir(dir)))
+		found += entry->d_name[0] != '.';
+	closedir(dir);
+	while (offload_reasons[known])
+		known++;
+	EXPECT_EQ(known, found);
+}
+
+TEST_F(migrate_sysfs, route_accepts_migrators_and_none)
+{
+	static const char * const written[] = { "cpu", "none", "cpu\n", "none\n" };
+	char value[64];
+
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		for (size_t j = 0; j < ARRAY_SIZE(written); j++) {
+			EXPECT_EQ(0, offload_set_route(offload_reasons[i], written[j]));
+			EXPECT_EQ(0, offload_get_route(offload_reasons[i], value,
+						       sizeof(value)));
+			EXPECT_EQ(0, strncmp(value, written[j], strlen(value)));
+			EXPECT_EQ(strcspn(written[j], "\n"), strlen(value));
+		}
+	}
+}
+
+static void check_refused(struct __test_metadata *_metadata, const char *reason,
+			  const char *route)
+{
+	static const char * const refused[] = {
+		"nobody", "cp", "cpux", "CPU", "cpu none", "1", "\n",
+	};
+	char value[64];
+
+	ASSERT_EQ(0, offload_set_route(reason, route));
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		int ret = offload_set_route(reason, refused[i]);
+
+		EXPECT_EQ(-ENOENT, ret) TH_LOG("value '%s'", refused[i]);
+	}
+	EXPECT_EQ(0, offload_get_route(reason, value, sizeof(value)));
+	EXPECT_STREQ(route, value);
+}
+
+TEST_F(migrate_sysfs, route_refuses_all_else)
+{
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		check_refused(_metadata, offload_reasons[i], "cpu");
+		check_refused(_metadata, offload_reasons[i], "none");
+	}
+}
+
+TEST_F(migrate_sysfs, a_route_is_for_its_reason_only)
+{
+	char value[64];
+
+	ASSERT_EQ(0, offload_route_only(NULL, "none"));
+	ASSERT_EQ(0, offload_set_route("demotion", "cpu"));
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		bool demotion = !strcmp(offload_reasons[i], "demotion");
+
+		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
+		EXPECT_STREQ(demotion ? "cpu" : "none", value);
+	}
+}
+
+TEST_F(migrate_sysfs, cpu_is_always_a_migrator)
+{
+	char value[256];
+
+	ASSERT_EQ(0, setting_read(OFFLOAD_DIR "/migrators", value, sizeof(value)));
+	EXPECT_TRUE(has_word(value, "cpu"));
+	EXPECT_FALSE(has_word(value, "none"));
+}
+
+static void check_mode(struct __test_metadata *_metadata, const char *path, mode_t mode)
+{
+	struct stat status;
+
+	ASSERT_EQ(0, stat(path, &status)) TH_LOG("%s", path);
+	EXPECT_EQ(mode, status.st_mode & 07777) TH_LOG("%s", path);
+}
+
+TEST_F(migrate_sysfs, modes)
+{
+	struct offload_stats stats;
+	char path[PATH_MAX];
+
+	check_mode(_metadata, OFFLOAD_DIR "/enabled", 0644);
+	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", offload_reasons[i]);
+		check_mode(_metadata, path, 0644);
+	}
+	offload_read_stats(&stats);
+	for (unsigned int i = 0; i < stats.nr; i++) {
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s",
+			 stats.counter[i].name);
+		check_mode(_metadata, path, 0444);
+	}
+}
+
+/* One line, of one word where that is not a list; a counter is a number. */
+TEST_F(migrate_sysfs, one_value_per_file)
+{
+	struct offload_stats stats;
+	char path[PATH_MAX];
+	char value[256];
+
+	ASSERT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
+	EXPECT_EQ(1, words(value));
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		ASSERT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
+		EXPECT_EQ(1, words(value));
+	}
+	offload_read_stats(&stats);
+	for (unsigned int i = 0; i < stats.nr; i++) {
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s",
+			 stats.counter[i].name);
+		ASSERT_EQ(0, setting_read(path, value, sizeof(value)));
+		EXPECT_LT(0, strlen(value));
+		EXPECT_EQ(strlen(value), strspn(value, "0123456789"))
+			TH_LOG("%s: '%s'", path, value);
+	}
+}
+
+TEST_F(migrate_sysfs, all_counters)
+{
+	static const char * const names[] = {
+		"batches", "folios_copied", "pages_copied",
+		"fallback_busy", "fallback_error", "fallback_lost", "fallback_no_memory",
+		"fallback_refused", "fallback_small", "fallback_timeout",
+		"declined_mapping", "declined_metadata", "declined_poison",
+		"declined_references", "declined_type",
+	};
+	struct offload_stats stats;
+	char path[PATH_MAX];
+
+	offload_read_stats(&stats);
+	EXPECT_EQ(ARRAY_SIZE(names), stats.nr);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s", names[i]);
+		EXPECT_LE(0, setting_read_number(path)) TH_LOG("%s", path);
+	}
+}
+
+TEST_HARNESS_MAIN

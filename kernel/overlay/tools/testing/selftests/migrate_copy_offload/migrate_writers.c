@@ -1,0 +1,211 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Threads store to memory without a pause while it migrates back and forth
+ * between two nodes: no store may get lost. Every word has one writer, which
+ * knows the value that it wrote last.
+ *
+ * MIG_DEBUG=1 shortens the test, for kernels with debugging.
+ */
+#include <pthread.h>
+#include <stdlib.h>
+#include <time.h>
+#include <linux/mempolicy.h>
+
+#include "kselftest_harness.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		120
+#define NR_WRITERS	3
+#define PMD_SIZE	(2 * MIB)
+#define REASON		"syscall_or_cpuset"
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+
+struct writer {
+	pthread_t thread;
+	char *addr;
+	size_t len;
+	unsigned int index;
+	/* Set once for all writers. */
+	const bool *stop;
+	/* Rounds over the memory that are complete, and words that were wrong. */
+	uint64_t rounds;
+	uint64_t wrong;
+};
+
+FIXTURE(migrate_writers)
+{
+	char *addr;
+	int from;
+	int to;
+	bool stop;
+	struct writer writers[NR_WRITERS];
+};
+
+FIXTURE_VARIANT(migrate_writers)
+{
+	size_t len;
+	size_t folio_size;
+	bool shared;
+};
+
+FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) {
+	.len = 2 * MIB, .folio_size = 4 * KIB,
+};
+
+FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) {
+	.len = 2 * MIB, .folio_size = 64 * KIB,
+};
+
+FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) {
+	.len = 4 * MIB, .folio_size = PMD_SIZE,
+};
+
+FIXTURE_VARIANT_ADD(migrate_writers, shmem) {
+	.len = 2 * MIB, .folio_size = 4 * KIB, .shared = true,
+};
+
+static void __attribute__((constructor)) save_settings(void)
+{
+	setting_save(THP_DIR "/hugepages-64kB/enabled");
+	setting_save(THP_DIR "/hugepages-2048kB/enabled");
+	setting_save("/proc/sys/kernel/numa_balancing");
+	offload_save();
+}
+
+static int run_seconds(void)
+{
+	const char *debug = getenv("MIG_DEBUG");
+
+	return debug && *debug == '1' ? 2 : 4;
+}
+
+static double now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+/*
+ * Word number i of every page belongs to writer i, and so do the last words:
+ * the writers touch each page at both ends. A round adds one to all of them.
+ */
+static void *write_words(void *arg)
+{
+	struct writer *writer = arg;
+	size_t page = memory_page_size();
+	size_t end = page / sizeof(uint64_t) - 1;
+	uint64_t value = 0;
+
+	while (!__atomic_load_n(writer->stop, __ATOMIC_RELAXED)) {
+		for (size_t i = 0; i < writer->len; i += page) {
+			volatile uint64_t *words = (uint64_t *)(writer->addr + i);
+
+			writer->wrong += words[writer->index] != value;
+			writer->wrong += words[end - writer->index] != value;
+			words[writer->index] = value + 1;
+			words[end - writer->index] = value + 1;
+		}
+		value++;
+	}
+	writer->rounds = value;
+	return NULL;
+}
+
+FIXTURE_SETUP(migrate_writers)
+{
+	bool small = variant->folio_size == memory_page_size();
+	void *map = NULL;
+
+	settings_restore();
+	if (!memory_two_nodes(&self->from, &self->to))
+		SKIP(return, "needs two nodes with memory");
+	if (!small && access(THP_DIR "/hugepages-64kB/enabled", W_OK))
+		SKIP(return, "no transparent huge pages of 64 KiB");
+
+	setting_write("/proc/sys/kernel/numa_balancing", "0");
+	setting_write(THP_DIR "/hugepages-64kB/enabled",
+		      variant->folio_size == 64 * KIB ? "madvise" : "never");
+	setting_write(THP_DIR "/hugepages-2048kB/enabled",
+		      variant->folio_size == PMD_SIZE ? "madvise" : "never");
+
+	self->addr = memory_map_aligned(variant->len, PMD_SIZE);
+	ASSERT_NE(NULL, self->addr);
+	if (variant->shared)
+		map = mmap(self->addr, variant->len, PROT_READ | PROT_WRITE,
+			   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	ASSERT_EQ(0, madvise(self->addr, variant->len,
+			     small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE));
+	ASSERT_EQ(0, memory_bind(self->from));
+	memset(self->addr, 0, variant->len);
+	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_TRUE(memory_folios_are(self->addr, variant->len, variant->folio_size));
+}
+
+FIXTURE_TEARDOWN(migrate_writers)
+{
+	settings_restore();
+}
+
+TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
+{
+	size_t pages = variant->len / memory_page_size();
+	int node[2] = { self->to, self->from };
+	bool offload_on = offload_on_for(REASON);
+	struct offload_stats before, after;
+	size_t moved[2] = { 0, 0 };
+	unsigned int turns = 0;
+	double end;
+
+	offload_read_stats(&before);
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		self->writers[i] = (struct writer) {
+			.addr = self->addr, .len = variant->len, .index = i,
+			.stop = &self->stop,
+		};
+		ASSERT_EQ(0, pthread_create(&self->writers[i].thread, NULL, write_words,
+					    &self->writers[i]));
+	}
+
+	end = now() + run_seconds();
+	while (now() < end) {
+		int to = node[turns % 2];
+		long missing = memory_move(0, self->addr, variant->len,
+					   memory_page_size(), to, MPOL_MF_MOVE);
+
+		/* Now and then a page is busy: migration is best effort. */
+		EXPECT_LE(0, missing);
+		moved[turns % 2] += pages - missing;
+		turns++;
+	}
+
+	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
+	for (unsigned int i = 0; i < NR_WRITERS; i++)
+		ASSERT_EQ(0, pthread_join(self->writers[i].thread, NULL));
+	offload_read_stats(&after);
+
+	/* It proves something only if both happened all the time. */
+	EXPECT_LT(pages, moved[0]);
+	EXPECT_LT(pages, moved[1]);
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		const struct writer *writer = &self->writers[i];
+		size_t end_word = memory_page_size() / sizeof(uint64_t) - 1;
+		uint64_t wrong = writer->wrong;
+
+		for (size_t pos = 0; pos < variant->len; pos += memory_page_size()) {
+			const uint64_t *words = (uint64_t *)(self->addr + pos);
+
+			wrong += words[i] != writer->rounds;
+			wrong += words[end_word - i] != writer->rounds;
+		}
+		EXPECT_EQ(0, wrong);
+		EXPECT_LT(2, writer->rounds);
+	}
+	EXPECT_EQ(offload_on, offload_growth(&before, &after, "folios_copied") > 0);
+	EXPECT_EQ(offload_on, offload_growth(&before, &after, "") > 0);
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,132 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <signal.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "movers.h"
+
+/* Written by one process each, read by all. */
+struct mover {
+	bool ready;
+	uint64_t moves;
+	uint64_t stayed;
+	uint64_t bytes_verified;
+	uint64_t bytes_wrong;
+};
+
+static struct shared {
+	bool stop;
+	struct mover movers[NR_AREA_KINDS];
+} *shared;
+
+static pid_t pids[NR_AREA_KINDS];
+
+static void verify(struct mover *mover, const struct area *area)
+{
+	mover->bytes_wrong += area_wrong(area);
+	mover->bytes_verified += area->size;
+}
+
+static int mover_run(struct mover *mover, enum area_kind kind, const int nodes[2],
+		     size_t size)
+{
+	struct area area = { 0 };
+	long stayed;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!area_create(&area, kind, size, nodes[0]))
+		return 1;
+	__atomic_store_n(&mover->ready, true, __ATOMIC_RELEASE);
+
+	while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED)) {
+		stayed = area_move(&area, nodes[(mover->moves + 1) % 2]);
+		if (stayed < 0) {
+			printf("# %s: move_pages: error %ld\n", area_kind_names[kind], stayed);
+			return 1;
+		}
+		mover->stayed += stayed;
+		verify(mover, &area);
+		mover->moves++;
+		/* New contents: what an old copy still writes would show. */
+		if (mover->moves % 2)
+			area_stamp(&area, mover->moves * NR_AREA_KINDS + kind);
+	}
+	verify(mover, &area);
+	area_destroy(&area);
+	return 0;
+}
+
+bool movers_start(const int nodes[2], size_t size)
+{
+	unsigned int kind;
+	int status;
+
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	if (shared == MAP_FAILED)
+		return false;
+
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		struct mover *mover = &shared->movers[kind];
+
+		fflush(stdout);
+		pids[kind] = fork();
+		if (!pids[kind]) {
+			status = mover_run(mover, kind, nodes, size);
+			fflush(stdout);
+			_exit(status);
+		}
+		/* One at a time: how folios are allocated is set for the whole machine. */
+		while (!__atomic_load_n(&mover->ready, __ATOMIC_ACQUIRE)) {
+			if (waitpid(pids[kind], &status, WNOHANG) == pids[kind]) {
+				pids[kind] = 0;
+				return false;
+			}
+			usleep(1000);
+		}
+	}
+	return true;
+}
+
+uint64_t movers_least_moves(void)
+{
+	uint64_t least = UINT64_MAX;
+	unsigned int kind;
+
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		uint64_t moves = __atomic_load_n(&shared->movers[kind].moves,
+						 __ATOMIC_RELAXED);
+
+		if (moves < least)
+			least = moves;
+	}
+	return least;
+}
+
+void movers_stop(struct movers_result *result)
+{
+	unsigned int kind;
+	int status;
+
+	*result = (struct movers_result){ 0 };
+	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		struct mover *mover = &shared->movers[kind];
+
+		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
+			result->failed++;
+		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong\n",
+		       area_kind_names[kind], (unsigned long long)mover->moves,
+		       (unsigned long long)mover->stayed,
+		       (unsigned long long)mover->bytes_wrong);
+		result->moves += mover->moves;
+		result->stayed += mover->stayed;
+		result->bytes_verified += mover->bytes_verified;
+		result->bytes_wrong += mover->bytes_wrong;
+	}
+	munmap(shared, sizeof(*shared));
+}

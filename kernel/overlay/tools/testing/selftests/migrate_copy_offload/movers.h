@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Processes that move their memory back and forth, one for each kind of memory,
+ * and look at all of it after every move.
+ */
+#ifndef MOVERS_H
+#define MOVERS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "area.h"
+
+struct movers_result {
+	uint64_t moves;
+	/* Folios that were not on the other node after their move. */
+	uint64_t stayed;
+	uint64_t bytes_verified;
+	uint64_t bytes_wrong;
+	/* Processes that could not do their work. */
+	unsigned int failed;
+};
+
+/* Returns when all processes have @size bytes each and begin to move them. */
+bool movers_start(const int nodes[2], size_t size);
+/* Moves finished so far, by the process that moved least. */
+uint64_t movers_least_moves(void);
+/* Waits for all processes, each of which looks at its memory once more. */
+void movers_stop(struct movers_result *result);
+
+#endif /* MOVERS_H */

@@ -1,0 +1,255 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "offload.h"
+
+#define MAX_SETTINGS	64
+#define VALUE_SIZE	256
+
+const char * const offload_reasons[] = {
+	"compaction", "memory_failure", "memory_hotplug", "syscall_or_cpuset",
+	"mempolicy_mbind", "numa_misplaced", "contig_range", "longterm_pin",
+	"demotion", "damon", NULL
+};
+
+static struct {
+	char path[128];
+	char value[VALUE_SIZE];
+} saved[MAX_SETTINGS];
+static unsigned int nr_saved;
+static pid_t saver;
+
+int setting_write(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC);
+	ssize_t len = strlen(value);
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, len) != len)
+		ret = -errno;
+	close(fd);
+	return ret;
+}
+
+int setting_write_number(const char *path, long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	return setting_write(path, text);
+}
+
+int setting_read(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, buf, size - 1);
+	if (len < 0)
+		len = -errno;
+	close(fd);
+	if (len < 0)
+		return len;
+	buf[len] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return 0;
+}
+
+long setting_read_number(const char *path)
+{
+	char buf[VALUE_SIZE];
+	char *end;
+	long value;
+
+	if (setting_read(path, buf, sizeof(buf)))
+		return -1;
+	value = strtol(buf, &end, 10);
+	return end == buf ? -1 : value;
+}
+
+/* A file that shows all its values has the one that counts in brackets. */
+static void keep_selected(char *value)
+{
+	char *first = strchr(value, '[');
+	char *last = first ? strchr(first, ']') : NULL;
+
+	if (!last)
+		return;
+	*last = '\0';
+	memmove(value, first + 1, last - first);
+}
+
+void settings_restore(void)
+{
+	char now[VALUE_SIZE];
+
+	/* The last one that was saved may depend on the first: go backwards. */
+	for (unsigned int i = nr_saved; i-- > 0;) {
+		if (setting_read(saved[i].path, now, sizeof(now)))
+			continue;
+		keep_selected(now);
+		if (strcmp(now, saved[i].value))
+			setting_write(saved[i].path, saved[i].value);
+	}
+}
+
+static void restore_at_exit(void)
+{
+	if (getpid() == saver)
+		settings_restore();
+}
+
+static void restore_on_signal(int sig)
+{
+	restore_at_exit();
+	signal(sig, SIG_DFL);
+	raise(sig);
+}
+
+void setting_save(const char *path)
+{
+	if (nr_saved == MAX_SETTINGS || strlen(path) >= sizeof(saved[0].path))
+		return;
+	for (unsigned int i = 0; i < nr_saved; i++)
+		if (!strcmp(saved[i].path, path))
+			return;
+	if (setting_read(path, saved[nr_saved].value, VALUE_SIZE))
+		return;
+	keep_selected(saved[nr_saved].value);
+	strcpy(saved[nr_saved].path, path);
+	nr_saved++;
+
+	if (!saver) {
+		saver = getpid();
+		atexit(restore_at_exit);
+		signal(SIGTERM, restore_on_signal);
+		signal(SIGINT, restore_on_signal);
+		signal(SIGHUP, restore_on_signal);
+	}
+}
+
+static void route_path(char *path, size_t size, const char *reason)
+{
+	snprintf(path, size, OFFLOAD_DIR "/routes/%s", reason);
+}
+
+void offload_save(void)
+{
+	char path[PATH_MAX];
+
+	setting_save(OFFLOAD_DIR "/enabled");
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		route_path(path, sizeof(path), offload_reasons[i]);
+		setting_save(path);
+	}
+}
+
+bool offload_available(void)
+{
+	return !access(OFFLOAD_DIR "/enabled", F_OK);
+}
+
+bool offload_enabled(void)
+{
+	return setting_read_number(OFFLOAD_DIR "/enabled") == 1;
+}
+
+bool offload_on_for(const char *reason)
+{
+	char migrator[64];
+
+	return offload_enabled() &&
+	       !offload_get_route(reason, migrator, sizeof(migrator)) &&
+	       strcmp(migrator, "none");
+}
+
+int offload_set_enabled(bool enabled)
+{
+	return setting_write(OFFLOAD_DIR "/enabled", enabled ? "1" : "0");
+}
+
+int offload_set_route(const char *reason, const char *migrator)
+{
+	char path[PATH_MAX];
+
+	route_path(path, sizeof(path), reason);
+	return setting_write(path, migrator);
+}
+
+int offload_get_route(const char *reason, char *migrator, size_t size)
+{
+	char path[PATH_MAX];
+
+	route_path(path, sizeof(path), reason);
+	return setting_read(path, migrator, size);
+}
+
+int offload_route_only(const char *reason, const char *migrator)
+{
+	int ret = 0;
+
+	for (unsigned int i = 0; !ret && offload_reasons[i]; i++) {
+		bool chosen = !reason || !strcmp(reason, offload_reasons[i]);
+
+		ret = offload_set_route(offload_reasons[i], chosen ? migrator : "none");
+	}
+	return ret;
+}
+
+void offload_read_stats(struct offload_stats *stats)
+{
+	DIR *dir = opendir(OFFLOAD_DIR "/stats");
+	char path[PATH_MAX];
+	struct dirent *entry;
+
+	stats->nr = 0;
+	if (!dir)
+		return;
+	while (stats->nr < OFFLOAD_MAX_COUNTERS) {
+		typeof(&stats->counter[0]) counter = &stats->counter[stats->nr];
+
+		entry = readdir(dir);
+		if (!entry)
+			break;
+		if (entry->d_name[0] == '.' ||
+		    strlen(entry->d_name) >= sizeof(counter->name))
+			continue;
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s", entry->d_name);
+		strcpy(counter->name, entry->d_name);
+		counter->value = setting_read_number(path);
+		stats->nr++;
+	}
+	closedir(dir);
+}
+
+uint64_t offload_stat(const struct offload_stats *stats, const char *name)
+{
+	for (unsigned int i = 0; i < stats->nr; i++)
+		if (!strcmp(stats->counter[i].name, name))
+			return stats->counter[i].value;
+	return 0;
+}
+
+uint64_t offload_growth(const struct offload_stats *before,
+			const struct offload_stats *after, const char *prefix)
+{
+	uint64_t growth = 0;
+
+	for (unsigned int i = 0; i < after->nr; i++)
+		if (!strncmp(after->counter[i].name, prefix, strlen(prefix)))
+			growth += after->counter[i].value -
+				  offload_stat(before, after->counter[i].name);
+	return growth;
+}

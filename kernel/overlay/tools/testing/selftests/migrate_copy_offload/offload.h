@@ -1,0 +1,64 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * /sys/kernel/mm/migrate_copy_offload as the tests use it, and files of settings
+ * that get their old values back.
+ */
+#ifndef OFFLOAD_H
+#define OFFLOAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define OFFLOAD_DIR "/sys/kernel/mm/migrate_copy_offload"
+
+/* 0 or -errno, of the open or of the write. */
+int setting_write(const char *path, const char *value);
+int setting_write_number(const char *path, long value);
+/* First line without its newline; 0 or -errno. */
+int setting_read(const char *path, char *buf, size_t size);
+/* -1 if there is no number. */
+long setting_read_number(const char *path);
+
+/*
+ * Remembers the value that a file has now. The process that called this first
+ * writes all values back when it exits, also after SIGTERM, SIGINT or SIGHUP;
+ * settings_restore() does it at once, in any process. A missing file is ignored.
+ */
+void setting_save(const char *path);
+void settings_restore(void);
+
+/* offload_save(): setting_save() for the main switch and all routes. */
+void offload_save(void);
+bool offload_available(void);
+bool offload_enabled(void);
+/* Enabled and routed to a migrator for this reason. */
+bool offload_on_for(const char *reason);
+int offload_set_enabled(bool enabled);
+int offload_set_route(const char *reason, const char *migrator);
+int offload_get_route(const char *reason, char *migrator, size_t size);
+/* @migrator for @reason, "none" for all others; @reason NULL: for all reasons. */
+int offload_route_only(const char *reason, const char *migrator);
+
+/* All reasons that have a route, ended by NULL. */
+extern const char * const offload_reasons[];
+
+#define OFFLOAD_MAX_COUNTERS 48
+
+struct offload_stats {
+	unsigned int nr;
+	struct {
+		char name[32];
+		uint64_t value;
+	} counter[OFFLOAD_MAX_COUNTERS];
+};
+
+/* Reads every file in stats/; none when there is no such directory. */
+void offload_read_stats(struct offload_stats *stats);
+/* Value of one counter, 0 if it does not exist. */
+uint64_t offload_stat(const struct offload_stats *stats, const char *name);
+/* Growth of all counters whose names begin with @prefix. */
+uint64_t offload_growth(const struct offload_stats *before,
+			const struct offload_stats *after, const char *prefix);
+
+#endif /* OFFLOAD_H */
