@@ -28,6 +28,13 @@ ktap_result()
 	esac
 }
 
+# ktap_absorb <exit status>: counts a result whose line somebody else printed.
+ktap_absorb()
+{
+	ktap_count=$((ktap_count + 1))
+	[ "$1" -eq 0 ] || ktap_failures=$((ktap_failures + 1))
+}
+
 # ktap_command <name> <command...>: one test; the command's output becomes diagnostics.
 ktap_command()
 {
@@ -39,14 +46,18 @@ ktap_command()
 
 # ktap_program <name> <program...>: a program that reports in TAP by itself; its tests
 # become the leaves below <name>, and their names get <name> as a prefix, so that the
-# same program may run several times in one suite.
+# same program may run several times in one suite. A fixture that is called as the program
+# is not named twice. Tests that kselftest.h skips have no name, only a reason: they are
+# named by their number.
 ktap_program()
 {
 	ktap_name=$1
 	shift
 	{ "$@"; echo $? >/run/ktap.rc; } 2>&1 | sed \
 		-e 's/^TAP version 13$/KTAP version 1/' \
+		-e 's/^\(ok \([0-9]\+\)\) # SKIP/\1 \2 # SKIP/' \
 		-e "s/^\(\(not \)\?ok [0-9]\+\) \(- \)\?/\1 $ktap_name./" \
+		-e 's/^\(\(not \)\?ok [0-9]\+ \([a-z]\+\.\)\?\)\([a-z_]\+\)\.\4\./\1\4./' \
 		-e 's/^/  /'
 	ktap_rc=$(cat /run/ktap.rc)
 	[ "$ktap_rc" -eq 0 ] || echo "# $ktap_name: exit status $ktap_rc"
@@ -123,20 +134,13 @@ make_ext4()
 		mount -t ext4 -o loop "$ext4_image" "$ext4_mount"
 }
 
-# File system with buffer heads, swap area: what the selftests take from their environment.
-# All of it on the first node, where compaction tests are not disturbed by it.
-selftest_environment()
+# make_swap <image> <MiB>: a swap area on a loop device. The image must not be swapped out
+# itself: ramfs, not tmpfs.
+make_swap()
 {
-	[ -n "$MIG_FILE_DIR" ] && return 0
-	taskset -p 1 $$ >/dev/null
-	# ramfs, unlike tmpfs, is never swapped out itself.
-	mkdir -p /run/ramfs &&
-		mount -t ramfs ramfs /run/ramfs &&
-		make_ext4 /run/ext4.img 96 /mnt/ext4 &&
-		dd if=/dev/zero of=/run/ramfs/swap.img bs=4k count=8192 2>/dev/null &&
-		losetup /dev/loop7 /run/ramfs/swap.img &&
-		mkswap /dev/loop7 >/dev/null &&
-		swapon /dev/loop7 || return 1
-	taskset -p ffffffff $$ >/dev/null
-	export MIG_FILE_DIR=/mnt/ext4
+	dd if=/dev/zero of="$1" bs=4k count=$(($2 * 256)) 2>/dev/null &&
+		swap_device=$(losetup -f) &&
+		losetup "$swap_device" "$1" &&
+		mkswap "$swap_device" >/dev/null &&
+		swapon "$swap_device"
 }

@@ -1,26 +1,32 @@
 """`make check`: every test there is, in an order that tells bad news early.
 
 A stage that fails does not keep later ones from running unless they need what it makes;
-those are listed as skipped. Guests run alone: tests with time limits do not compete with
-compilers.
+those are listed as skipped. Suites of ours run alone: tests with time limits do not compete
+with compilers.
 """
 
 import functools
 import os
+import re
 import shutil
 import sys
+import threading
+import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from xml.etree import ElementTree
 
-from harness import demo, guest, ktap, lint, patches, process, series, source, ui
+from harness import demo, guest, ktap, lint, lock, patches, process, series, source, ui
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
 SUITES = ("kunit", "selftest", "rules", "faults", "churn")
 MM_SUITE = "mm-selftests"
+
+_NAMED = 6  # cases with the same reason that the summary names
 
 
 def parse_junit(text: str) -> list[Case]:
@@ -62,6 +68,12 @@ def compare(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
     return cases + [case for name, case in after.items() if name not in before]
 
 
+def without_mode(cases: Sequence[Case], mode: str) -> list[Case]:
+    """Drop the mode that is part of every name, so that names can be compared."""
+    prefix = re.compile(rf"(^|/){mode}\.")
+    return [replace(case, name=prefix.sub(r"\1", case.name)) for case in cases]
+
+
 def suite_cases(result: guest.SuiteResult) -> list[Case]:
     """Return a suite's cases, with one more that fails if the guest or the suite did."""
     cases = list(result.cases)
@@ -81,11 +93,13 @@ class Report:
 
     out: Path
     suites: dict[str, list[Case]] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, cases: Sequence[Case]) -> None:
         """Record a stage's cases; the JUnit file is always up to date."""
-        self.suites[name] = list(cases)
-        (self.out / "junit.xml").write_text(ktap.junit(dict(self.suites)))
+        with self._lock:
+            self.suites[name] = list(cases)
+            (self.out / "junit.xml").write_text(ktap.junit(dict(self.suites)))
 
     def attempt(self, name: str, stage: Callable[[], Sequence[Case]]) -> bool:
         """Run a stage; an error in it is a failed case. Return whether it could be run."""
@@ -96,12 +110,16 @@ class Report:
             detail = f"{error.detail}\n{error}" if error.detail else str(error)
             self.add(name, [Case("error", Status.FAILED, detail)])
             return False
+        except Exception:
+            detail = traceback.format_exc()
+            ui.say(f"{name}: FAILED: a mistake in the harness\n{detail}")
+            self.add(name, [Case("error", Status.FAILED, detail.splitlines()[-1])])
+            return False
         return True
 
-    def skip(self, names: Sequence[str], reason: str) -> None:
-        """Record stages that could not be run."""
-        for name in names:
-            self.add(name, [Case("all", Status.SKIPPED, reason)])
+    def skip(self, name: str, reason: str) -> None:
+        """Record a stage that could not be run."""
+        self.add(name, [Case("all", Status.SKIPPED, reason)])
 
     @property
     def counts(self) -> ktap.Counts:
@@ -109,13 +127,22 @@ class Report:
         return ktap.count([case for cases in self.suites.values() for case in cases])
 
     def listed(self, status: Status) -> list[str]:
-        """Return a line for each case with a status."""
+        """Return a line for each reason why cases of a suite have a status."""
+        names: dict[tuple[str, str], list[str]] = {}
+        for suite, cases in self.suites.items():
+            for case in cases:
+                if case.status is status:
+                    reason = (case.detail.splitlines() or [""])[0]
+                    names.setdefault((suite, reason), []).append(case.name)
         return [
-            f"  {suite}: {case.name}: {(case.detail.splitlines() or [''])[0]}"
-            for suite, cases in self.suites.items()
-            for case in cases
-            if case.status is status
+            f"  {suite}: {reason}: {_some(cases)}" for (suite, reason), cases in names.items()
         ]
+
+
+def _some(names: Sequence[str]) -> str:
+    """Return the first few names and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
 
 
 def _unit_tests(out: Path) -> list[Case]:
@@ -136,12 +163,14 @@ def _unit_tests(out: Path) -> list[Case]:
 
 
 def _lint(paths: Paths) -> list[Case]:
-    return lint.run_lint(paths, patches.get(paths, source.get(paths)))
+    with lock.cache(paths):
+        return lint.run_lint(paths, patches.get(paths, source.get(paths)))
 
 
 def _series(paths: Paths) -> list[Case]:
-    origin = source.get(paths)
-    series.run(paths, origin, patches.get(paths, origin), steps=True)
+    with lock.cache(paths):
+        origin = source.get(paths)
+        series.run(paths, origin, patches.get(paths, origin), steps=True)
     return [Case("applies, builds at every step", Status.PASSED)]
 
 
@@ -172,7 +201,7 @@ def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
             raise HarnessError(f"offload {mode}: {verdict.message}")
     if not results["on"].cases:
         raise HarnessError("the suite printed no test results")
-    return compare(results["off"].cases, results["on"].cases)
+    return compare(*(without_mode(result.cases, mode) for mode, result in results.items()))
 
 
 def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
@@ -187,24 +216,15 @@ def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
     return ready[0] if ready else None
 
 
-def _guests(paths: Paths, config: str, report: Report) -> None:
-    """Build a kernel and run all that belongs to it."""
-    names = [f"{config}-{suite}" for suite in SUITES]
-    plain = config == "base"
-    if plain:
-        names = ["demo", *names, MM_SUITE]
-    ready = _kernel(paths, config, report)
-    if ready is None:
-        report.skip(names, f"there is no {config} kernel")
-        return
-    out = report.out
-    if plain:
-        report.attempt("demo", lambda: _demo(paths, ready))
+def _suites(paths: Paths, config: str, ready: guest.Ready | None, report: Report) -> None:
+    """Run all suites on a kernel, if there is one."""
     for suite in SUITES:
-        stage = functools.partial(_suite, paths, ready, suite, out)
-        report.attempt(f"{config}-{suite}", stage)
-    if plain:
-        report.attempt(MM_SUITE, lambda: _mm(paths, ready, out))
+        name = f"{config}-{suite}"
+        if ready:
+            stage = functools.partial(_suite, paths, ready, suite, report.out)
+            report.attempt(name, stage)
+        else:
+            report.skip(name, f"there is no {config} kernel")
 
 
 def main(paths: Paths) -> int:
@@ -214,16 +234,35 @@ def main(paths: Paths) -> int:
     out.mkdir(parents=True)
     report = Report(out)
     report.attempt("unit", lambda: _unit_tests(out))
-    _guests(paths, "base", report)
-    report.attempt("lint", lambda: _lint(paths))
-    _guests(paths, "debug", report)
-    report.attempt("series", lambda: _series(paths))
 
+    base = _kernel(paths, "base", report)
+    if base:
+        report.attempt("demo", lambda: _demo(paths, base))
+    else:
+        report.skip("demo", "there is no base kernel")
+    _suites(paths, "base", base, report)
+
+    # The tree's own mm tests run for a fixed time and have no tight limits: of all suites,
+    # they are the one that may share the processors with a compiler.
+    with ThreadPoolExecutor(max_workers=1) as background:
+        if base:
+            background.submit(report.attempt, MM_SUITE, lambda: _mm(paths, base, out))
+        else:
+            report.skip(MM_SUITE, "there is no base kernel")
+        debug = _kernel(paths, "debug", report)
+    _suites(paths, "debug", debug, report)
+
+    report.attempt("lint", lambda: _lint(paths))
+    report.attempt("series", lambda: _series(paths))
+    return _summary(report)
+
+
+def _summary(report: Report) -> int:
     for status, heading in ((Status.SKIPPED, "skipped"), (Status.FAILED, "FAILED")):
         if lines := report.listed(status):
             ui.plain(f"\n{heading}:")
             ui.plain(os.linesep.join(lines))
-    ui.say(f"logs and junit.xml are in {out}")
+    ui.say(f"logs and junit.xml are in {report.out}")
     counts = report.counts
     ui.plain(str(counts))
     return 1 if counts.failed or not counts.passed else 0

@@ -4,7 +4,7 @@ import argparse
 import sys
 from collections.abc import Callable, Sequence
 
-from harness import build, check, demo, guest, lint, series, ui
+from harness import build, check, demo, guest, lint, lock, series, ui
 from harness.errors import HarnessError
 from harness.paths import default_paths
 
@@ -51,11 +51,13 @@ def _kernel(args: argparse.Namespace) -> int:
 
 
 def _series(args: argparse.Namespace) -> int:
-    return series.main(args.rest)
+    with lock.cache(default_paths()):
+        return series.main(args.rest)
 
 
 def _lint(args: argparse.Namespace) -> int:
-    return lint.main(args.rest)
+    with lock.cache(default_paths()):
+        return lint.main(args.rest)
 
 
 def _guest(args: argparse.Namespace) -> int:

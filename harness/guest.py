@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import build, image, ktap, patches, programs, source, ui, vm
+from harness import build, image, ktap, lock, patches, programs, source, ui, vm
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
@@ -22,10 +22,11 @@ _FAILURES_NAMED = 5
 
 @dataclass(frozen=True)
 class Settings:
-    """What a suite asks for in comment lines `# qemu: memory=4G timeout=600`."""
+    """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600`."""
 
     memory_mib: int = 2048
-    timeout: int = 300
+    cpus: int = 2
+    timeout: int = 900
     silent: int = 120
     append: tuple[str, ...] = ()
 
@@ -65,15 +66,19 @@ def parse_settings(script: str) -> Settings:
             name, _, value = word.partition("=")
             if name == "append":
                 append.append(value)
-            elif name in ("memory", "timeout", "silent"):
+            elif name in ("memory", "cpus", "timeout", "silent"):
                 settings[name] = value
             else:
                 raise ValueError(f"unknown QEMU setting '{word}'")
     default = Settings()
+    cpus = int(settings.get("cpus", default.cpus))
+    if cpus < 2 or cpus % 2:
+        raise ValueError(f"cpus={cpus} cannot be shared by two nodes")
     return Settings(
         memory_mib=parse_size(settings["memory"])
         if "memory" in settings
         else default.memory_mib,
+        cpus=cpus,
         timeout=int(settings.get("timeout", default.timeout)),
         silent=int(settings.get("silent", default.silent)),
         append=tuple(append),
@@ -119,14 +124,16 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
 
 def kernel(paths: Paths, config: str) -> tuple[patches.Tree, build.Kernel]:
     """Return the patched tree and a kernel built from it."""
-    tree = patches.get(paths, source.get(paths))
-    return tree, build.get(paths, tree, config)
+    with lock.cache(paths):
+        tree = patches.get(paths, source.get(paths))
+        return tree, build.get(paths, tree, config)
 
 
 def prepare(paths: Paths, config: str) -> Ready:
     """Build all that a guest needs."""
-    tree, built = kernel(paths, config)
-    return Ready(built, image.build(paths, built, programs.get(paths, tree)))
+    with lock.cache(paths):
+        tree, built = kernel(paths, config)
+        return Ready(built, image.build(paths, built, programs.get(paths, tree)))
 
 
 def settings_of(paths: Paths, suite: str) -> Settings:
@@ -149,6 +156,7 @@ def _guest(
         initrd=ready.initrd,
         command_line=command_line(ready.kernel.config, suite, args, settings),
         memory_mib=settings.memory_mib,
+        cpus=settings.cpus,
         accelerator=accelerator,
     )
 
@@ -188,7 +196,8 @@ def run_suite(
         run = vm.run(guest, directory, limits(config, settings), step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)
-        step.done(f"FAILED: {failure}" if failure else str(ktap.count(cases)))
+        counts = str(ktap.count(cases)) if cases else "finished"
+        step.done(f"FAILED: {failure}" if failure else counts)
     return SuiteResult(suite=suite, run=run, cases=cases, failure=failure)
 
 
@@ -220,4 +229,5 @@ def shell(paths: Paths, config: str) -> int:
     ready = prepare(paths, config)
     settings = settings_of(paths, "shell")
     guest = _guest(ready, "shell", "", settings, accelerator(paths, ready))
+    ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

@@ -149,7 +149,8 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
     reason = (match["reason"] or "").strip()
     directive = (match["directive"] or "").upper()
     # ksft_test_result_skip() puts the name behind the directive.
-    name = name or reason or f"test {match['number']}"
+    if not name:
+        name, reason = reason or f"test {match['number']}", notes[-1] if notes else ""
     if directive == "SKIP":
         return Case(name, Status.SKIPPED, reason or "no reason given")
     if match["status"].lower() == "ok" or directive in ("XFAIL", "TODO"):

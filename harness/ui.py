@@ -61,7 +61,7 @@ class Step:
             sys.stdout.write("\r\033[K" + line[:_WIDTH])
             sys.stdout.flush()
         else:
-            say(f"{self.name}: {clock(self.seconds)} {text}")
+            say(f"{self.name}: {clock(self.seconds)} {text}"[:_WIDTH])
 
     def done(self, text: str) -> None:
         """Set what the closing line says."""

@@ -47,6 +47,7 @@ class Guest:
     initrd: Path
     command_line: str
     memory_mib: int
+    cpus: int = 2
     accelerator: str = "tcg"
 
 
@@ -92,11 +93,12 @@ class Run:
 
 
 def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
-    """Return the command line of a guest with two CPUs on two NUMA nodes.
+    """Return the command line of a guest with two NUMA nodes, one socket on each.
 
     `console` and `results` are the character devices of the two serial ports.
     """
     half = guest.memory_mib // 2
+    cores = guest.cpus // 2
     # TCG emulates `rep movsb` byte by byte; tests are not about that.
     cpu = "host" if guest.accelerator == "kvm" else "max,-erms"
     argv = [
@@ -105,13 +107,13 @@ def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
         "-machine", "pc", "-cpu", cpu,
         "-accel", "kvm" if guest.accelerator == "kvm" else "tcg,thread=multi",
         # Without sockets the guest warns in topology_sane(): CPUs of one package on two nodes.
-        "-smp", "2,sockets=2,cores=1,threads=1",
+        "-smp", f"{2 * cores},sockets=2,cores={cores},threads=1",
         "-m", f"{2 * half}M",
     ]  # fmt: skip
     for node in (0, 1):
         argv += [
             "-object", f"memory-backend-ram,id=memory{node},size={half}M",
-            "-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}",
+            "-numa", f"node,nodeid={node},cpus={_cpu_range(node, cores)},memdev=memory{node}",
         ]  # fmt: skip
     return [
         *argv,
@@ -121,6 +123,11 @@ def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
         "-initrd", str(guest.initrd),
         "-append", guest.command_line,
     ]  # fmt: skip
+
+
+def _cpu_range(node: int, cores: int) -> str:
+    first = node * cores
+    return f"{first}-{first + cores - 1}" if cores > 1 else str(first)
 
 
 def complaint(console: str) -> str:
@@ -218,7 +225,10 @@ def _watch(
 
 
 def interact(guest: Guest, results: Path) -> int:
-    """Give the guest's console to our terminal until it powers off."""
+    """Give the guest's console to our terminal until it powers off.
+
+    Ctrl-C belongs to the guest; Ctrl-A X ends QEMU.
+    """
     results.parent.mkdir(parents=True, exist_ok=True)
-    argv = qemu_argv(guest, "stdio", f"file:{results}")
+    argv = qemu_argv(guest, "mon:stdio", f"file:{results}")
     return subprocess.run(argv, check=False).returncode

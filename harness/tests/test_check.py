@@ -58,6 +58,12 @@ def test_mm_tests_are_compared_by_name() -> None:
     assert statuses(None, failed) == [failed]
 
 
+def test_the_mode_is_no_part_of_a_name() -> None:
+    cases = [Case("on.cow/on.cow.with base page", Status.PASSED), Case("lon.x", Status.PASSED)]
+    names = [case.name for case in check.without_mode(cases, "on")]
+    assert names == ["cow/cow.with base page", "lon.x"]
+
+
 def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> None:
     report = Report(tmp_path)
 
@@ -65,13 +71,18 @@ def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> No
         raise HarnessError("no compiler", "details")
 
     assert not report.attempt("kernel", broken)
+    assert not report.attempt("odd", lambda: [Case("x", Status("odd"))])
     assert report.attempt("unit", lambda: [GOOD, SKIPPED])
-    report.skip(["demo"], "there is no kernel")
-    assert report.counts == Counts(passed=1, failed=1, skipped=2)
+    report.skip("demo", "there is no kernel")
+    assert report.counts == Counts(passed=1, failed=2, skipped=2)
     assert report.listed(Status.SKIPPED) == [
-        "  unit: skipped: no huge pages",
-        "  demo: all: there is no kernel",
+        "  unit: no huge pages: skipped",
+        "  demo: there is no kernel: all",
     ]
+    report.add("mm", [Case(f"t{n}", Status.SKIPPED, "no swap") for n in range(8)])
+    assert (
+        report.listed(Status.SKIPPED)[-1] == "  mm: no swap: t0, t1, t2, t3, t4, t5 and 2 more"
+    )
     assert '<testsuite name="kernel"' in (tmp_path / "junit.xml").read_text()
 
 

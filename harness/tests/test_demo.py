@@ -14,7 +14,7 @@ def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
         "folio_kib": size,
         "mode": mode,
-        "engine": "dmasim" if mode == "dcbm" else "",
+        "engine": "dmasim" if mode == "dcbm" else None,
         "channels": 4 if mode == "dcbm" else 0,
         "folios_asked": 64,
         "folios_moved": 64,
@@ -85,7 +85,7 @@ def test_an_engine_at_work_in_mode_off_is_a_problem() -> None:
         {"fallbacks": 4},
         {"fallbacks": {"busy": "1"}},
         {"gbps_emulated": "fast"},
-        {"engine": None},
+        {"engine": 4},
         {"gbps": 1.0},
     ],
 )

@@ -17,15 +17,16 @@ FAILED = Verdict(Outcome.FINISHED, "the suite ended with status 1", 1)
 
 def test_settings_come_from_comment_lines() -> None:
     script = "#!/bin/sh\n# qemu: memory=3G timeout=600\n# qemu: append=norandmaps silent=60\n"
-    assert guest.parse_settings(script) == Settings(3072, 600, 60, ("norandmaps",))
+    assert guest.parse_settings(script) == Settings(3072, 2, 600, 60, ("norandmaps",))
+    assert guest.parse_settings("# qemu: cpus=4\n") == Settings(cpus=4)
     assert guest.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
 
 
 @pytest.mark.parametrize(
-    "line", ["# qemu: memroy=3G", "# qemu: memory=3T", "# qemu: timeout=x"]
+    "line", ["# qemu: memroy=3G", "# qemu: memory=3T", "# qemu: timeout=x", "# qemu: cpus=3"]
 )
 def test_a_setting_that_is_not_understood_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match=r"3T|memroy|invalid literal"):
+    with pytest.raises(ValueError, match=r"3T|memroy|cpus=3|invalid literal"):
         guest.parse_settings(line)
 
 

@@ -53,7 +53,7 @@ def test_a_truncated_report_fails_its_plans() -> None:
 def test_kselftest_directives_and_junk() -> None:
     cases = parse("mm.ktap")
     skip = cases["Split to order 3: pagemap not readable"]
-    assert skip.status is Status.SKIPPED
+    assert (skip.status, skip.detail) == (Status.SKIPPED, "pagemap says no")
     assert cases["PMD split with pins"].status is Status.PASSED
     assert cases["[FAIL] gup_longterm"].status is Status.FAILED
     assert cases["dashes # and a comment"].status is Status.PASSED

@@ -21,22 +21,34 @@ def test_kernel_sources() -> None:
     assert lint.documented(names) == ["mm/a.c", "include/a.h"]
 
 
-def test_ignored_types_have_reasons() -> None:
+def complaint(file: str, kind: str, text: str = "") -> Diagnostic:
+    return Diagnostic(file, 1, "CHECK", text, kind)
+
+
+def test_ignored_types() -> None:
     assert all(ignored.reason for ignored in lint.CHECKPATCH_IGNORED)
-    path = Diagnostic("a.c", 1, "WARNING", "added", "FILE_PATH_CHANGES")
-    other = Diagnostic("a.c", 1, "ERROR", "trailing whitespace", "TRAILING_WHITESPACE")
-    assert lint.not_ignored([path, other]) == [other]
+    assert lint.is_ignored(complaint("mm/a.c", "FILE_PATH_CHANGES"))
+    assert lint.is_ignored(complaint("include/trace/events/migrate.h", "OPEN_ENDED_LINE"))
+    assert not lint.is_ignored(complaint("mm/migrate.c", "OPEN_ENDED_LINE"))
+    assert not lint.is_ignored(complaint("mm/a.c", "TRAILING_WHITESPACE"))
+    page = complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <__SetPageOffline>")
+    assert lint.is_ignored(page)
+    assert not lint.is_ignored(complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>"))
 
 
 def test_maintained() -> None:
-    before = "X\nF:\tmm/old.c\n"
-    after = before + "Y\nF:\tmm/new.c\nF:\tdrivers/new/\nF:\tinclude/*/new*\n"
-    patterns = lint.maintained_patterns(before, after)
-    assert patterns == ["mm/new.c", "drivers/new/", "include/*/new*"]
-    for name in ("mm/new.c", "drivers/new/a/b.c", "include/linux/new_thing.h"):
-        assert lint.is_maintained(name, patterns)
-    for name in ("mm/old.c", "drivers/new.c", "include/linux/x/new.h"):
-        assert not lint.is_maintained(name, patterns)
+    before = "X\nF:\tmm/\nF:\t*/\nF:\tdrivers/\nF:\tdrivers/dma/\n"
+    after = before + "Y\nF:\tkernel/new.c\nF:\tdrivers/new/\nF:\tinclude/*/new*\n"
+    for name in (
+        "kernel/new.c",
+        "drivers/new/a/b.c",
+        "include/linux/new_thing.h",
+        "mm/a.c",
+        "drivers/dma/a.c",
+    ):
+        assert lint.maintained(name, before, after), name
+    for name in ("kernel/other.c", "drivers/other/a.c", "include/linux/x/new.h", "mm/x/a.c"):
+        assert not lint.maintained(name, before, after), name
 
 
 @pytest.mark.parametrize(
@@ -84,6 +96,11 @@ def test_names_that_mean_no_machine(line: str) -> None:
     assert lint.name_problems("f", line, {}) == []
 
 
+def test_context_lines_of_a_patch_are_the_kernels() -> None:
+    assert lint.name_problems("a.patch", f" W:\thttps://{MIRROR}/\n", {}) == []
+    assert lint.name_problems("a.patch", f"+W:\thttps://{MIRROR}/\n", {})
+
+
 def test_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HarnessError, match="sparse is not installed"):
@@ -102,3 +119,11 @@ def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     command = lint.sparse_command(tmp_path / "home")
     done = subprocess.run([command, "x.c"], capture_output=True, text=True, check=True)
     assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout
+
+
+def test_walk_leaves_out_what_is_generated(tmp_path: Path) -> None:
+    for name in ("a/b.py", ".ci/run", ".git/config", "out/log", "a/__pycache__/b.pyc"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert sorted(lint.walk(tmp_path, [tmp_path / "out"])) == [".ci/run", "a/b.py"]

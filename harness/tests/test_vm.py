@@ -1,5 +1,6 @@
 """The guest: its command line, and the verdict on what it left behind."""
 
+import dataclasses
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,7 @@ DONE = "KTAP version 1\n1..1\nok 1 a\nguest: done rc=0\n"
 
 
 def guest(accelerator: str = "tcg") -> Guest:
-    return Guest(Path("/k/bzImage"), Path("/k/initrd"), "console=ttyS0", 3073, accelerator)
+    return Guest(Path("/k/bzImage"), Path("/k/initrd"), "console=ttyS0", 3073, 2, accelerator)
 
 
 def console(name: str) -> str:
@@ -36,6 +37,16 @@ def test_argv_has_two_nodes_with_half_of_the_memory_each() -> None:
         "node,nodeid=1,cpus=1,memdev=memory1",
     ]
     assert values(argv, "-smp") == ["2,sockets=2,cores=1,threads=1"]
+
+
+def test_argv_shares_more_cpus_between_the_nodes() -> None:
+    four = dataclasses.replace(guest(), cpus=4)
+    argv = vm.qemu_argv(four, "c", "r")
+    assert values(argv, "-smp") == ["4,sockets=2,cores=2,threads=1"]
+    assert values(argv, "-numa") == [
+        "node,nodeid=0,cpus=0-1,memdev=memory0",
+        "node,nodeid=1,cpus=2-3,memdev=memory1",
+    ]
 
 
 def test_argv_puts_the_console_first_and_results_second() -> None:

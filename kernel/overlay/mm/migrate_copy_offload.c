@@ -32,8 +32,8 @@
 #define MIGRATOR_NAME_MAX	31
 
 /*
- * Batches that a migrator can always have, however short memory is. A task has
- * at most one at a time.
+ * Batches that the tasks share which migrate at a time, so that two of them need
+ * no memory. A task has at most one.
  */
 #define MIGRATOR_RESERVED_BATCHES	2
 
@@ -212,12 +212,13 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 	return 0;
 }
 
-VISIBLE_IF_KUNIT struct migrator *
-migrate_offload_get_route(enum migrate_reason reason)
+#if IS_ENABLED(CONFIG_KUNIT)
+struct migrator *migrate_offload_get_route(enum migrate_reason reason)
 {
 	guard(mutex)(&migrate_offload_mutex);
 	return route_locked(reason);
 }
+#endif
 
 /* Return what the switch was before. */
 VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
@@ -271,7 +272,9 @@ struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason)
 	if (!migrator || !try_module_get(migrator->owner))
 		goto unlock;
 
-	batch = mempool_alloc(migrator->batches, GFP_NOWAIT);
+	batch = mempool_alloc_preallocated(migrator->batches);
+	if (!batch)
+		batch = mempool_alloc(migrator->batches, GFP_NOWAIT);
 	if (!batch) {
 		batch = ERR_PTR(-ENOMEM);
 		module_put(migrator->owner);
@@ -445,7 +448,6 @@ static struct migrator cpu_migrator = {
 	.wait	= cpu_wait,
 };
 
-#ifdef CONFIG_SYSFS
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
 {
@@ -599,12 +601,6 @@ put_top:
 	kobject_put(top);
 	return error;
 }
-#else
-static int __init create_sysfs(void)
-{
-	return 0;
-}
-#endif /* CONFIG_SYSFS */
 
 static int __init migrate_copy_offload_init(void)
 {

@@ -42,13 +42,28 @@
 #define DCBM_MAX_STALLS		16
 #define DCBM_STALL_US		100
 
+/* A lane may run dry for as long while others keep their rings full. */
+#define DCBM_REFILL_MS		10
+
 static unsigned int channels;
 module_param(channels, uint, 0444);
 MODULE_PARM_DESC(channels, "Most channels to take (default: 0 = all there are, up to 64)");
 
+#define DCBM_MAX_TIMEOUT_MS	(60 * 60 * 1000)
+
+static int set_timeout_ms(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, DCBM_MAX_TIMEOUT_MS);
+}
+
+static const struct kernel_param_ops timeout_ms_ops = {
+	.set = set_timeout_ms,
+	.get = param_get_uint,
+};
+
 static unsigned int timeout_ms = 1000;
-module_param(timeout_ms, uint, 0644);
-MODULE_PARM_DESC(timeout_ms, "Time-out of a batch in milliseconds, on top of one for each 16 KB (default: 1000)");
+module_param_cb(timeout_ms, &timeout_ms_ops, &timeout_ms, 0644);
+MODULE_PARM_DESC(timeout_ms, "Time-out of a batch in milliseconds, 1 to 3600000, on top of one for each 16 KB (default: 1000)");
 
 static unsigned int batch_pages;
 module_param(batch_pages, uint, 0644);
@@ -181,6 +196,33 @@ dcbm_share(const struct migrate_copy_batch *batch, unsigned int first,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_share);
 
 /**
+ * dcbm_completed() - judge a completion
+ * @slot: a slot whose callback was called; its error is set if there was one
+ * @status: what the provider says of the slot's cookie
+ *
+ * After a time-out only what completed before counts: some providers call back
+ * for descriptors that they were told to drop, and call that a success.
+ *
+ * Return: true if the descriptor is not in flight any more; false if the
+ * callback was one of an earlier use of the slot.
+ */
+VISIBLE_IF_KUNIT bool dcbm_completed(struct dcbm_slot *slot,
+				     enum dma_status status)
+{
+	if (slot->lane->timed_out) {
+		slot->error = true;
+		return true;
+	}
+
+	/* Some providers report an error here and nowhere else. */
+	if (status == DMA_ERROR)
+		slot->error = true;
+
+	return status != DMA_IN_PROGRESS;
+}
+EXPORT_SYMBOL_IF_KUNIT(dcbm_completed);
+
+/**
  * dcbm_account() - account for a completion
  * @job: the job of the slot
  * @slot: a slot that is not in flight any more
@@ -222,8 +264,8 @@ static void complete_slot(struct dcbm_slot *slot, bool error)
 {
 	struct dcbm_job *job = slot->lane->job;
 
-	/* Drivers have been seen to call twice. */
-	if (!xchg(&slot->in_flight, false))
+	/* Providers have been seen to call twice. */
+	if (!xchg(&slot->in_flight, 0))
 		return;
 
 	slot->error = error;
@@ -334,6 +376,15 @@ static bool lane_idle(const struct dcbm_lane *lane)
 	return lane->nr_free == ARRAY_SIZE(lane->slots);
 }
 
+/* Leave out what is left of the folio of the next segment. */
+static void skip_pair(struct dcbm_lane *lane)
+{
+	const unsigned int pair = lane->next.pair;
+
+	while (lane->more && lane->next.pair == pair)
+		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+}
+
 /* Hand segments to the channel until there are none, or no room for more. */
 static void push_lane(struct dcbm_lane *lane)
 {
@@ -348,8 +399,14 @@ static void push_lane(struct dcbm_lane *lane)
 					       lane->next.src, lane->next.len,
 					       DMA_PREP_INTERRUPT |
 					       DMA_CTRL_ACK);
-		if (!tx)
-			break;
+		if (!tx) {
+			if (!lane_idle(lane) ||
+			    ++lane->stalls <= DCBM_MAX_STALLS)
+				break;
+			/* It is not the ring: the CPU copies this folio. */
+			skip_pair(lane);
+			continue;
+		}
 
 		slot = lane->free[--lane->nr_free];
 		slot->pair = lane->next.pair;
@@ -360,12 +417,12 @@ static void push_lane(struct dcbm_lane *lane)
 		tx->callback_param = slot;
 
 		/* It may complete before dmaengine_submit() returns. */
-		WRITE_ONCE(slot->in_flight, true);
+		WRITE_ONCE(slot->in_flight, 1);
 		atomic_inc(&job->in_flight);
 		slot->cookie = dmaengine_submit(tx);
 		if (dma_submit_error(slot->cookie)) {
 			/* The driver has the descriptor back, and no bytes. */
-			WRITE_ONCE(slot->in_flight, false);
+			WRITE_ONCE(slot->in_flight, 0);
 			atomic_dec(&job->in_flight);
 			lane->free[lane->nr_free++] = slot;
 		} else {
@@ -378,9 +435,6 @@ static void push_lane(struct dcbm_lane *lane)
 
 	if (pushed)
 		dma_async_issue_pending(lane->chan);
-	else if (lane->more && lane_idle(lane) &&
-		 ++lane->stalls > DCBM_MAX_STALLS)
-		lane->more = false;
 }
 
 static void reap(struct dcbm_job *job)
@@ -390,15 +444,42 @@ static void reap(struct dcbm_job *job)
 
 	llist_for_each_entry_safe(slot, next, completed, node) {
 		struct dcbm_lane *lane = slot->lane;
+		enum dma_status status;
 
-		/* Some drivers report an error here and nowhere else. */
-		if (dma_async_is_tx_complete(lane->chan, slot->cookie, NULL,
-					     NULL) == DMA_ERROR)
-			slot->error = true;
+		status = dma_async_is_tx_complete(lane->chan, slot->cookie,
+						  NULL, NULL);
+		if (!dcbm_completed(slot, status)) {
+			atomic_inc(&job->in_flight);
+			WRITE_ONCE(slot->in_flight, 1);
+			continue;
+		}
 
 		dcbm_account(job, slot);
 		lane->free[lane->nr_free++] = slot;
 	}
+}
+
+static bool lane_in_flight(const struct dcbm_lane *lane)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lane->slots); i++)
+		if (READ_ONCE(lane->slots[i].in_flight))
+			return true;
+
+	return false;
+}
+
+/*
+ * Only a provider that can synchronize tells when a terminated channel has
+ * stopped, and its callbacks have ended.
+ */
+static int terminate(struct dma_chan *chan)
+{
+	if (!chan->device->device_synchronize)
+		return -EOPNOTSUPP;
+
+	return dmaengine_terminate_sync(chan);
 }
 
 /*
@@ -412,10 +493,10 @@ static void stop_lane(struct dcbm_lane *lane)
 
 	lane->timed_out = true;
 	lane->more = false;
-	if (lane_idle(lane))
+	if (!lane_in_flight(lane))
 		return;
 
-	error = dmaengine_terminate_sync(lane->chan);
+	error = terminate(lane->chan);
 	if (error) {
 		lane->quarantined = true;
 		pr_warn("%s does not terminate (%d): quarantined, and its %u folios are lost\n",
@@ -426,7 +507,7 @@ static void stop_lane(struct dcbm_lane *lane)
 	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
 		struct dcbm_slot *slot = &lane->slots[i];
 
-		if (xchg(&slot->in_flight, false)) {
+		if (xchg(&slot->in_flight, 0)) {
 			atomic_dec(&lane->job->in_flight);
 			lane->free[lane->nr_free++] = slot;
 		}
@@ -437,6 +518,8 @@ static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
 
+	/* What completed in time counts. */
+	reap(job);
 	list_for_each_entry(lane, &job->lanes, node)
 		stop_lane(lane);
 
@@ -500,6 +583,8 @@ static void dcbm_wait(struct migrator *migrator,
 			more |= lane->more;
 			busy |= !lane_idle(lane);
 		}
+		/* A callback that has not counted yet would count for the next job. */
+		busy |= atomic_read(&job->in_flight) > 0;
 		if (!more && !busy)
 			break;
 
@@ -517,6 +602,8 @@ static void dcbm_wait(struct migrator *migrator,
 		/* Refill rings that are half empty; otherwise wait for all. */
 		WRITE_ONCE(job->wake_at,
 			   more ? atomic_read(&job->in_flight) / 2 : 0);
+		if (more)
+			left = min(left, (long)msecs_to_jiffies(DCBM_REFILL_MS));
 		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=
 					      job->wake_at, left);
 	}

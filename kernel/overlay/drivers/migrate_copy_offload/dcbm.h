@@ -5,12 +5,12 @@
 #ifndef __DCBM_H
 #define __DCBM_H
 
+#include <linux/dmaengine.h>
 #include <linux/llist.h>
 #include <linux/migrate_copy_offload.h>
 #include <linux/scatterlist.h>
 #include <linux/wait.h>
 
-struct dma_chan;
 struct dcbm_lane;
 
 /* A piece of one folio that is contiguous for the engine on both sides. */
@@ -49,7 +49,7 @@ struct dcbm_slot {
 	s32 cookie;
 	size_t len;
 	unsigned int pair;
-	bool in_flight;
+	unsigned int in_flight;		/* exchanged by a completion */
 	bool error;
 };
 
@@ -109,6 +109,7 @@ bool dcbm_walk_next(struct dcbm_walk *walk, struct dcbm_segment *segment);
 unsigned int dcbm_share(const struct migrate_copy_batch *batch,
 			unsigned int first, unsigned int nr_lanes,
 			unsigned long *nr_pages);
+bool dcbm_completed(struct dcbm_slot *slot, enum dma_status status);
 void dcbm_account(struct dcbm_job *job, struct dcbm_slot *slot);
 enum migrate_copy_status dcbm_pair_status(const struct dcbm_job *job,
 					  const struct dcbm_lane *lane,

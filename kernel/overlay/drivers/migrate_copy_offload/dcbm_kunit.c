@@ -294,6 +294,30 @@ static void one_error_fails_the_folio(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
 }
 
+static void completion_is_judged_by_status(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_slot slot = { .lane = &ctx->lane };
+
+	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_COMPLETE));
+	KUNIT_EXPECT_FALSE(test, slot.error);
+	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_OUT_OF_ORDER));
+	KUNIT_EXPECT_FALSE(test, slot.error);
+	KUNIT_EXPECT_FALSE(test, dcbm_completed(&slot, DMA_IN_PROGRESS));
+	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_ERROR));
+	KUNIT_EXPECT_TRUE(test, slot.error);
+}
+
+static void completion_by_termination_is_none(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_slot slot = { .lane = &ctx->lane };
+
+	ctx->lane.timed_out = true;
+	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_COMPLETE));
+	KUNIT_EXPECT_TRUE(test, slot.error);
+}
+
 static void time_out_fails_what_is_left(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -342,6 +366,8 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_mixed_sizes),
 	KUNIT_CASE(every_completion_counts),
 	KUNIT_CASE(one_error_fails_the_folio),
+	KUNIT_CASE(completion_is_judged_by_status),
+	KUNIT_CASE(completion_by_termination_is_none),
 	KUNIT_CASE(time_out_fails_what_is_left),
 	KUNIT_CASE(quarantine_loses_all),
 	{}
@@ -352,6 +378,7 @@ static struct kunit_suite dcbm_test_suite = {
 	.init = dcbm_test_init,
 	.test_cases = dcbm_test_cases,
 };
+
 kunit_test_suite(dcbm_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests for dcbm");

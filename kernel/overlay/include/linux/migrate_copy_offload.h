@@ -137,8 +137,7 @@ struct migrator {
 	 * copy these folios; another negative errno if something failed. The
 	 * CPU copies what was not accepted.
 	 */
-	int (*submit)(struct migrator *migrator,
-		      struct migrate_copy_batch *batch);
+	int (*submit)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
 	/**
 	 * @wait: Wait until every pair of an accepted @batch is reported. The
@@ -147,8 +146,7 @@ struct migrator {
 	 *
 	 * Context: process context, may sleep, but never on a folio lock.
 	 */
-	void (*wait)(struct migrator *migrator,
-		     struct migrate_copy_batch *batch);
+	void (*wait)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
 	/* private: core's own */
 	struct list_head list;

@@ -10,6 +10,7 @@
 #include "offload.h"
 
 #define MPOL_MF_MOVE (1 << 1)
+#define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
 #define THP_ENABLED(size) \
 	"/sys/kernel/mm/transparent_hugepage/hugepages-" size "kB/enabled"
 
@@ -20,7 +21,15 @@ const char * const area_kind_names[NR_AREA_KINDS] = {
 	[AREA_SHMEM]	= "shmem",
 };
 
-/* Folio sizes are chosen by settings of the whole machine: kept for the time of the faults. */
+void area_settings_save(void)
+{
+	setting_save(THP_ENABLED("64"));
+	setting_save(THP_ENABLED("2048"));
+	setting_save(NUMA_BALANCING);
+	setting_write(NUMA_BALANCING, "0");
+}
+
+/* Folio sizes are chosen by settings of the whole machine, which hold until the next area. */
 static bool fault_in(struct area *area, enum area_kind kind)
 {
 	int err = 0;
@@ -65,8 +74,6 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 		return false;
 	}
 
-	setting_save(THP_ENABLED("64"));
-	setting_save(THP_ENABLED("2048"));
 	memory_bind(node);
 	ok = fault_in(area, kind);
 	memory_bind(-1);

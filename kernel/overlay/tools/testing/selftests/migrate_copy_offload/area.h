@@ -29,7 +29,13 @@ struct area {
 };
 
 /*
- * @size bytes, a multiple of 2 MiB, all on @node, stamped, in folios of the size
+ * Keeps memory where the test puts it, and saves all settings that areas change.
+ * Before the first area_create(), by the process that restores the settings.
+ */
+void area_settings_save(void);
+
+/*
+ * @size bytes, all on @node, stamped, in folios of the size
  * that @kind says. False, with a reason printed, if the kernel does not give them.
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);

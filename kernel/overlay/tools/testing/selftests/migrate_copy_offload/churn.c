@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kselftest.h"
+#include "area.h"
 #include "engine.h"
 #include "memory.h"
 #include "movers.h"
@@ -38,7 +39,7 @@ static void must(const char *what, int err)
 	done.errors++;
 }
 
-static void load(void)
+static void bring_in(void)
 {
 	static const char * const engines[] = {
 		"channels=1 ring_depth=4", "channels=4", "channels=2 latency_us=200",
@@ -56,7 +57,7 @@ static void load(void)
 	done.loads++;
 }
 
-static void unload(void)
+static void take_away(void)
 {
 	int err = module_unload("dcbm");
 
@@ -93,9 +94,9 @@ static void one_change(void)
 	case 0:
 	case 1:
 		if (module_loaded("dcbm"))
-			unload();
+			take_away();
 		else
-			load();
+			bring_in();
 		break;
 	case 2:
 		must("switch", offload_set_enabled(false));
@@ -144,6 +145,7 @@ int main(int argc, char **argv)
 	log = kernel_log_open();
 	mappings = dma_mappings();
 	offload_save();
+	area_settings_save();
 	srandom(1);
 	if (!movers_start(nodes, 4 * MIB))
 		ksft_exit_fail_msg("no memory to move\n");

@@ -10,6 +10,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "kselftest.h"
 #include "engine.h"
 #include "memory.h"
 #include "offload.h"
@@ -78,7 +79,7 @@ bool engine_unload(void)
 	unsigned int i;
 	int err;
 
-	for (i = 0; i < 2; i++) {
+	for (i = 0; i < ARRAY_SIZE(modules); i++) {
 		err = module_loaded(modules[i]) ? module_unload(modules[i]) : 0;
 		if (err) {
 			printf("# unloading %s: %s\n", modules[i], strerror(-err));
@@ -101,7 +102,7 @@ int engine_set_fault(const char *fault, unsigned int probability)
 	unsigned int i;
 	int err;
 
-	for (i = 0; i < sizeof(settings) / sizeof(settings[0]); i++) {
+	for (i = 0; i < ARRAY_SIZE(settings); i++) {
 		snprintf(path, sizeof(path), DMASIM_FAULTS "%s/%s", fault,
 			 settings[i].file);
 		err = setting_write_number(path, settings[i].value);
@@ -145,7 +146,7 @@ static bool is_bad(const char *line)
 	};
 	unsigned int i;
 
-	for (i = 0; i < sizeof(bad) / sizeof(bad[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(bad); i++)
 		if (strstr(line, bad[i]))
 			return true;
 	return false;
@@ -218,7 +219,7 @@ long pages_unaccounted(void)
 		return -1;
 	meminfo[len] = '\0';
 	kib = meminfo_kib(meminfo, "MemTotal:");
-	for (i = 0; i < sizeof(owners) / sizeof(owners[0]); i++)
+	for (i = 0; i < ARRAY_SIZE(owners); i++)
 		kib -= meminfo_kib(meminfo, owners[i]);
 	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
 }

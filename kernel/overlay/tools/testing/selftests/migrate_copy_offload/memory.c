@@ -11,9 +11,9 @@
 
 #include "memory.h"
 
-#define PAGEMAP_PRESENT		(1ULL << 63)
-#define PAGEMAP_PFN		((1ULL << 55) - 1)
 #define FLAG(bit)		(1ULL << (bit))
+#define PAGEMAP_PRESENT		FLAG(63)
+#define PAGEMAP_PFN		(FLAG(55) - 1)
 
 /* One move_pages(2) call takes this many addresses at most. */
 #define MOVE_MAX		65536

@@ -11,8 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#define KIB (1UL << 10)
-#define MIB (1UL << 20)
+#define KIB 1024UL
+#define MIB (1024 * KIB)
 
 size_t memory_page_size(void);
 

@@ -18,6 +18,7 @@
 #include <unistd.h>
 #include <linux/mempolicy.h>
 
+#include "kselftest.h"
 #include "memory.h"
 #include "offload.h"
 
@@ -59,7 +60,7 @@ static void usage(FILE *out)
 	      "  -h, --help         this text\n", out);
 }
 
-static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *format, ...)
+static void __noreturn __printf(1, 2) fail(const char *format, ...)
 {
 	va_list args;
 
@@ -71,7 +72,7 @@ static void __attribute__((noreturn, format(printf, 1, 2))) fail(const char *for
 	exit(1);
 }
 
-static long number(const char *text, long min, long max, const char *what)
+static long parse_number(const char *text, long min, long max, const char *what)
 {
 	char *end;
 	long value;
@@ -99,19 +100,19 @@ static void parse_options(struct demo *demo, int argc, char **argv)
 	while ((option = getopt_long(argc, argv, "k:m:s:f:t:h", options, NULL)) != -1) {
 		switch (option) {
 		case 'k':
-			demo->folio_size = number(optarg, 4, 2048, "folio size") * KIB;
+			demo->folio_size = parse_number(optarg, 4, 2048, "folio size") * KIB;
 			break;
 		case 'm':
 			demo->mode = optarg;
 			break;
 		case 's':
-			demo->len = number(optarg, 2, 65536, "amount") * MIB;
+			demo->len = parse_number(optarg, 2, 65536, "amount") * MIB;
 			break;
 		case 'f':
-			demo->from = number(optarg, 0, 63, "node");
+			demo->from = parse_number(optarg, 0, 63, "node");
 			break;
 		case 't':
-			demo->to = number(optarg, 0, 63, "node");
+			demo->to = parse_number(optarg, 0, 63, "node");
 			break;
 		case 'h':
 			usage(stdout);
@@ -154,6 +155,8 @@ static void set_mode(const struct demo *demo)
 		fail("this kernel has no " OFFLOAD_DIR);
 	offload_save();
 	ret = offload_route_only(on ? REASON : NULL, on ? demo->mode : "none");
+	if (ret == -ENOENT)
+		fail("no migrator %s: is its module loaded?", demo->mode);
 	if (ret)
 		fail("cannot route to %s: %s", demo->mode, strerror(-ret));
 	ret = offload_set_enabled(on);
@@ -177,7 +180,7 @@ static void allow_only(size_t folio_size)
 	}
 }
 
-static void allocate(struct demo *demo)
+static void allocate_folios(struct demo *demo)
 {
 	bool small = demo->folio_size == memory_page_size();
 
@@ -364,7 +367,7 @@ int main(int argc, char **argv)
 		must_write("/proc/sys/kernel/numa_balancing", "0");
 	set_mode(&demo);
 	find_engine(&demo);
-	allocate(&demo);
+	allocate_folios(&demo);
 
 	offload_read_stats(&demo.before);
 	move_folios(&demo);

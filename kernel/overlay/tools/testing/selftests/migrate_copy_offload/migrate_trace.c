@@ -28,14 +28,18 @@ struct event {
 	char fields[192];
 };
 
-FIXTURE(migrate_trace)
-{
+struct run {
 	char *addr;
 	size_t len;
 	int from;
 	int to;
 	struct event *seen;
 	unsigned int nr_seen;
+};
+
+FIXTURE(migrate_trace)
+{
+	struct run run;
 };
 
 static void __attribute__((constructor)) save_settings(void)
@@ -66,23 +70,25 @@ static int trace(bool on)
 
 FIXTURE_SETUP(migrate_trace)
 {
+	struct run *run = &self->run;
+
 	settings_restore();
 	if (!offload_available())
 		SKIP(return, "no " OFFLOAD_DIR);
 	if (access(TRACE_DIR "/trace", R_OK))
 		SKIP(return, "no tracefs in " TRACE_DIR);
-	if (!memory_two_nodes(&self->from, &self->to))
+	if (!memory_two_nodes(&run->from, &run->to))
 		SKIP(return, "needs two nodes with memory");
 
-	self->len = PAGES * memory_page_size();
-	self->addr = memory_map_aligned(self->len, MIB);
-	ASSERT_NE(NULL, self->addr);
-	ASSERT_EQ(0, madvise(self->addr, self->len, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, memory_bind(self->from));
-	memory_stamp(self->addr, self->len, getpid());
+	run->len = PAGES * memory_page_size();
+	run->addr = memory_map_aligned(run->len, MIB);
+	ASSERT_NE(NULL, run->addr);
+	ASSERT_EQ(0, madvise(run->addr, run->len, MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, memory_bind(run->from));
+	memory_stamp(run->addr, run->len, getpid());
 	ASSERT_EQ(0, memory_bind(-1));
-	self->seen = calloc(MAX_EVENTS, sizeof(*self->seen));
-	ASSERT_NE(NULL, self->seen);
+	run->seen = calloc(MAX_EVENTS, sizeof(*run->seen));
+	ASSERT_NE(NULL, run->seen);
 
 	setting_write("/proc/sys/kernel/numa_balancing", "0");
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
@@ -116,35 +122,33 @@ static bool parse(char *line, struct event *event)
 }
 
 /* Moves the memory with all events on, and reads what they said. */
-static void traced_move(struct __test_metadata *_metadata,
-			FIXTURE_DATA(migrate_trace) *self)
+static void traced_move(struct __test_metadata *_metadata, struct run *run)
 {
 	char line[512];
 	FILE *file;
 
 	ASSERT_EQ(0, trace(true));
-	ASSERT_EQ(0, memory_move(0, self->addr, self->len, memory_page_size(), self->to,
+	ASSERT_EQ(0, memory_move(0, run->addr, run->len, memory_page_size(), run->to,
 				 MPOL_MF_MOVE));
 	ASSERT_EQ(0, trace(false));
-	ASSERT_EQ(0, memory_verify(self->addr, self->len, getpid()));
+	ASSERT_EQ(0, memory_verify(run->addr, run->len, getpid()));
 
 	file = fopen(TRACE_DIR "/trace", "r");
 	ASSERT_NE(NULL, file);
-	self->nr_seen = 0;
-	while (self->nr_seen < MAX_EVENTS && fgets(line, sizeof(line), file))
-		if (line[0] != '#' && parse(line, &self->seen[self->nr_seen]))
-			self->nr_seen++;
+	run->nr_seen = 0;
+	while (run->nr_seen < MAX_EVENTS && fgets(line, sizeof(line), file))
+		if (line[0] != '#' && parse(line, &run->seen[run->nr_seen]))
+			run->nr_seen++;
 	fclose(file);
 }
 
 /* How many events of this kind there are, and where the first one is. */
-static unsigned int count(const FIXTURE_DATA(migrate_trace) *self, int kind,
-			  unsigned int *first)
+static unsigned int count(const struct run *run, int kind, unsigned int *first)
 {
 	unsigned int nr = 0;
 
-	for (unsigned int i = 0; i < self->nr_seen; i++) {
-		if (self->seen[i].kind != kind)
+	for (unsigned int i = 0; i < run->nr_seen; i++) {
+		if (run->seen[i].kind != kind)
 			continue;
 		if (!nr++)
 			*first = i;
@@ -154,13 +158,14 @@ static unsigned int count(const FIXTURE_DATA(migrate_trace) *self, int kind,
 
 TEST_F(migrate_trace, order)
 {
+	struct run *run = &self->run;
 	unsigned int first[ARRAY_SIZE(events)] = { 0 };
 
-	traced_move(_metadata, self);
-	EXPECT_EQ(1, count(self, START, &first[START]));
-	EXPECT_EQ(1, count(self, FLUSH, &first[FLUSH]));
-	EXPECT_EQ(1, count(self, COPIED, &first[COPIED]));
-	EXPECT_EQ(PAGES, count(self, ACCESSIBLE, &first[ACCESSIBLE]));
+	traced_move(_metadata, run);
+	EXPECT_EQ(1, count(run, START, &first[START]));
+	EXPECT_EQ(1, count(run, FLUSH, &first[FLUSH]));
+	EXPECT_EQ(1, count(run, COPIED, &first[COPIED]));
+	EXPECT_EQ(PAGES, count(run, ACCESSIBLE, &first[ACCESSIBLE]));
 	ASSERT_EQ(KSFT_PASS, _metadata->exit_code);
 
 	EXPECT_EQ(0, first[START]);
@@ -171,17 +176,18 @@ TEST_F(migrate_trace, order)
 
 TEST_F(migrate_trace, fields)
 {
-	uint64_t *old = memory_pfns(self->addr, self->len);
+	struct run *run = &self->run;
+	uint64_t *old = memory_pfns(run->addr, run->len);
 	unsigned int page = 0;
 	uint64_t *new;
 
 	ASSERT_NE(NULL, old);
-	traced_move(_metadata, self);
-	new = memory_pfns(self->addr, self->len);
+	traced_move(_metadata, run);
+	new = memory_pfns(run->addr, run->len);
 	ASSERT_NE(NULL, new);
 
-	for (unsigned int i = 0; i < self->nr_seen; i++) {
-		const struct event *event = &self->seen[i];
+	for (unsigned int i = 0; i < run->nr_seen; i++) {
+		const struct event *event = &run->seen[i];
 		unsigned int folios = 0, copied = 0, order = 99;
 		unsigned long src = 0, dst = 0, pages = 0;
 		char migrator[32] = "";
@@ -226,14 +232,15 @@ TEST_F(migrate_trace, fields)
 /* Without a route no migrator copies; the other events are the same. */
 TEST_F(migrate_trace, without_route)
 {
+	struct run *run = &self->run;
 	unsigned int first;
 
 	ASSERT_EQ(0, offload_route_only(NULL, "none"));
-	traced_move(_metadata, self);
-	EXPECT_LT(0, count(self, START, &first));
-	EXPECT_LT(0, count(self, FLUSH, &first));
-	EXPECT_EQ(0, count(self, COPIED, &first));
-	EXPECT_EQ(PAGES, count(self, ACCESSIBLE, &first));
+	traced_move(_metadata, run);
+	EXPECT_LT(0, count(run, START, &first));
+	EXPECT_LT(0, count(run, FLUSH, &first));
+	EXPECT_EQ(0, count(run, COPIED, &first));
+	EXPECT_EQ(PAGES, count(run, ACCESSIBLE, &first));
 }
 
 TEST_HARNESS_MAIN

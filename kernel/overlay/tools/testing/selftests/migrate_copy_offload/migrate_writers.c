@@ -17,6 +17,8 @@
 
 #define TIMEOUT		120
 #define NR_WRITERS	3
+/* However slow the machine is. */
+#define MIN_TURNS	6
 #define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
@@ -101,12 +103,14 @@ static void *write_words(void *arg)
 
 	while (!__atomic_load_n(writer->stop, __ATOMIC_RELAXED)) {
 		for (size_t i = 0; i < writer->len; i += page) {
-			volatile uint64_t *words = (uint64_t *)(writer->addr + i);
+			uint64_t *words = (uint64_t *)(writer->addr + i);
+			uint64_t *first = &words[writer->index];
+			uint64_t *last = &words[end - writer->index];
 
-			writer->wrong += words[writer->index] != value;
-			writer->wrong += words[end - writer->index] != value;
-			words[writer->index] = value + 1;
-			words[end - writer->index] = value + 1;
+			writer->wrong += __atomic_load_n(first, __ATOMIC_RELAXED) != value;
+			writer->wrong += __atomic_load_n(last, __ATOMIC_RELAXED) != value;
+			__atomic_store_n(first, value + 1, __ATOMIC_RELAXED);
+			__atomic_store_n(last, value + 1, __ATOMIC_RELAXED);
 		}
 		value++;
 	}
@@ -171,7 +175,7 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	}
 
 	end = now() + run_seconds();
-	while (now() < end) {
+	while (now() < end || turns < MIN_TURNS) {
 		int to = node[turns % 2];
 		long missing = memory_move(0, self->addr, variant->len,
 					   memory_page_size(), to, MPOL_MF_MOVE);

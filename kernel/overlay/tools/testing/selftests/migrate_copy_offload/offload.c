@@ -218,7 +218,7 @@ void offload_read_stats(struct offload_stats *stats)
 	if (!dir)
 		return;
 	while (stats->nr < OFFLOAD_MAX_COUNTERS) {
-		typeof(&stats->counter[0]) counter = &stats->counter[stats->nr];
+		struct offload_counter *counter = &stats->counter[stats->nr];
 
 		entry = readdir(dir);
 		if (!entry)

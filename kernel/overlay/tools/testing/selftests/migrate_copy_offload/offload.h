@@ -45,12 +45,14 @@ extern const char * const offload_reasons[];
 
 #define OFFLOAD_MAX_COUNTERS 48
 
+struct offload_counter {
+	char name[32];
+	uint64_t value;
+};
+
 struct offload_stats {
 	unsigned int nr;
-	struct {
-		char name[32];
-		uint64_t value;
-	} counter[OFFLOAD_MAX_COUNTERS];
+	struct offload_counter counter[OFFLOAD_MAX_COUNTERS];
 };
 
 /* Reads every file in stats/; none when there is no such directory. */

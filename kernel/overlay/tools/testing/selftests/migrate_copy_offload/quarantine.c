@@ -7,7 +7,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -17,7 +16,6 @@
 #include "offload.h"
 
 #define TIMEOUT		300
-#define CHANNELS	4
 #define TIMEOUT_MS	500
 #define LATE_MS		3000
 
@@ -33,9 +31,9 @@ FIXTURE_SETUP(quarantine)
 	self->log = kernel_log_open();
 	ASSERT_GE(self->log, 0);
 	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	if (!module_loaded("dcbm")) {
-		ASSERT_TRUE(engine_load("channels=4 ring_depth=1024", ""));
-	}
+	area_settings_save();
+	ASSERT_TRUE(module_loaded("dcbm") ||
+		    engine_load("channels=4 ring_depth=1024", ""));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
@@ -44,6 +42,7 @@ FIXTURE_SETUP(quarantine)
 FIXTURE_TEARDOWN(quarantine)
 {
 	area_destroy(&self->area);
+	settings_restore();
 	EXPECT_EQ(kernel_log_bad(self->log), 0);
 	close(self->log);
 }
@@ -61,23 +60,10 @@ static void repair_engine(struct __test_metadata *_metadata)
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
 }
 
-/* Takes most of the free memory of a node and stamps it; -1 if there is none. */
+/* Takes free memory of a node, what was freed last before all, and stamps it. */
 static bool take_free_memory(struct area *taken, int node)
 {
-	char path[128], line[256];
-	long free_kib = 0;
-	FILE *file;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
-	file = fopen(path, "r");
-	if (!file)
-		return false;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "Node %*d MemFree: %ld", &free_kib) == 1)
-			break;
-	fclose(file);
-
-	taken->size = free_kib * KIB / 10 * 7 / (2 * MIB) * (2 * MIB);
+	taken->size = 64 * MIB;
 	taken->folio_size = memory_page_size();
 	taken->addr = memory_map_aligned(taken->size, 2 * MIB);
 	if (!taken->addr)

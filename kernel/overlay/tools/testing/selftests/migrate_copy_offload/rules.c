@@ -1,9 +1,19 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Rules that a migration with copy offload must keep, each with a test that fails
- * without it. The numbers are those of Documentation/mm/migrate_copy_offload.rst.
- * Rule 2 has buffer_heads.sh, rule 5 also quarantine; rules 1, 3 and 4 cannot be
- * broken from user space, and have KUnit tests.
+ * without it:
+ *
+ *  2  Folios with buffer heads are not copied early: buffer_heads.sh.
+ *  5  When pages are given back, nothing may still be writing to them. What an
+ *     engine that cannot be stopped may write to is not given back: quarantine.
+ *  6  Every completion counts; engines may complete in any order.
+ *  7  No wait without a bound, and a full ring is no error.
+ *  9  A migrator does not go away while it has copies in flight.
+ * 10  Nothing happens for a reason without a migrator.
+ *
+ * 1 (a copy is good for one attempt), 3 (metadata that a copy must carry), 4
+ * (poison) and 8 (locks) cannot be broken from here: the KUnit tests and lockdep
+ * have them.
  */
 #include <pthread.h>
 #include <unistd.h>
@@ -32,6 +42,7 @@ FIXTURE_SETUP(rules)
 	ASSERT_GE(self->log, 0);
 	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
 	offload_save();
+	area_settings_save();
 	setting_save(COPIED_EVENT);
 }
 
@@ -156,7 +167,7 @@ static void *flight_thread(void *arg)
 	return NULL;
 }
 
-/* Four channels with 32 descriptors each of 40 ms: more than a second. */
+/* Four channels with 32 descriptors each of 60 ms: almost two seconds. */
 #define FLIGHT_PAGES	128
 
 static void *begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
@@ -164,7 +175,7 @@ static void *begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules)
 {
 	static pthread_t thread;
 
-	load(_metadata, "channels=4 ring_depth=64 latency_us=40000", LONG_MS);
+	load(_metadata, "channels=4 ring_depth=64 latency_us=60000", LONG_MS);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K,
 				FLIGHT_PAGES * memory_page_size(), self->nodes[0]));
 	*flight = (struct flight){ .area = &self->area, .node = self->nodes[1] };
