@@ -431,8 +431,8 @@ static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
 	case DMASIM_OK:
 		break;
 	case DMASIM_FAIL_RESULT:
+		/* No residue: a client has to look at the result itself. */
 		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
-		desc->vd.tx_result.residue = desc->len - desc->copied;
 		break;
 	case DMASIM_FAIL_STATUS:
 		dmasim_set_failed(chan, cookie);

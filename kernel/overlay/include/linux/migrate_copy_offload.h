@@ -167,7 +167,7 @@ void migrate_offload_unregister(struct migrator *migrator);
  * migrator orders its reports before the return of wait.
  */
 static inline void migrate_offload_report(struct migrate_copy_pair *pair,
-				       enum migrate_copy_status status)
+					  enum migrate_copy_status status)
 {
 	pair->status = status;
 }
