@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import build, image, ktap, lock, patches, programs, source, ui, vm
+from harness import build, image, ktap, lock, patches, process, programs, source, ui, vm
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
@@ -208,6 +208,10 @@ def show_failure(result: SuiteResult, directory: Path) -> None:
             ui.plain(f"  not ok {case.name}")
             for line in case.detail.splitlines():
                 ui.plain(f"      {line}")
+    if all(case.status is not Status.FAILED for case in result.cases):
+        ui.plain(f"  end of the results ({directory}/results.log):")
+        for line in process.tail(result.run.results).splitlines():
+            ui.plain(f"    | {line}")
     ui.plain(f"  end of the console log ({directory}/console.log):")
     for line in result.run.console_end.splitlines():
         ui.plain(f"    | {line}")

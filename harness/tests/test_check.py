@@ -58,6 +58,17 @@ def test_mm_tests_are_compared_by_name() -> None:
     assert statuses(None, failed) == [failed]
 
 
+def test_a_test_that_no_run_can_judge_is_skipped_if_it_fails() -> None:
+    name = "cow/R/O GUP pin ... with single PTE of swapped-out THP (64 kB)"
+    off, on = [Case(name, Status.PASSED)], [Case(name, Status.FAILED)]
+    assert [case.status for case in check.compare(off, on)] == [Status.SKIPPED]
+    assert [case.status for case in check.compare(off, off)] == [Status.PASSED]
+    off, on = (
+        [Case("cow/with base page", status)] for status in (Status.PASSED, Status.FAILED)
+    )
+    assert [case.status for case in check.compare(off, on)] == [Status.FAILED]
+
+
 def test_the_mode_is_no_part_of_a_name() -> None:
     cases = [Case("on.cow/on.cow.with base page", Status.PASSED), Case("lon.x", Status.PASSED)]
     names = [case.name for case in check.without_mode(cases, "on")]
