@@ -151,4 +151,9 @@ def _closure(programs: list[Path]) -> list[str]:
     for program in programs:
         if b"/ld-linux" in program.read_bytes()[:4096]:  # its interpreter: not static
             found.update(libraries(process.capture(["ldd", str(program)])))
+    # No program names it: pthread_cancel() and pthread_exit() load it when they are called.
+    unwinder = Path(process.capture(["gcc", "-print-file-name=libgcc_s.so.1"]).strip())
+    if not unwinder.is_absolute():
+        raise HarnessError("gcc does not know where libgcc_s.so.1 is")
+    found.add(str(unwinder.resolve()))
     return sorted(found)

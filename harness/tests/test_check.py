@@ -50,7 +50,7 @@ def test_mm_tests_are_compared_by_name() -> None:
     assert statuses(passed, passed) == [passed]
     assert statuses(passed, failed) == [failed]
     assert statuses(skipped, failed) == [failed]
-    assert statuses(failed, failed) == [skipped]
+    assert statuses(failed, failed) == [failed]
     assert statuses(failed, passed) == [passed]
     assert statuses(passed, skipped) == [failed]
     assert statuses(skipped, skipped) == [skipped]
@@ -63,6 +63,7 @@ def test_a_test_that_no_run_can_judge_is_skipped_if_it_fails() -> None:
     off, on = [Case(name, Status.PASSED)], [Case(name, Status.FAILED)]
     assert [case.status for case in check.compare(off, on)] == [Status.SKIPPED]
     assert [case.status for case in check.compare(off, off)] == [Status.PASSED]
+    assert [case.status for case in check.compare(off, [])] == [Status.SKIPPED]
     off, on = (
         [Case("cow/with base page", status)] for status in (Status.PASSED, Status.FAILED)
     )
