@@ -55,6 +55,7 @@ def test_mm_tests_are_compared_by_name() -> None:
     assert statuses(passed, skipped) == [failed]
     assert statuses(skipped, skipped) == [skipped]
     assert statuses(passed, None) == [failed]
+    assert statuses(skipped, None) == [skipped]
     assert statuses(None, failed) == [failed]
 
 
