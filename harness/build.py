@@ -16,10 +16,14 @@ from harness.errors import HarnessError
 from harness.patches import Tree
 from harness.paths import Paths
 
-CONFIGS = {"base": ("base.config",), "debug": ("base.config", "debug.config")}
+CONFIGS = {
+    "base": ("base.config",),
+    "debug": ("base.config", "debug.config"),
+    "lab": ("base.config", "lab.config"),
+}
 
 # Objects of a whole build, for a guess at progress before the first one was counted.
-_OBJECTS = {"base": 1400, "debug": 1450}
+_OBJECTS = {"base": 1400, "debug": 1450, "lab": 1400}
 
 _KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
 
@@ -92,7 +96,7 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         "\0".join(
             [
                 tree.subset_key(r"(^|/)Kconfig"),
-                _compiler(),
+                compiler(),
                 *(path.read_text() for path in files),
             ]
         ).encode()
@@ -145,7 +149,8 @@ def _write_config(
     shutil.rmtree(scratch)
 
 
-def _compiler() -> str:
+def compiler() -> str:
+    """Return the compiler's name and version."""
     return process.capture(["gcc", "--version"]).splitlines()[0]
 
 
@@ -155,7 +160,7 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     final = (objects / ".config").read_text()
     sources = tree.subset_key(_KERNEL_SOURCES)
-    key = hashlib.sha256(f"{sources}\0{_compiler()}\0{final}".encode()).hexdigest()[:16]
+    key = hashlib.sha256(f"{sources}\0{compiler()}\0{final}".encode()).hexdigest()[:16]
     record = out / "build.json"
     with ui.step(f"kernel {config}") as step:
         known = json.loads(record.read_text()) if record.exists() else {}

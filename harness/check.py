@@ -33,6 +33,7 @@ MM_SUITE = "mm-selftests"
 _UNRELIABLE = re.compile(r"\bcow\b.*(swapped.out|memfd hugetlb)")
 
 _NAMED = 6  # cases with the same reason that the summary names
+_DETAILED = 3  # failures that the summary tells in full
 
 
 def parse_junit(text: str) -> list[Case]:
@@ -90,9 +91,11 @@ def suite_cases(result: guest.SuiteResult) -> list[Case]:
     cases = list(result.cases)
     failed = any(case.status is Status.FAILED for case in cases)
     if result.failure and not failed:
-        cases.append(Case("guest", Status.FAILED, result.failure))
+        detail = f"{result.failure}\n{result.run.what_happened}"
+        cases.append(Case("guest", Status.FAILED, detail))
     elif result.run.verdict.outcome is not result.run.verdict.outcome.FINISHED:
-        cases.append(Case("guest", Status.FAILED, result.run.verdict.message))
+        detail = f"{result.run.verdict.message}\n{result.run.what_happened}"
+        cases.append(Case("guest", Status.FAILED, detail))
     elif not cases:
         cases.append(Case("guest", Status.FAILED, "the suite printed no test results"))
     return cases
@@ -136,6 +139,16 @@ class Report:
     def counts(self) -> ktap.Counts:
         """Totals over all stages."""
         return ktap.count([case for cases in self.suites.values() for case in cases])
+
+    @property
+    def failures(self) -> list[tuple[str, Case]]:
+        """Every failed case, with its suite."""
+        return [
+            (suite, case)
+            for suite, cases in self.suites.items()
+            for case in cases
+            if case.status is Status.FAILED
+        ]
 
     def listed(self, status: Status) -> list[str]:
         """Return a line for each reason why cases of a suite have a status."""
@@ -273,6 +286,10 @@ def _summary(report: Report) -> int:
         if lines := report.listed(status):
             ui.plain(f"\n{heading}:")
             ui.plain(os.linesep.join(lines))
+    # A log may be all that is left of a run elsewhere, and only its end.
+    for suite, case in report.failures[:_DETAILED]:
+        ui.plain(f"\n{suite}: {case.name}:")
+        ui.plain(os.linesep.join(f"  | {line}" for line in case.detail.splitlines()))
     ui.say(f"logs and junit.xml are in {report.out}")
     counts = report.counts
     ui.plain(str(counts))

@@ -187,7 +187,7 @@ class Builder:
     def _key(self, variant: str) -> str:
         """Name everything that the result of a build depends on."""
         digest = hashlib.sha256()
-        for part in (variant, self._config, self._scratch.revision, build._compiler()):
+        for part in (variant, self._config, self._scratch.revision, build.compiler()):
             digest.update(part.encode() + b"\0")
         for name in compiled_files(self._plan.touched):
             path = self._scratch.tree / name

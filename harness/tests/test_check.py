@@ -33,6 +33,15 @@ def test_a_panic_or_hang_is_a_failure_beside_those_of_tests() -> None:
         assert failures(verdict, GOOD, BAD) == ["bad", "guest"]
 
 
+def test_a_panic_is_told_from_its_first_line_on() -> None:
+    console = "booting\nBUG: KASAN: use-after-free in f\nCall Trace:\n"
+    run = vm.Run(vm.Verdict(vm.Outcome.PANICKED, "the guest panicked"), 1, console, "")
+    case = check.suite_cases(guest.SuiteResult("suite", run, (GOOD,), "the guest panicked"))[-1]
+    assert case.detail.splitlines() == [
+        "the guest panicked", "BUG: KASAN: use-after-free in f", "Call Trace:",
+    ]  # fmt: skip
+
+
 def test_a_suite_must_end_well_and_print_something() -> None:
     assert failures(finished(0), GOOD, SKIPPED) == []
     assert failures(finished(0), GOOD, BAD) == ["bad"]
