@@ -8,22 +8,42 @@ import json
 import os
 import re
 import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import kconfig, process, ui
+from harness import kconfig, patches, process, source, ui
 from harness.errors import HarnessError
 from harness.patches import Tree
 from harness.paths import Paths
 
+
+@dataclass(frozen=True)
+class Config:
+    """A kernel that can be built: its fragments, in the order in which they apply.
+
+    `last` names the last step of the series in it ('' for none, None for all); the objects of
+    a first build then start as a copy of those of the configuration `seed`.
+    """
+
+    fragments: tuple[str, ...]
+    last: str | None = None
+    seed: str = ""
+
+
+_LAB = ("base.config", "lab.config")
+
 CONFIGS = {
-    "base": ("base.config",),
-    "debug": ("base.config", "debug.config"),
-    "lab": ("base.config", "lab.config"),
+    "base": Config(("base.config",)),
+    "debug": Config(("base.config", "debug.config")),
+    "lab": Config(_LAB),
+    # what the laboratory compares with: nothing of ours, and only the instrument
+    "lab-vanilla": Config(_LAB, last="", seed="lab"),
+    "lab-traced": Config(_LAB, last="mm-migrate-latency", seed="lab"),
 }
 
 # Objects of a whole build, for a guess at progress before the first one was counted.
-_OBJECTS = {"base": 1400, "debug": 1450, "lab": 1400}
+_OBJECTS = 1400
 
 _KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
 
@@ -75,6 +95,19 @@ def make(tree: Path, objects: Path, *targets: str) -> list[str]:
     return ["make", "-C", str(tree), f"O={objects}", f"-j{jobs()}", *targets]
 
 
+def tree(paths: Paths, config: str) -> Tree:
+    """Return the patched tree that a configuration is built from."""
+    wanted = _known(config)
+    name = patches.ALL if wanted.last is None else f"tree-{config}"
+    return patches.get(paths, source.get(paths), name, wanted.last)
+
+
+def _known(config: str) -> Config:
+    if config not in CONFIGS:
+        raise HarnessError(f"no configuration '{config}': there are {', '.join(CONFIGS)}")
+    return CONFIGS[config]
+
+
 def object_dir(tree: Tree, config: str) -> Path:
     """Return where the objects of a configuration live."""
     return tree.source.home / f"build-{config}"
@@ -82,9 +115,7 @@ def object_dir(tree: Tree, config: str) -> Path:
 
 def fragments(paths: Paths, config: str) -> list[Path]:
     """Return the fragments of a configuration, in the order in which they apply."""
-    if config not in CONFIGS:
-        raise HarnessError(f"no configuration '{config}': there are {', '.join(CONFIGS)}")
-    return [paths.configs / name for name in CONFIGS[config]]
+    return [paths.configs / name for name in _known(config).fragments]
 
 
 def configure(paths: Paths, tree: Tree, config: str) -> Path:
@@ -109,6 +140,7 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         _write_config(paths, tree, config, objects, files)
         wanted = kconfig.merge(path.read_text() for path in files)
         final = kconfig.parse((objects / ".config").read_text())
+        wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
         if missing := kconfig.vanished(wanted, final):
             raise HarnessError(
                 f"configuration {config}: {len(missing)} requested options vanished: "
@@ -117,6 +149,48 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         stamp.write_text(key)
         step.done(f"{_options_on(objects)} options on")
     return objects
+
+
+def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:
+    """Copy an object directory for use with another source tree.
+
+    `moves` maps the directories that its commands name to those that take their place.
+    """
+    if target.exists():
+        shutil.rmtree(target)
+    process.capture(["cp", "-a", str(origin), str(target)])
+    for command in target.rglob(".*.cmd"):
+        old = command.read_bytes()
+        new = redirect(old, {origin: target, **moves})
+        if new != old:
+            command.write_bytes(new)
+
+
+def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
+    """Replace directories in the text of a .cmd file."""
+    names = {str(old).encode(): str(new).encode() for old, new in moves.items()}
+    longest_first = sorted(names, key=len, reverse=True)
+    pattern = b"(" + b"|".join(map(re.escape, longest_first)) + rb")(?![\w.+-])"
+    return re.sub(pattern, lambda match: names[match[1]], text)
+
+
+def _seed(tree: Tree, config: str) -> None:
+    """Start the objects of a first build from those of another configuration, if it has any.
+
+    make goes by modification times: files that are not the same in both trees are rewritten.
+    """
+    origin = tree.source.home / f"build-{CONFIGS[config].seed}"
+    objects = object_dir(tree, config)
+    if not CONFIGS[config].seed or objects.exists() or not (origin / "vmlinux.o").exists():
+        return
+    with ui.step(f"objects of {config}") as step:
+        built_from = tree.source.home / patches.ALL
+        for name in json.loads((tree.source.home / "manifest.json").read_text())["files"]:
+            path, other = tree.path / name, built_from / name
+            if path.exists() and path.read_bytes() != other.read_bytes():
+                patches.replace(path, path)
+        copy_objects(origin, objects, {built_from: tree.path})
+        step.done(f"copied from {origin}")
 
 
 def _options_on(objects: Path) -> int:
@@ -156,6 +230,7 @@ def compiler() -> str:
 
 def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     """Return the kernel of a configuration, built if anything that it depends on changed."""
+    _seed(tree, config)
     objects = configure(paths, tree, config)
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     final = (objects / ".config").read_text()
@@ -180,7 +255,7 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
 
 def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
     counted = objects / ".objects"
-    total = int(counted.read_text()) if counted.exists() else _OBJECTS[config]
+    total = int(counted.read_text()) if counted.exists() else _OBJECTS
     first = not (objects / "vmlinux.o").exists()
     compiled = 0
 

@@ -8,7 +8,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness import build, image, ktap, lock, patches, process, programs, source, ui, vm
+from harness import build, image, ktap, lock, patches, process, programs, ui, vm
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
@@ -123,9 +123,9 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
 
 
 def kernel(paths: Paths, config: str) -> tuple[patches.Tree, build.Kernel]:
-    """Return the patched tree and a kernel built from it."""
+    """Return a patched tree and a kernel built from it."""
     with lock.cache(paths):
-        tree = patches.get(paths, source.get(paths))
+        tree = build.tree(paths, config)
         return tree, build.get(paths, tree, config)
 
 
@@ -133,6 +133,8 @@ def prepare(paths: Paths, config: str) -> Ready:
     """Build all that a guest needs."""
     with lock.cache(paths):
         tree, built = kernel(paths, config)
+        if tree.name != patches.ALL:
+            tree = patches.get(paths, tree.source)
         return Ready(built, image.build(paths, built, programs.get(paths, tree)))
 
 

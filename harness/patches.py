@@ -19,6 +19,11 @@ from harness.errors import HarnessError
 from harness.paths import Paths
 from harness.source import Source
 
+ALL = "tree"  # with every step
+
+_OPTION = re.compile(r"^\+?\s*(?:menu)?config (\w+)", re.MULTILINE)
+_ADDED_OPTION = re.compile(r"^\+\s*(?:menu)?config (\w+)", re.MULTILINE)
+
 
 @dataclass(frozen=True)
 class Step:
@@ -33,17 +38,20 @@ class Tree:
     """The patched tree.
 
     `files` maps every path that differs from the pristine tree to the hash of its content;
-    `key` names the content of the whole tree.
+    `key` names the content of the whole tree; `absent` are the Kconfig options of steps that
+    are not in it.
     """
 
     source: Source
     files: dict[str, str]
     key: str
+    name: str = ALL
+    absent: frozenset[str] = frozenset()
 
     @property
     def path(self) -> Path:
         """Where the patched tree is."""
-        return self.source.home / "tree"
+        return self.source.home / self.name
 
     @property
     def version(self) -> str:
@@ -116,9 +124,44 @@ def overlay_files(paths: Paths) -> list[str]:
     )
 
 
-def assemble(paths: Paths, pristine: Path, version: str, staging: Path) -> dict[str, str]:
+def steps_until(steps: tuple[Step, ...], last: str | None) -> tuple[Step, ...]:
+    """Return the steps up to the one called `last`: all for None, none for ''."""
+    if last is None:
+        return steps
+    if not last:
+        return ()
+    for number, step in enumerate(steps, 1):
+        if re.fullmatch(rf"\d+-{re.escape(last)}\.patch", step.patch):
+            return steps[:number]
+    raise HarnessError(f"kernel/patches/series has no step called {last}")
+
+
+def _options(paths: Paths, steps: tuple[Step, ...], files: list[str]) -> set[str]:
+    """Return the Kconfig options that steps and their overlay files define."""
+    texts = [(paths.patches / step.patch).read_text(errors="replace") for step in steps]
+    found = {name for text in texts for name in _ADDED_OPTION.findall(text)}
+    for file in files:
+        if Path(file).name.startswith("Kconfig"):
+            found |= set(_OPTION.findall((paths.overlay / file).read_text()))
+    return {f"CONFIG_{name}" for name in found}
+
+
+def overlay_of(steps: tuple[Step, ...], files: list[str]) -> list[str]:
+    """Return those overlay files that come with the steps."""
+    adds = [name.rstrip("/") for step in steps for name in step.adds]
+    return [file for file in files if any(f"{file}/".startswith(f"{add}/") for add in adds)]
+
+
+def assemble(
+    paths: Paths,
+    pristine: Path,
+    version: str,
+    staging: Path,
+    steps: tuple[Step, ...],
+    overlay: list[str],
+) -> dict[str, str]:
     """Write every file that is ours or edited by us below `staging`; return their hashes."""
-    for number in read_series(paths):
+    for number in steps:
         patch = paths.patches / number.patch
         text = patch.read_text(errors="replace")
         for path in touched_paths(text):
@@ -128,7 +171,7 @@ def assemble(paths: Paths, pristine: Path, version: str, staging: Path) -> dict[
                 shutil.copyfile(pristine / path, target)
                 shutil.copymode(pristine / path, target)
         apply_patch(patch, staging, version)
-    for path in overlay_files(paths):
+    for path in overlay:
         if (pristine / path).exists():
             raise HarnessError(f"kernel/overlay/{path} exists in Linux {version} already")
         target = staging / path
@@ -158,13 +201,23 @@ def apply_patch(patch: Path, tree: Path, version: str) -> None:
         raise HarnessError(f"{patch.name} does not apply to Linux {version}: {reason}")
 
 
-def get(paths: Paths, source: Source) -> Tree:
-    """Bring the patched tree up to date and return it."""
-    tree = source.home / "tree"
-    manifest = source.home / "manifest.json"
-    with ui.step("patches") as step, tempfile.TemporaryDirectory(dir=source.home) as scratch:
+def get(paths: Paths, source: Source, name: str = ALL, last: str | None = None) -> Tree:
+    """Bring a patched tree up to date and return it.
+
+    `last` is the last step that goes into it ('' for none of them), `name` the directory of
+    such a tree.
+    """
+    tree = source.home / name
+    manifest = source.home / ("manifest.json" if name == ALL else f"manifest-{name}.json")
+    everything = read_series(paths)
+    steps = steps_until(everything, last)
+    present = overlay_files(paths)
+    overlay = present if last is None else overlay_of(steps, present)
+    absent = _options(paths, everything, present) - _options(paths, steps, overlay)
+    title = "patches" if name == ALL else f"patches of {name}"
+    with ui.step(title) as step, tempfile.TemporaryDirectory(dir=source.home) as scratch:
         staging = Path(scratch)
-        files = assemble(paths, source.pristine, source.version, staging)
+        files = assemble(paths, source.pristine, source.version, staging, steps, overlay)
         before = json.loads(manifest.read_text()) if manifest.exists() else {}
         if before.get("revision") != source.revision or not tree.exists():
             step.progress("linking the pristine tree")
@@ -174,12 +227,12 @@ def get(paths: Paths, source: Source) -> Tree:
         manifest.unlink(missing_ok=True)  # while files change it would lie
         changed = _update(tree, source.pristine, staging, files, before["files"])
         manifest.write_text(json.dumps({"revision": source.revision, "files": files}, indent=1))
-        text = f"{len(read_series(paths))} patches, {len(overlay_files(paths))} new files"
+        text = f"{len(steps)} patches, {len(overlay)} new files"
         if changed:
             step.done(f"{text}, {changed} files updated")
         else:
             step.reused(text)
-    return Tree(source=source, files=files, key=_key(source, files))
+    return Tree(source, files, _key(source, files), name, frozenset(absent))
 
 
 def _key(source: Source, files: dict[str, str]) -> str:
@@ -204,11 +257,11 @@ def _update(
     changed = 0
     for path in files:
         if not _same(staging / path, tree / path):
-            _replace(staging / path, tree / path)
+            replace(staging / path, tree / path)
             changed += 1
     for path in before.keys() - files.keys():
         if (pristine / path).exists():
-            _replace(pristine / path, tree / path)
+            replace(pristine / path, tree / path)
         else:
             (tree / path).unlink(missing_ok=True)
             _prune(tree / path, pristine, tree)
@@ -224,7 +277,7 @@ def _same(one: Path, other: Path) -> bool:
     )
 
 
-def _replace(origin: Path, target: Path) -> None:
+def replace(origin: Path, target: Path) -> None:
     """Put a copy in the target's place; the target may be a hard link to a pristine file."""
     target.parent.mkdir(parents=True, exist_ok=True)
     fresh = target.with_name(target.name + ".new")

@@ -8,7 +8,6 @@ import hashlib
 import json
 import os
 import re
-import shutil
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,14 +51,6 @@ def wanted_options(
         chosen = {name: value for name, value in chosen.items() if name not in last}
         chosen[off] = "n"
     return chosen
-
-
-def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
-    """Replace directories in the text of a .cmd file."""
-    names = {str(old).encode(): str(new).encode() for old, new in moves.items()}
-    longest_first = sorted(names, key=len, reverse=True)
-    pattern = b"(" + b"|".join(map(re.escape, longest_first)) + rb")(?![\w.+-])"
-    return re.sub(pattern, lambda match: names[match[1]], text)
 
 
 class Timestamps:
@@ -106,15 +97,7 @@ class _Objects:
         cls, kernel: Path, built_from: Path, scratch: Scratch, plan: Plan, name: str
     ) -> "_Objects":
         path = scratch.tree.parent / name
-        if path.exists():
-            shutil.rmtree(path)
-        process.capture(["cp", "-a", str(kernel), str(path)])
-        moves = {kernel: path, built_from: scratch.tree}
-        for command in path.rglob(".*.cmd"):
-            old = command.read_bytes()
-            new = redirect(old, moves)
-            if new != old:
-                command.write_bytes(new)
+        build.copy_objects(kernel, path, {built_from: scratch.tree})
         return cls(path, Timestamps(scratch.tree, plan.touched, built_from))
 
 

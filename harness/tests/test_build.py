@@ -41,3 +41,9 @@ def test_the_debug_kernel_looks_for_what_it_must() -> None:
         "DEBUG_VM", "PAGE_POISONING", "DEBUG_KMEMLEAK", "DEBUG_OBJECTS", "DEBUG_LIST",
     ):  # fmt: skip
         assert wanted.get(f"CONFIG_{option}") == "y"
+
+
+def test_redirect_takes_whole_names_and_the_longest() -> None:
+    moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
+    text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"
+    assert build.redirect(text, moves) == b"-I/n/src/include /n/obj/a.o /c/tree-two/b.c /n/src"

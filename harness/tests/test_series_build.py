@@ -6,7 +6,6 @@ from harness.series_build import (
     Timestamps,
     compiled_files,
     defined_options,
-    redirect,
     wanted_options,
 )
 
@@ -30,12 +29,6 @@ def test_wanted_options() -> None:
         "CONFIG_MM": "y",
         "CONFIG_NEW": "n",
     }
-
-
-def test_redirect_takes_whole_names_and_the_longest() -> None:
-    moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
-    text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"
-    assert redirect(text, moves) == b"-I/n/src/include /n/obj/a.o /c/tree-two/b.c /n/src"
 
 
 def test_timestamps_follow_contents(tmp_path: Path) -> None:

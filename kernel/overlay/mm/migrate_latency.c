@@ -1,0 +1,498 @@
+// SPDX-License-Identifier: GPL-2.0-only
+/*
+ * How long page migration keeps memory inaccessible, and where the time goes
+ *
+ * Probes on the tracepoints of the phases add up what user space would have to
+ * compute from a trace of every folio. debugfs: migrate_latency/
+ *
+ *	enabled		writing 1 resets all figures and starts, 0 stops
+ *	phases		total time of each phase of all batches
+ *	first_folio	from the entry of migrate_pages() to the first PTE of the
+ *			first folio that is accessible again
+ *	inaccessible	histogram over all folios: from the last PTE that became
+ *			a migration entry to the first working one
+ *
+ * While it is stopped, nothing of it runs.
+ */
+#include <linux/bitops.h>
+#include <linux/debugfs.h>
+#include <linux/hash.h>
+#include <linux/init.h>
+#include <linux/ktime.h>
+#include <linux/minmax.h>
+#include <linux/mm.h>
+#include <linux/mutex.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/seq_file.h>
+#include <linux/spinlock.h>
+#include <linux/vmalloc.h>
+
+#include <trace/events/migrate.h>
+
+/* Tasks that migrate at the same time, and are measured */
+#define TASK_BITS	6
+#define NR_TASKS	BIT(TASK_BITS)
+
+/*
+ * Folios that are unmapped at the same time, and are measured. Folios of 4 GB of
+ * memory in one piece do not get into each other's way.
+ */
+#define FOLIO_BITS	20
+#define NR_FOLIOS	BIT(FOLIO_BITS)
+
+/* A power of two of nanoseconds has that many buckets: 1.6 % is the widest. */
+#define SUB_BITS	6
+#define NR_SUB		BIT(SUB_BITS)
+/* Times of 2^36 ns (68 s) and more share the last bucket. */
+#define MAX_BITS	36
+#define NR_BUCKETS	((MAX_BITS - SUB_BITS + 1) * NR_SUB)
+
+/**
+ * struct migrating_task - a task inside migrate_pages()
+ * @task: the task, or NULL; whoever sets it owns the rest, until it is NULL
+ * @start: when it entered migrate_pages()
+ * @moved: a folio has become accessible again since then
+ * @batch: when the batch began
+ * @unmapped: when the last folio of the batch was unmapped; 0: none was
+ * @flushed: when the flush of the batch was over; 0: it is not
+ * @copied: when a migrator was done with the batch; 0: it has none
+ * @accessible: when the last folio of the batch was accessible; 0: none is
+ * @first_pte: when @first_pfn was put into a PTE; 0: no PTE is back
+ * @first_pfn: the page that the first PTE of the folio now being moved maps
+ */
+struct migrating_task {
+	struct task_struct	*task;
+	u64			start;
+	bool			moved;
+	u64			batch;
+	u64			unmapped;
+	u64			flushed;
+	u64			copied;
+	u64			accessible;
+	u64			first_pte;
+	unsigned long		first_pfn;
+};
+
+/**
+ * struct unmapped_folio - a folio without working PTEs
+ * @key: pfn of the src folio, plus one; 0: the slot is free
+ * @time: when its last PTE became a migration entry
+ */
+struct unmapped_folio {
+	unsigned long		key;
+	u64			time;
+};
+
+struct histogram {
+	u64			buckets[NR_BUCKETS];
+	u64			max;
+};
+
+static struct {
+	spinlock_t		lock;
+	u64			unmap;
+	u64			flush;
+	u64			copy;
+	u64			move;
+	u64			batches;
+	u64			first_count;
+	u64			first_sum;
+	u64			first_min;
+	u64			first_max;
+} totals = {
+	.lock = __SPIN_LOCK_UNLOCKED(totals.lock),
+};
+
+static DEFINE_MUTEX(enable_mutex);
+static bool enabled;
+static atomic64_t folios;
+static atomic64_t lost;
+static struct migrating_task tasks[NR_TASKS];
+static struct unmapped_folio *unmapped_folios;
+static struct histogram __percpu *inaccessible;
+
+static unsigned int bucket_of(u64 ns)
+{
+	unsigned int shift;
+
+	if (ns < NR_SUB)
+		return ns;
+	if (ns >= BIT_ULL(MAX_BITS))
+		return NR_BUCKETS - 1;
+	shift = __fls(ns) - SUB_BITS;
+	return ((shift + 1) << SUB_BITS) + (ns >> shift) - NR_SUB;
+}
+
+/* The smallest time of a bucket; that of the one after the last is its end. */
+static u64 bucket_low(unsigned int bucket)
+{
+	unsigned int octave = bucket >> SUB_BITS;
+
+	if (!octave)
+		return bucket;
+	return (u64)(NR_SUB + (bucket & (NR_SUB - 1))) << (octave - 1);
+}
+
+static void histogram_add(u64 ns)
+{
+	struct histogram *histogram = get_cpu_ptr(inaccessible);
+
+	histogram->buckets[bucket_of(ns)]++;
+	histogram->max = max(histogram->max, ns);
+	put_cpu_ptr(inaccessible);
+}
+
+static struct migrating_task *task_find(struct task_struct *task)
+{
+	unsigned int i, first = hash_ptr(current, TASK_BITS);
+
+	for (i = 0; i < NR_TASKS; i++) {
+		struct migrating_task *t = &tasks[(first + i) % NR_TASKS];
+
+		if (READ_ONCE(t->task) == task)
+			return t;
+	}
+	return NULL;
+}
+
+static struct migrating_task *task_claim(void)
+{
+	struct migrating_task *t;
+
+	while ((t = task_find(NULL)))
+		if (!cmpxchg(&t->task, NULL, current))
+			return t;
+	return NULL;
+}
+
+static struct unmapped_folio *folio_slot(unsigned long pfn)
+{
+	return &unmapped_folios[pfn % NR_FOLIOS];
+}
+
+static void batch_end(struct migrating_task *t)
+{
+	u64 copied = t->copied ? : t->flushed;
+
+	if (t->unmapped && t->flushed) {
+		guard(spinlock)(&totals.lock);
+		totals.unmap += t->unmapped - t->batch;
+		totals.flush += t->flushed - t->unmapped;
+		totals.copy += copied - t->flushed;
+		if (t->accessible)
+			totals.move += t->accessible - copied;
+		totals.batches++;
+	}
+	t->unmapped = 0;
+	t->flushed = 0;
+	t->copied = 0;
+	t->accessible = 0;
+	t->first_pte = 0;
+}
+
+static void probe_start(void *data, enum migrate_mode mode,
+			enum migrate_reason reason)
+{
+	struct migrating_task *t = task_claim();
+
+	if (!t) {
+		atomic64_inc(&lost);
+		return;
+	}
+	t->moved = false;
+	t->start = ktime_get_ns();
+}
+
+static void probe_batch_start(void *data, enum migrate_mode mode,
+			      enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+
+	if (!t)
+		return;
+	batch_end(t);
+	t->batch = ktime_get_ns();
+}
+
+static void probe_unmapped(void *data, struct folio *src,
+			   enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+	unsigned long key = folio_pfn(src) + 1;
+	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
+	unsigned long old;
+
+	if (!t)
+		return;
+	t->unmapped = ktime_get_ns();
+
+	/* A folio whose migration failed has left its key behind. */
+	old = cmpxchg(&slot->key, 0, key);
+	if (old && old != key) {
+		atomic64_inc(&lost);
+		return;
+	}
+	slot->time = t->unmapped;
+}
+
+static void probe_flush(void *data, enum migrate_mode mode,
+			enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+
+	if (!t)
+		return;
+	t->flushed = ktime_get_ns();
+	t->first_pte = 0;
+}
+
+#ifdef CONFIG_MIGRATE_COPY_OFFLOAD
+/* A migrator may be called more than once for a batch: the last call counts. */
+static void probe_copied(void *data, const char *migrator,
+			 unsigned int nr_folios, unsigned int nr_copied,
+			 unsigned long nr_pages, enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+
+	if (t)
+		t->copied = ktime_get_ns();
+}
+
+static int probe_copied_register(void)
+{
+	return register_trace_mm_migrate_batch_copied(probe_copied, NULL);
+}
+
+static void probe_copied_unregister(void)
+{
+	unregister_trace_mm_migrate_batch_copied(probe_copied, NULL);
+}
+#else
+static int probe_copied_register(void)
+{
+	return 0;
+}
+
+static void probe_copied_unregister(void)
+{
+}
+#endif
+
+static void probe_pte(void *data, unsigned long addr, unsigned long pte,
+		      int order)
+{
+	struct migrating_task *t = task_find(current);
+
+	if (!t || t->first_pte)
+		return;
+	t->first_pte = ktime_get_ns();
+	t->first_pfn = pte_pfn(__pte(pte));
+}
+
+static void probe_accessible(void *data, struct folio *src, struct folio *dst,
+			     enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
+	u64 now = ktime_get_ns();
+	u64 first = now;
+
+	if (!t)
+		return;
+	/* A PMD comes back without a PTE, and a PTE may be of a folio put back. */
+	if (t->first_pte && t->first_pfn - folio_pfn(dst) < folio_nr_pages(dst))
+		first = t->first_pte;
+	t->first_pte = 0;
+	t->accessible = now;
+	atomic64_inc(&folios);
+
+	if (!t->moved) {
+		u64 latency = first - t->start;
+
+		t->moved = true;
+		guard(spinlock)(&totals.lock);
+		if (!totals.first_count || latency < totals.first_min)
+			totals.first_min = latency;
+		totals.first_max = max(totals.first_max, latency);
+		totals.first_sum += latency;
+		totals.first_count++;
+	}
+
+	if (READ_ONCE(slot->key) != folio_pfn(src) + 1) {
+		atomic64_inc(&lost);
+		return;
+	}
+	histogram_add(first - slot->time);
+	smp_store_release(&slot->key, 0);
+}
+
+static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
+		      unsigned long thp_succeeded, unsigned long thp_failed,
+		      unsigned long thp_split, unsigned long large_folio_split,
+		      enum migrate_mode mode, enum migrate_reason reason)
+{
+	struct migrating_task *t = task_find(current);
+
+	if (!t)
+		return;
+	batch_end(t);
+	smp_store_release(&t->task, NULL);
+}
+
+static void probes_unregister(void)
+{
+	unregister_trace_mm_migrate_pages_start(probe_start, NULL);
+	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
+	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
+	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
+	probe_copied_unregister();
+	unregister_trace_remove_migration_pte(probe_pte, NULL);
+	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
+	unregister_trace_mm_migrate_pages(probe_end, NULL);
+	tracepoint_synchronize_unregister();
+}
+
+/* What is not registered may be unregistered: that does nothing. */
+static int probes_register(void)
+{
+	int ret;
+
+	ret = register_trace_mm_migrate_pages(probe_end, NULL);
+	ret = ret ? : register_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
+	ret = ret ? : register_trace_remove_migration_pte(probe_pte, NULL);
+	ret = ret ? : probe_copied_register();
+	ret = ret ? : register_trace_mm_migrate_batch_flush(probe_flush, NULL);
+	ret = ret ? : register_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
+	ret = ret ? : register_trace_mm_migrate_batch_start(probe_batch_start, NULL);
+	ret = ret ? : register_trace_mm_migrate_pages_start(probe_start, NULL);
+	if (ret)
+		probes_unregister();
+	return ret;
+}
+
+static void stop(void)
+{
+	if (!enabled)
+		return;
+	probes_unregister();
+	vfree(unmapped_folios);
+	unmapped_folios = NULL;
+	enabled = false;
+}
+
+static int start(void)
+{
+	int cpu, ret;
+
+	stop();
+
+	if (!inaccessible)
+		inaccessible = alloc_percpu(struct histogram);
+	unmapped_folios = vcalloc(NR_FOLIOS, sizeof(*unmapped_folios));
+	if (!inaccessible || !unmapped_folios) {
+		ret = -ENOMEM;
+		goto err_free;
+	}
+
+	/* Nobody else touches any of it while the probes are off. */
+	memset(tasks, 0, sizeof(tasks));
+	for_each_possible_cpu(cpu)
+		memset(per_cpu_ptr(inaccessible, cpu), 0, sizeof(*inaccessible));
+	memset_after(&totals, 0, lock);
+	atomic64_set(&folios, 0);
+	atomic64_set(&lost, 0);
+
+	ret = probes_register();
+	if (ret)
+		goto err_free;
+	enabled = true;
+	return 0;
+
+err_free:
+	vfree(unmapped_folios);
+	unmapped_folios = NULL;
+	return ret;
+}
+
+static int enabled_get(void *data, u64 *value)
+{
+	guard(mutex)(&enable_mutex);
+	*value = enabled;
+	return 0;
+}
+
+static int enabled_set(void *data, u64 value)
+{
+	guard(mutex)(&enable_mutex);
+	if (value > 1)
+		return -EINVAL;
+	if (value)
+		return start();
+	stop();
+	return 0;
+}
+DEFINE_DEBUGFS_ATTRIBUTE(enabled_fops, enabled_get, enabled_set, "%llu\n");
+
+static int phases_show(struct seq_file *m, void *unused)
+{
+	guard(spinlock)(&totals.lock);
+	seq_printf(m, "unmap_ns %llu\n", totals.unmap);
+	seq_printf(m, "flush_ns %llu\n", totals.flush);
+	seq_printf(m, "copy_ns %llu\n", totals.copy);
+	seq_printf(m, "move_ns %llu\n", totals.move);
+	seq_printf(m, "batches %llu\n", totals.batches);
+	seq_printf(m, "folios %lld\n", atomic64_read(&folios));
+	seq_printf(m, "lost %lld\n", atomic64_read(&lost));
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(phases);
+
+static int first_folio_show(struct seq_file *m, void *unused)
+{
+	guard(spinlock)(&totals.lock);
+	seq_printf(m, "count %llu\n", totals.first_count);
+	seq_printf(m, "sum_ns %llu\n", totals.first_sum);
+	seq_printf(m, "min_ns %llu\n", totals.first_min);
+	seq_printf(m, "max_ns %llu\n", totals.first_max);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(first_folio);
+
+static int inaccessible_show(struct seq_file *m, void *unused)
+{
+	unsigned int bucket;
+	u64 longest = 0;
+	int cpu;
+
+	guard(mutex)(&enable_mutex);
+	if (!inaccessible)
+		return 0;
+
+	for (bucket = 0; bucket < NR_BUCKETS; bucket++) {
+		u64 count = 0;
+
+		for_each_possible_cpu(cpu)
+			count += per_cpu_ptr(inaccessible, cpu)->buckets[bucket];
+		if (count)
+			seq_printf(m, "%llu %llu %llu\n", bucket_low(bucket),
+				   bucket_low(bucket + 1), count);
+	}
+	for_each_possible_cpu(cpu)
+		longest = max(longest, per_cpu_ptr(inaccessible, cpu)->max);
+	seq_printf(m, "max_ns %llu\n", longest);
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(inaccessible);
+
+static int __init migrate_latency_init(void)
+{
+	struct dentry *dir = debugfs_create_dir("migrate_latency", NULL);
+
+	debugfs_create_file("enabled", 0600, dir, NULL, &enabled_fops);
+	debugfs_create_file("phases", 0400, dir, NULL, &phases_fops);
+	debugfs_create_file("first_folio", 0400, dir, NULL, &first_folio_fops);
+	debugfs_create_file("inaccessible", 0400, dir, NULL, &inaccessible_fops);
+	return 0;
+}
+late_initcall(migrate_latency_init);
