@@ -1,0 +1,1434 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * migrate_bench: how fast move_pages(2) moves anonymous memory between NUMA nodes,
+ * and how long nobody can access it meanwhile.
+ *
+ * One measurement maps fresh memory in folios of one size on one node, moves it
+ * to another node ("move 1") and back ("move 2"). The two are reported apart:
+ * the second migration of a folio may cost more than the first.
+ *
+ * Only the calls of move_pages(2) are timed. Each gets one address per folio, in
+ * arrays that exist and are in memory before.
+ *
+ * Latencies come from the kernel's own instrument in debugfs, where there is one.
+ * It costs a little, so they are measured in a run of their own.
+ *
+ * The program has no threads and does not call setlocale().
+ */
+
+#define _FILE_OFFSET_BITS 64
+#define _GNU_SOURCE
+/* __u64 is printed by %llu on every architecture. */
+#define __SANE_USERSPACE_TYPES__
+#include <err.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <getopt.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/kernel-page-flags.h>
+#include <linux/mempolicy.h>
+#include <linux/types.h>
+
+#define KIB		1024UL
+#define MIB		(1024 * KIB)
+#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
+#define FLAG(bit)	(1ULL << (bit))
+
+#define NODE_DIR	"/sys/devices/system/node"
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
+#define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
+#define ENGINE_TIMING	"/sys/module/dmasim/parameters/timing"
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+
+#define MAX_NODES	1024
+#define BITS_PER_LONG	(8 * sizeof(unsigned long))
+#define MIN_FOLIO_KIB	4
+#define MAX_FOLIO_KIB	2048
+/* No kernel has transparent huge pages of more than this. */
+#define MAX_THP_KIB	(1024 * 1024UL)
+#define MAX_SIZES	9
+#define MAX_REPEAT	1000
+#define MAX_MIB		(16 * 1024 * 1024UL)
+#define MAX_FOLIO_PAGES	(MAX_FOLIO_KIB / MIN_FOLIO_KIB)
+#define MAX_BUCKETS	1024
+
+#define PAGEMAP_PRESENT	FLAG(63)
+#define PAGEMAP_PFN	(FLAG(55) - 1)
+
+/* The first move goes from the node where memory was allocated, the second back. */
+#define NR_MOVES	2
+
+enum instrument_use {
+	INSTRUMENT_AUTO,
+	INSTRUMENT_OFF,
+	INSTRUMENT_ONLY,
+};
+
+static const char * const instrument_names[] = {
+	[INSTRUMENT_AUTO]	= "auto",
+	[INSTRUMENT_OFF]	= "off",
+	[INSTRUMENT_ONLY]	= "only",
+};
+
+static struct {
+	unsigned long folio_kib[MAX_SIZES];
+	unsigned int nr_sizes;
+	unsigned long mib;
+	unsigned long folios_per_call;
+	int from;
+	int to;
+	unsigned int warmup;
+	unsigned int repeat;
+	enum instrument_use instrument;
+	bool verify;
+	bool quiet;
+	const char *output;
+} options = {
+	.folio_kib = { 4, 16, 64, 256, 1024, 2048 },
+	.nr_sizes = 6,
+	.mib = 256,
+	.from = -1,
+	.to = -1,
+	.warmup = 1,
+	.repeat = 3,
+};
+
+/* What one move took, and what became of the folios. Times in ns. */
+struct sample {
+	__u64 elapsed;
+	__u64 cpu;
+	__u64 idle;
+	bool has_cpu;
+	bool has_idle;
+	__u64 failed;
+	/* -1: cannot be told. */
+	__s64 split;
+};
+
+/* What the kernel's instrument says of one move. Times in ns. */
+struct latency {
+	__u64 unmap;
+	__u64 flush;
+	__u64 copy;
+	__u64 move;
+	__u64 batches;
+	__u64 lost;
+	/* Of the calls of move_pages(2), and the sum of their first-folio latencies. */
+	__u64 first_count;
+	__u64 first_sum;
+	/* Times for which folios were inaccessible. */
+	__u64 count;
+	__u64 p50;
+	__u64 p99;
+	__u64 max;
+};
+
+/* All that is reported of one move of one folio size. */
+struct result {
+	unsigned long folio_kib;
+	unsigned int move;
+	__u64 folios;
+	unsigned int nr;
+	struct sample *samples;
+	bool has_latency;
+	struct latency latency;
+
+	double gbps_mean;
+	double gbps_sd;
+	double gbps_min;
+	double ns_per_folio;
+	__u64 failed;
+	__s64 split;
+};
+
+/* Memory that is moved, and the arguments of move_pages(2), one entry per folio. */
+struct area {
+	char *addr;
+	size_t len;
+	size_t folio_size;
+	size_t folios;
+	void **heads;
+	int *nodes;
+	int *status;
+};
+
+static size_t page_size;
+
+static void *allocate(size_t nr, size_t size)
+{
+	void *memory = calloc(nr, size);
+
+	if (!memory)
+		errx(1, "out of memory for %zu entries of %zu bytes", nr, size);
+	/* All of it is in memory from now on. */
+	memset(memory, 0xff, nr * size);
+	return memory;
+}
+
+/*
+ * Settings of the machine. Whatever is changed is saved before, and is as it was
+ * when the program ends, whether by exit() or by a signal.
+ */
+
+#define MAX_SETTINGS	32
+
+static struct {
+	char path[128];
+	char value[64];
+} saved[MAX_SETTINGS];
+/* Read by signal handlers: an entry that counts is complete. */
+static int nr_saved;
+
+/* Safe in a signal handler. */
+static int write_file(const char *path, const char *value)
+{
+	ssize_t len = strlen(value);
+	int fd = open(path, O_WRONLY | O_CLOEXEC);
+	int err = 0;
+
+	if (fd < 0)
+		return -errno;
+	if (write(fd, value, len) != len)
+		err = -errno;
+	close(fd);
+	return err;
+}
+
+static void restore_settings(void)
+{
+	for (int i = __atomic_load_n(&nr_saved, __ATOMIC_ACQUIRE); i-- > 0;)
+		write_file(saved[i].path, saved[i].value);
+}
+
+static void restore_on_signal(int sig)
+{
+	restore_settings();
+	/* Unblocked, and thus fatal, when this handler returns. */
+	raise(sig);
+}
+
+static void restore_at_end(void)
+{
+	static const int signals[] = {
+		SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGBUS, SIGSEGV, SIGXCPU,
+	};
+	struct sigaction action = {
+		.sa_handler = restore_on_signal,
+		.sa_flags = SA_RESETHAND,
+	};
+
+	sigfillset(&action.sa_mask);
+	for (unsigned int i = 0; i < ARRAY_SIZE(signals); i++)
+		sigaction(signals[i], &action, NULL);
+	atexit(restore_settings);
+}
+
+/* The first line of a file, without its end; false if it cannot be read. */
+static bool read_line(const char *path, char *line, size_t size)
+{
+	FILE *file = fopen(path, "re");
+	bool ok;
+
+	if (!file)
+		return false;
+	ok = fgets(line, size, file);
+	fclose(file);
+	if (ok)
+		line[strcspn(line, "\n")] = '\0';
+	return ok;
+}
+
+/* A file that shows all its values has the one that counts in brackets. */
+static void keep_selected(char *value)
+{
+	char *first = strchr(value, '[');
+	char *last = first ? strchr(first, ']') : NULL;
+
+	if (!last)
+		return;
+	*last = '\0';
+	memmove(value, first + 1, last - first);
+}
+
+static void save_setting(const char *path, const char *value)
+{
+	int i = nr_saved;
+
+	for (int j = 0; j < i; j++)
+		if (!strcmp(saved[j].path, path))
+			return;
+	if (i == MAX_SETTINGS || strlen(path) >= sizeof(saved[i].path) ||
+	    strlen(value) >= sizeof(saved[i].value))
+		errx(1, "cannot save the setting %s", path);
+	strcpy(saved[i].path, path);
+	strcpy(saved[i].value, value);
+	__atomic_store_n(&nr_saved, i + 1, __ATOMIC_RELEASE);
+}
+
+static int change_setting(const char *path, const char *value)
+{
+	char old[64];
+
+	if (!read_line(path, old, sizeof(old)))
+		return -errno;
+	keep_selected(old);
+	if (!strcmp(old, value))
+		return 0;
+	save_setting(path, old);
+	return write_file(path, value);
+}
+
+/* Nodes. */
+
+static int mark_node(const char *text, bool *has_memory)
+{
+	char *pos = (char *)text;
+	int nr = 0;
+
+	while (*pos >= '0' && *pos <= '9') {
+		long node = strtol(pos, &pos, 10);
+		long last = *pos == '-' ? strtol(pos + 1, &pos, 10) : node;
+
+		for (; node <= last && node < MAX_NODES; node++, nr++)
+			has_memory[node] = true;
+		pos += *pos == ',';
+	}
+	return nr;
+}
+
+/* Returns how many nodes have memory. */
+static int read_nodes(bool *has_memory)
+{
+	char list[4096];
+
+	if (!read_line(NODE_DIR "/has_memory", list, sizeof(list)))
+		return 0;
+	return mark_node(list, has_memory);
+}
+
+static int first_node(const bool *has_memory, int except)
+{
+	int node = 0;
+
+	while (node < MAX_NODES && (!has_memory[node] || node == except))
+		node++;
+	return node;
+}
+
+static void choose_nodes(int *nr_nodes)
+{
+	static bool has_memory[MAX_NODES];
+
+	*nr_nodes = read_nodes(has_memory);
+	if (*nr_nodes < 2)
+		errx(1, "this machine has fewer than two NUMA nodes with memory");
+	if (options.from < 0)
+		options.from = first_node(has_memory, options.to);
+	if (options.to < 0)
+		options.to = first_node(has_memory, options.from);
+	if (!has_memory[options.from])
+		errx(1, "node %d has no memory", options.from);
+	if (!has_memory[options.to])
+		errx(1, "node %d has no memory", options.to);
+}
+
+static __u64 node_kib(int node, const char *name)
+{
+	char path[64], line[256], label[32];
+	__u64 kib;
+	FILE *file;
+
+	snprintf(path, sizeof(path), NODE_DIR "/node%d/meminfo", node);
+	file = fopen(path, "re");
+	if (!file)
+		err(1, "cannot read %s", path);
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Node %*d %31[^:]: %llu kB", label, &kib) != 2 ||
+		    strcmp(label, name))
+			continue;
+		fclose(file);
+		return kib;
+	}
+	errx(1, "%s has no line %s", path, name);
+}
+
+/*
+ * A node keeps some of its memory to itself, far less than a fiftieth. Whoever
+ * asks for that too meets reclaim, and the OOM killer in the end.
+ */
+static void check_free(int node)
+{
+	__u64 need = options.mib + node_kib(node, "MemTotal") / 50 / KIB;
+	__u64 free = node_kib(node, "MemFree") / KIB;
+
+	if (free < need)
+		errx(1, "node %d has %llu MiB free, and %llu are needed to move %lu MiB",
+		     node, free, need, options.mib);
+}
+
+static int bind_to(int node)
+{
+	unsigned long mask[MAX_NODES / BITS_PER_LONG + 1] = { 0 };
+
+	if (node < 0)
+		return syscall(__NR_set_mempolicy, MPOL_DEFAULT, NULL, 0);
+	mask[node / BITS_PER_LONG] = 1UL << (node % BITS_PER_LONG);
+	return syscall(__NR_set_mempolicy, MPOL_BIND, mask, MAX_NODES + 1);
+}
+
+/* Folio sizes. */
+
+static void thp_path(char *path, size_t size, unsigned long kib)
+{
+	snprintf(path, size, THP_DIR "/hugepages-%lukB/enabled", kib);
+}
+
+static bool size_offered(unsigned long kib)
+{
+	char path[128];
+
+	if (kib * KIB == page_size)
+		return true;
+	thp_path(path, sizeof(path), kib);
+	return kib * KIB > page_size && !access(path, F_OK);
+}
+
+static void check_size(unsigned long kib)
+{
+	char list[128] = "";
+	size_t len = 0;
+
+	if (!size_offered(kib)) {
+		for (unsigned long k = MIN_FOLIO_KIB; k <= MAX_FOLIO_KIB; k *= 2)
+			if (size_offered(k))
+				len += snprintf(list + len, sizeof(list) - len, " %lu", k);
+		errx(1, "this kernel has no anonymous folios of %lu KiB, but these:%s", kib, list);
+	}
+	if (options.mib * KIB % kib)
+		errx(1, "%lu MiB are not a multiple of folios of %lu KiB", options.mib, kib);
+}
+
+/* A fault takes the largest folio that is allowed: allow just one size. */
+static void allow_only(unsigned long kib)
+{
+	char path[128];
+	int err;
+
+	if (kib * KIB == page_size)
+		return;
+	for (unsigned long k = 2 * page_size / KIB; k <= MAX_THP_KIB; k *= 2) {
+		if (!size_offered(k))
+			continue;
+		thp_path(path, sizeof(path), k);
+		err = change_setting(path, k == kib ? "madvise" : "never");
+		if (err)
+			errx(1, "cannot set %s, which folios of %lu KiB need: %s", path, kib,
+			     strerror(-err));
+	}
+}
+
+/*
+ * Frame numbers and page flags. Both are zero, or not there at all, for those who
+ * are not privileged.
+ */
+
+struct page_maps {
+	int pagemap;
+	int kpageflags;
+};
+
+static bool maps_open(struct page_maps *maps)
+{
+	maps->pagemap = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	maps->kpageflags = open("/proc/kpageflags", O_RDONLY | O_CLOEXEC);
+	return maps->pagemap >= 0 && maps->kpageflags >= 0;
+}
+
+static void maps_close(struct page_maps *maps)
+{
+	if (maps->pagemap >= 0)
+		close(maps->pagemap);
+	if (maps->kpageflags >= 0)
+		close(maps->kpageflags);
+}
+
+/* Returns how many of @nr entries from @first on there are; the others become 0. */
+static size_t read_entries(int fd, __u64 first, __u64 *entries, size_t nr)
+{
+	ssize_t len = pread(fd, entries, nr * sizeof(*entries), first * sizeof(*entries));
+	size_t got = len > 0 ? len / sizeof(*entries) : 0;
+
+	memset(entries + got, 0, (nr - got) * sizeof(*entries));
+	return got;
+}
+
+static bool frames_readable(void)
+{
+	struct page_maps maps;
+	__u64 entry = 0, flags = 0;
+	__u64 self = (uintptr_t)&options / page_size;
+	bool ok = maps_open(&maps);
+
+	ok = ok && read_entries(maps.pagemap, self, &entry, 1) && entry & PAGEMAP_PFN &&
+	     read_entries(maps.kpageflags, entry & PAGEMAP_PFN, &flags, 1);
+	maps_close(&maps);
+	return ok;
+}
+
+/* True if the pages at @addr are one folio, and all of it. */
+static bool is_whole_folio(struct page_maps *maps, const char *addr, size_t size)
+{
+	const __u64 compound = FLAG(KPF_COMPOUND_HEAD) | FLAG(KPF_COMPOUND_TAIL);
+	static __u64 frames[MAX_FOLIO_PAGES], flags[MAX_FOLIO_PAGES + 1];
+	size_t nr = size / page_size;
+	__u64 first;
+
+	if (read_entries(maps->pagemap, (uintptr_t)addr / page_size, frames, nr) != nr)
+		return false;
+	first = frames[0] & PAGEMAP_PFN;
+	for (size_t i = 0; i < nr; i++)
+		if (!(frames[i] & PAGEMAP_PRESENT) || (frames[i] & PAGEMAP_PFN) != first + i)
+			return false;
+
+	/* Where memory ends there is no page that could belong to the folio. */
+	if (read_entries(maps->kpageflags, first, flags, nr + 1) < nr)
+		return false;
+	if (flags[0] & FLAG(KPF_HUGE) || flags[nr] & FLAG(KPF_COMPOUND_TAIL))
+		return false;
+	if (nr == 1)
+		return !(flags[0] & compound);
+	if ((flags[0] & compound) != FLAG(KPF_COMPOUND_HEAD) || !(flags[0] & FLAG(KPF_THP)))
+		return false;
+	for (size_t i = 1; i < nr; i++)
+		if ((flags[i] & compound) != FLAG(KPF_COMPOUND_TAIL))
+			return false;
+	return true;
+}
+
+/* -1 if it cannot be told. */
+static __s64 count_split(const struct area *area)
+{
+	struct page_maps maps;
+	__s64 split = 0;
+
+	if (!frames_readable())
+		return -1;
+	if (!maps_open(&maps))
+		err(1, "cannot open the page maps");
+	for (size_t i = 0; i < area->folios; i++)
+		split += !is_whole_folio(&maps, area->heads[i], area->folio_size);
+	maps_close(&maps);
+	return split;
+}
+
+/* How many folios are not, with all their pages, on @node. */
+static __u64 count_elsewhere(const struct area *area, int node)
+{
+	static void *pages[MAX_FOLIO_PAGES];
+	static int status[MAX_FOLIO_PAGES];
+	size_t nr = area->folio_size / page_size;
+	__u64 elsewhere = 0;
+
+	for (size_t i = 0; i < area->folios; i++) {
+		bool here = true;
+
+		for (size_t j = 0; j < nr; j++)
+			pages[j] = (char *)area->heads[i] + j * page_size;
+		if (syscall(__NR_move_pages, 0, nr, pages, NULL, status, 0))
+			err(1, "cannot ask where pages are");
+		for (size_t j = 0; j < nr; j++)
+			here &= status[j] == node;
+		elsewhere += !here;
+	}
+	return elsewhere;
+}
+
+/* Memory. */
+
+/* Differs from word to word, and from one @seed to the next. */
+static __u64 pattern(__u64 seed, size_t index)
+{
+	__u64 value = (index + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xd1b54a32d192ed03ULL;
+
+	return value ^ (value >> 31);
+}
+
+static void fill(const struct area *area, __u64 seed)
+{
+	__u64 *word = (__u64 *)area->addr;
+
+	for (size_t i = 0; i < area->len / sizeof(*word); i++)
+		word[i] = pattern(seed, i);
+}
+
+static void compare(const struct area *area, __u64 seed, unsigned int move)
+{
+	const __u64 *word = (const __u64 *)area->addr;
+	size_t wrong = 0;
+
+	for (size_t i = 0; i < area->len / sizeof(*word); i++)
+		wrong += word[i] != pattern(seed, i);
+	if (wrong)
+		errx(1, "contents are wrong after move %u of folios of %zu KiB: %zu of %zu words",
+		     move, area->folio_size / KIB, wrong, area->len / sizeof(*word));
+}
+
+/* A word in each page, not zero: what migrates is no zero page. */
+static void touch(const struct area *area)
+{
+	for (size_t i = 0; i < area->len; i += page_size)
+		*(__u64 *)(area->addr + i) = i + 1;
+}
+
+/* @len bytes of address space at a multiple of @align. */
+static char *map_aligned(size_t len, size_t align)
+{
+	char *map = mmap(NULL, len + align, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+	size_t head;
+
+	if (map == MAP_FAILED)
+		err(1, "cannot map %zu MiB", len / MIB);
+	head = -(uintptr_t)map & (align - 1);
+	if (head)
+		munmap(map, head);
+	if (align - head)
+		munmap(map + head + len, align - head);
+	return map + head;
+}
+
+static void area_check(const struct area *area)
+{
+	__u64 elsewhere = count_elsewhere(area, options.from);
+	__s64 split = count_split(area);
+
+	if (elsewhere)
+		errx(1, "%llu of %zu folios of %zu KiB were not allocated on node %d",
+		     elsewhere, area->folios, area->folio_size / KIB, options.from);
+	if (split > 0)
+		errx(1, "node %d is too fragmented: %lld of %zu folios are not of %zu KiB",
+		     options.from, split, area->folios, area->folio_size / KIB);
+}
+
+static void area_create(struct area *area)
+{
+	bool small = area->folio_size == page_size;
+
+	area->addr = map_aligned(area->len, MAX_FOLIO_KIB * KIB);
+	/* Without transparent huge pages there is no advice, and no need of it. */
+	if (madvise(area->addr, area->len, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE) && !small)
+		err(1, "cannot ask for huge pages");
+	for (size_t i = 0; i < area->folios; i++)
+		area->heads[i] = area->addr + i * area->folio_size;
+
+	if (bind_to(options.from))
+		err(1, "cannot allocate from node %d", options.from);
+	touch(area);
+	bind_to(-1);
+	area_check(area);
+}
+
+static void area_destroy(struct area *area)
+{
+	munmap(area->addr, area->len);
+}
+
+/* Clocks. */
+
+static __u64 to_ns(const struct timespec *time)
+{
+	return time->tv_sec * 1000000000ULL + time->tv_nsec;
+}
+
+static __u64 monotonic_time(void)
+{
+	struct timespec now;
+
+	if (clock_gettime(CLOCK_MONOTONIC, &now))
+		err(1, "cannot read the clock");
+	return to_ns(&now);
+}
+
+static bool read_thread_time(__u64 *ns)
+{
+	struct timespec time;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
+		return false;
+	*ns = to_ns(&time);
+	return true;
+}
+
+/*
+ * How long all CPUs together have been idle, exactly. Linux 7.3 does not tell: its
+ * /proc/timer_list has no such line, and other files count in ticks.
+ */
+static bool read_idle(__u64 *sum)
+{
+	FILE *file = fopen("/proc/timer_list", "re");
+	bool found = false;
+	char line[256];
+	__u64 ns;
+
+	if (!file)
+		return false;
+	*sum = 0;
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, " .idle_sleeptime : %llu nsecs", &ns) != 1)
+			continue;
+		*sum += ns;
+		found = true;
+	}
+	fclose(file);
+	return found;
+}
+
+/* The instrument. */
+
+static bool instrument_present(void)
+{
+	return !access(INSTRUMENT_DIR "/enabled", W_OK);
+}
+
+static void instrument_enable(bool on)
+{
+	int err;
+
+	if (on)
+		save_setting(INSTRUMENT_DIR "/enabled", "0");
+	err = write_file(INSTRUMENT_DIR "/enabled", on ? "1" : "0");
+	if (err)
+		errx(1, "cannot write " INSTRUMENT_DIR "/enabled: %s", strerror(-err));
+}
+
+static FILE *instrument_open(const char *name)
+{
+	char path[128];
+	FILE *file;
+
+	snprintf(path, sizeof(path), INSTRUMENT_DIR "/%s", name);
+	file = fopen(path, "re");
+	if (!file)
+		err(1, "cannot read %s", path);
+	return file;
+}
+
+/* A line "key number" for each of @nr keys, in any order and among others. */
+static void instrument_read(const char *name, const char * const *keys, __u64 **values,
+			    size_t nr)
+{
+	FILE *file = instrument_open(name);
+	bool found[8] = { false };
+	char key[32], line[128];
+	__u64 value;
+
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "%31s %llu", key, &value) != 2)
+			continue;
+		for (size_t i = 0; i < nr; i++) {
+			if (strcmp(key, keys[i]))
+				continue;
+			*values[i] = value;
+			found[i] = true;
+		}
+	}
+	fclose(file);
+	for (size_t i = 0; i < nr; i++)
+		if (!found[i])
+			errx(1, INSTRUMENT_DIR "/%s has no line %s", name, keys[i]);
+}
+
+static void read_phases(struct latency *latency)
+{
+	static const char * const keys[] = {
+		"unmap_ns", "flush_ns", "copy_ns", "move_ns", "batches", "lost",
+	};
+	__u64 *values[] = {
+		&latency->unmap, &latency->flush, &latency->copy, &latency->move,
+		&latency->batches, &latency->lost,
+	};
+
+	instrument_read("phases", keys, values, ARRAY_SIZE(keys));
+}
+
+static void read_first_folio(struct latency *latency)
+{
+	static const char * const keys[] = { "count", "sum_ns" };
+	__u64 *values[] = { &latency->first_count, &latency->first_sum };
+
+	instrument_read("first_folio", keys, values, ARRAY_SIZE(keys));
+}
+
+struct bucket {
+	__u64 low;
+	__u64 high;
+	__u64 count;
+};
+
+/* The middle of the bucket that holds the value with @percent of all below or equal. */
+static __u64 percentile(const struct bucket *buckets, size_t nr, __u64 count,
+			unsigned int percent)
+{
+	__u64 rank = (count * percent + 99) / 100;
+	__u64 below = 0;
+
+	for (size_t i = 0; i < nr; i++) {
+		below += buckets[i].count;
+		if (below >= rank)
+			return buckets[i].low + (buckets[i].high - buckets[i].low) / 2;
+	}
+	return 0;
+}
+
+static void read_inaccessible(struct latency *latency)
+{
+	static struct bucket buckets[MAX_BUCKETS];
+	FILE *file = instrument_open("inaccessible");
+	bool has_max = false;
+	char line[128];
+	size_t nr = 0;
+
+	latency->count = 0;
+	while (fgets(line, sizeof(line), file)) {
+		struct bucket *bucket = &buckets[nr];
+
+		if (sscanf(line, "max_ns %llu", &latency->max) == 1) {
+			has_max = true;
+			continue;
+		}
+		if (nr + 1 == MAX_BUCKETS ||
+		    sscanf(line, "%llu %llu %llu", &bucket->low, &bucket->high,
+			   &bucket->count) != 3)
+			errx(1, INSTRUMENT_DIR "/inaccessible is no histogram: '%s'",
+			     strtok(line, "\n"));
+		latency->count += bucket->count;
+		nr++;
+	}
+	fclose(file);
+	if (!has_max)
+		errx(1, INSTRUMENT_DIR "/inaccessible has no line max_ns");
+	latency->p50 = percentile(buckets, nr, latency->count, 50);
+	latency->p99 = percentile(buckets, nr, latency->count, 99);
+}
+
+static void read_latency(struct latency *latency)
+{
+	read_phases(latency);
+	read_first_folio(latency);
+	read_inaccessible(latency);
+	if (latency->lost && !options.quiet)
+		fprintf(stderr, "migrate_bench: the instrument lost %llu folios\n",
+			latency->lost);
+}
+
+/* Measurements. */
+
+static int call_all(const struct area *area)
+{
+	size_t step = options.folios_per_call ? options.folios_per_call : area->folios;
+
+	for (size_t i = 0; i < area->folios; i += step) {
+		size_t left = area->folios - i;
+
+		/* What a positive result says of some folios is counted later, of all. */
+		if (syscall(__NR_move_pages, 0, left < step ? left : step, area->heads + i,
+			    area->nodes + i, area->status + i, MPOL_MF_MOVE) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static void time_calls(const struct area *area, struct sample *sample)
+{
+	__u64 idle[2] = { 0 }, cpu[2] = { 0 };
+	__u64 start, end;
+	int err;
+
+	sample->has_idle = read_idle(&idle[0]);
+	sample->has_cpu = read_thread_time(&cpu[0]);
+	start = monotonic_time();
+	err = call_all(area);
+	end = monotonic_time();
+	sample->has_cpu = sample->has_cpu && read_thread_time(&cpu[1]);
+	sample->has_idle = sample->has_idle && read_idle(&idle[1]);
+	if (err)
+		errx(1, "cannot move pages between nodes %d and %d: %s", options.from,
+		     options.to, strerror(-err));
+
+	/* Whatever the clock's resolution, nothing is done in no time. */
+	sample->elapsed = end > start ? end - start : 1;
+	sample->cpu = cpu[1] - cpu[0];
+	sample->idle = idle[1] - idle[0];
+}
+
+/* @latency may be NULL: without the instrument. */
+static void measure_move(struct area *area, unsigned int move, struct sample *sample,
+			 struct latency *latency)
+{
+	static __u64 seed;
+	int target = move == 1 ? options.to : options.from;
+
+	for (size_t i = 0; i < area->folios; i++)
+		area->nodes[i] = target;
+	/* New contents for each move: those of the one before may still be anywhere. */
+	if (options.verify)
+		fill(area, ++seed);
+
+	if (latency)
+		instrument_enable(true);
+	time_calls(area, sample);
+	if (latency) {
+		instrument_enable(false);
+		read_latency(latency);
+	}
+
+	sample->failed = count_elsewhere(area, target);
+	sample->split = count_split(area);
+	if (options.verify)
+		compare(area, seed, move);
+}
+
+static void measure(struct area *area, struct sample *samples[NR_MOVES],
+		    struct latency *latencies[NR_MOVES])
+{
+	area_create(area);
+	for (unsigned int i = 0; i < NR_MOVES; i++)
+		measure_move(area, i + 1, samples[i], latencies ? latencies[i] : NULL);
+	area_destroy(area);
+}
+
+static double square_root(double value)
+{
+	double root = value > 1 ? value : 1;
+
+	/* Newton's method; more than enough steps for any deviation of a speed. */
+	for (unsigned int i = 0; value > 0 && i < 100; i++)
+		root = (root + value / root) / 2;
+	return value > 0 ? root : 0;
+}
+
+/* Speeds are those of folios that did arrive. */
+static double sample_gbps(const struct result *result, const struct sample *sample)
+{
+	double bytes = (result->folios - sample->failed) * (double)(result->folio_kib * KIB);
+
+	return bytes / sample->elapsed;
+}
+
+static void summarise(struct result *result)
+{
+	double sum = 0, squares = 0, ns = 0;
+
+	for (unsigned int i = 0; i < result->nr; i++) {
+		const struct sample *sample = &result->samples[i];
+		double gbps = sample_gbps(result, sample);
+
+		sum += gbps;
+		if (!i || gbps < result->gbps_min)
+			result->gbps_min = gbps;
+		ns += (double)sample->elapsed / result->folios;
+		if (sample->failed > result->failed)
+			result->failed = sample->failed;
+		if (!i || sample->split > result->split)
+			result->split = sample->split;
+	}
+	result->gbps_mean = sum / result->nr;
+	result->ns_per_folio = ns / result->nr;
+
+	for (unsigned int i = 0; i < result->nr; i++) {
+		double off = sample_gbps(result, &result->samples[i]) - result->gbps_mean;
+
+		squares += off * off;
+	}
+	if (result->nr > 1)
+		result->gbps_sd = square_root(squares / (result->nr - 1));
+}
+
+/* Fills in one result for each move. */
+static void measure_size(struct area *area, unsigned long folio_kib, struct result *results,
+			 bool instrumented)
+{
+	bool plain = options.instrument != INSTRUMENT_ONLY;
+	struct latency *latencies[NR_MOVES];
+	struct sample *samples[NR_MOVES];
+	struct sample dropped[NR_MOVES];
+
+	area->folio_size = folio_kib * KIB;
+	area->folios = area->len / area->folio_size;
+	allow_only(folio_kib);
+
+	for (unsigned int i = 0; i < NR_MOVES; i++) {
+		results[i] = (struct result) {
+			.folio_kib = folio_kib,
+			.move = i + 1,
+			.folios = area->folios,
+			.nr = plain ? options.repeat : 1,
+			.has_latency = instrumented,
+		};
+		results[i].samples = allocate(results[i].nr, sizeof(struct sample));
+		latencies[i] = &results[i].latency;
+		samples[i] = &dropped[i];
+	}
+
+	for (unsigned int i = 0; i < options.warmup; i++)
+		measure(area, samples, NULL);
+	for (unsigned int i = 0; plain && i < options.repeat; i++) {
+		samples[0] = &results[0].samples[i];
+		samples[1] = &results[1].samples[i];
+		measure(area, samples, NULL);
+	}
+	if (instrumented) {
+		for (unsigned int i = 0; i < NR_MOVES; i++)
+			samples[i] = plain ? &dropped[i] : results[i].samples;
+		measure(area, samples, latencies);
+	}
+	for (unsigned int i = 0; i < NR_MOVES; i++)
+		summarise(&results[i]);
+}
+
+/* Output. Decimal points are points, whatever the locale. */
+
+#define NUMBER_SIZE	48
+
+static const char *decimal(char *buf, double value, unsigned int digits)
+{
+	__u64 unit = 1;
+	__u64 scaled;
+
+	for (unsigned int i = 0; i < digits; i++)
+		unit *= 10;
+	scaled = value * unit + 0.5;
+	snprintf(buf, NUMBER_SIZE, "%llu.%0*llu", scaled / unit, (int)digits,
+		 scaled % unit);
+	return buf;
+}
+
+static void print_table_head(void)
+{
+	fprintf(stderr, "%9s %4s %9s %8s %9s %11s %6s %6s %11s %11s %11s\n", "folio KiB",
+		"move", "GB/s", "sd", "min", "ns/folio", "failed", "split", "first us",
+		"p50 us", "max us");
+}
+
+static void print_us(double ns, bool known)
+{
+	char buf[NUMBER_SIZE];
+
+	fprintf(stderr, " %11s", known ? decimal(buf, ns / 1000, 1) : "-");
+}
+
+static void print_table_row(const struct result *result, bool first)
+{
+	const struct latency *latency = &result->latency;
+	bool has_first = result->has_latency && latency->first_count;
+	bool has_times = result->has_latency && latency->count;
+	char buf[NUMBER_SIZE];
+
+	if (first)
+		print_table_head();
+	fprintf(stderr, "%9lu %4u", result->folio_kib, result->move);
+	fprintf(stderr, " %9s", decimal(buf, result->gbps_mean, 3));
+	fprintf(stderr, " %8s", decimal(buf, result->gbps_sd, 3));
+	fprintf(stderr, " %9s", decimal(buf, result->gbps_min, 3));
+	fprintf(stderr, " %11s", decimal(buf, result->ns_per_folio, 1));
+	fprintf(stderr, " %6llu %6lld", result->failed, result->split);
+	print_us(has_first ? (double)latency->first_sum / latency->first_count : 0, has_first);
+	print_us(latency->p50, has_times);
+	print_us(latency->max, has_times);
+	fputc('\n', stderr);
+}
+
+static void json_string(FILE *out, const char *text)
+{
+	fputc('"', out);
+	for (; *text; text++) {
+		if ((unsigned char)*text < ' ')
+			fprintf(out, "\\u%04x", *text);
+		else if (*text == '"' || *text == '\\')
+			fprintf(out, "\\%c", *text);
+		else
+			fputc(*text, out);
+	}
+	fputc('"', out);
+}
+
+static void json_line_of(FILE *out, const char *path)
+{
+	char line[256];
+
+	if (read_line(path, line, sizeof(line))) {
+		keep_selected(line);
+		json_string(out, line);
+	} else {
+		fputs("null", out);
+	}
+}
+
+static bool flag_set(const char *path)
+{
+	char line[16];
+
+	return read_line(path, line, sizeof(line)) && strchr("Yy1", line[0]) && line[0];
+}
+
+static void json_cpu_model(FILE *out)
+{
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char line[256], model[256] = "";
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "model name : %255[^\n]", model) == 1)
+			break;
+	if (file)
+		fclose(file);
+	if (model[0])
+		json_string(out, model);
+	else
+		fputs("null", out);
+}
+
+static void json_offload(FILE *out)
+{
+	if (access(OFFLOAD_DIR, F_OK)) {
+		fputs("null", out);
+		return;
+	}
+	fprintf(out, "{\"enabled\": %s, \"route\": ",
+		flag_set(OFFLOAD_DIR "/enabled") ? "true" : "false");
+	json_line_of(out, OFFLOAD_DIR "/routes/syscall_or_cpuset");
+	fputc('}', out);
+}
+
+static void json_machine(FILE *out, int nr_nodes)
+{
+	struct utsname system;
+
+	uname(&system);
+	fputs("  \"program\": \"migrate_bench\",\n  \"kernel\": ", out);
+	json_string(out, system.release);
+	fprintf(out, ",\n  \"machine\": {\"cpus\": %ld, \"nodes\": %d, \"model\": ",
+		sysconf(_SC_NPROCESSORS_ONLN), nr_nodes);
+	json_cpu_model(out);
+	fprintf(out, "},\n  \"from\": %d,\n  \"to\": %d,\n  \"mib\": %lu", options.from,
+		options.to, options.mib);
+	fprintf(out, ",\n  \"folios_per_call\": %lu", options.folios_per_call);
+	fprintf(out, ",\n  \"engine_is_model\": %s,\n  \"offload\": ",
+		flag_set(ENGINE_TIMING) ? "true" : "false");
+	json_offload(out);
+}
+
+static void json_times(FILE *out, const char *name, const struct result *result,
+		       size_t offset, bool known)
+{
+	fprintf(out, ",\n     \"%s\": ", name);
+	if (!known) {
+		fputs("null", out);
+		return;
+	}
+	for (unsigned int i = 0; i < result->nr; i++) {
+		const char *sample = (const char *)&result->samples[i];
+
+		fprintf(out, "%s%llu", i ? ", " : "[", *(const __u64 *)(sample + offset));
+	}
+	fputc(']', out);
+}
+
+static void json_latency(FILE *out, const struct result *result)
+{
+	const struct latency *latency = &result->latency;
+	char buf[NUMBER_SIZE];
+
+	if (result->has_latency && latency->first_count)
+		fprintf(out, ",\n     \"first_folio_ns\": %s",
+			decimal(buf, (double)latency->first_sum / latency->first_count, 1));
+	else
+		fputs(",\n     \"first_folio_ns\": null", out);
+
+	fputs(",\n     \"inaccessible_ns\": ", out);
+	if (result->has_latency && latency->count) {
+		fprintf(out, "{\"p50\": %llu, \"p99\": %llu", latency->p50, latency->p99);
+		fprintf(out, ", \"max\": %llu, \"count\": %llu}", latency->max, latency->count);
+	} else {
+		fputs("null", out);
+	}
+
+	fputs(",\n     \"phases_ns\": ", out);
+	if (result->has_latency) {
+		fprintf(out, "{\"unmap\": %llu, \"flush\": %llu", latency->unmap, latency->flush);
+		fprintf(out, ", \"copy\": %llu, \"move\": %llu", latency->copy, latency->move);
+		fprintf(out, ", \"batches\": %llu}", latency->batches);
+	} else {
+		fputs("null", out);
+	}
+}
+
+static void json_result(FILE *out, const struct result *result)
+{
+	char buf[NUMBER_SIZE];
+	bool has_idle = true;
+	bool has_cpu = true;
+
+	for (unsigned int i = 0; i < result->nr; i++) {
+		has_cpu &= result->samples[i].has_cpu;
+		has_idle &= result->samples[i].has_idle;
+	}
+	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
+		result->folio_kib, result->move, result->folios);
+	fprintf(out, ",\n     \"gbps_mean\": %s", decimal(buf, result->gbps_mean, 6));
+	fprintf(out, ", \"gbps_sd\": %s", decimal(buf, result->gbps_sd, 6));
+	fprintf(out, ", \"gbps_min\": %s", decimal(buf, result->gbps_min, 6));
+	fprintf(out, ", \"ns_per_folio\": %s", decimal(buf, result->ns_per_folio, 3));
+	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), has_cpu);
+	json_times(out, "idle_ns", result, offsetof(struct sample, idle), has_idle);
+	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
+		result->failed, result->split);
+	json_latency(out, result);
+	fputc('}', out);
+}
+
+static void print_json(FILE *out, const struct result *results, size_t nr, int nr_nodes)
+{
+	fputs("{\n", out);
+	json_machine(out, nr_nodes);
+	fputs(",\n  \"runs\": [", out);
+	for (size_t i = 0; i < nr; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_result(out, &results[i]);
+	}
+	fputs("\n  ]\n}\n", out);
+}
+
+/* Command line. */
+
+static void usage(void)
+{
+	fputs("Usage: migrate_bench [options]\n"
+	      "Move anonymous memory between two NUMA nodes with move_pages(2), there\n"
+	      "(move 1) and back (move 2), and tell how long it takes. Folios larger than a\n"
+	      "page need root. Huge page settings and NUMA balancing of the whole machine\n"
+	      "are changed while it runs, and restored afterwards.\n"
+	      "\n"
+	      "  --folio-kib=LIST     folio sizes in KiB: powers of two from 4 to 2048 except 8,\n"
+	      "                       with commas between (default 4,16,64,256,1024,2048)\n"
+	      "  --mib=N              memory moved per measurement, in MiB (default 256)\n"
+	      "  --folios-per-call=N  folios that one move_pages() call gets; 0: all of them\n"
+	      "                       (default 0)\n"
+	      "  --from=NODE          node that memory is allocated on\n"
+	      "  --to=NODE            node that it moves to, and back from\n"
+	      "                       (default: the first two nodes with memory)\n"
+	      "  --warmup=N           measurements dropped before each size (default 1)\n"
+	      "  --repeat=N           measurements of each size, 1 to 1000 (default 3)\n"
+	      "  --instrument=WHEN    use the kernel's latency instrument, if there is one:\n"
+	      "                       auto: in one more measurement, apart from those of speed\n"
+	      "                       (default); off: never; only: in the only measurement, and\n"
+	      "                       speeds include what it costs\n"
+	      "  --verify             fill memory with a pattern before each move, and compare\n"
+	      "                       after it, outside the time measured\n"
+	      "  --output=FILE        where JSON goes (default: standard output)\n"
+	      "  --quiet              no table on standard error\n"
+	      "  --help               this text\n"
+	      "\n"
+	      "Speeds are in GB/s (10^9 bytes per second) of the folios that arrived; times\n"
+	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
+	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
+	      "readable.\n", stdout);
+}
+
+static unsigned long parse_number(const char *text, const char *option, unsigned long min,
+				  unsigned long max)
+{
+	unsigned long value;
+	char *end;
+
+	errno = 0;
+	value = strtoul(text, &end, 10);
+	if (errno || *text < '0' || *text > '9' || *end || value < min || value > max)
+		errx(2, "--%s: '%s' is not a number from %lu to %lu", option, text, min, max);
+	return value;
+}
+
+static void add_size(const char *text)
+{
+	unsigned long kib = parse_number(text, "folio-kib", MIN_FOLIO_KIB, MAX_FOLIO_KIB);
+
+	if (kib & (kib - 1) || kib == 8)
+		errx(2, "--folio-kib: there are no anonymous folios of %lu KiB", kib);
+	for (unsigned int i = 0; i < options.nr_sizes; i++)
+		if (options.folio_kib[i] == kib)
+			errx(2, "--folio-kib: %lu is there twice", kib);
+	options.folio_kib[options.nr_sizes++] = kib;
+}
+
+static void parse_sizes(char *list)
+{
+	char *text;
+
+	options.nr_sizes = 0;
+	while ((text = strsep(&list, ",")))
+		add_size(text);
+}
+
+static void parse_instrument(const char *text)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(instrument_names); i++) {
+		if (strcmp(text, instrument_names[i]))
+			continue;
+		options.instrument = i;
+		return;
+	}
+	errx(2, "--instrument: '%s' is not auto, off or only", text);
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option known[] = {
+		{ "folio-kib", required_argument, NULL, 'k' },
+		{ "mib", required_argument, NULL, 'm' },
+		{ "folios-per-call", required_argument, NULL, 'c' },
+		{ "from", required_argument, NULL, 'f' },
+		{ "to", required_argument, NULL, 't' },
+		{ "warmup", required_argument, NULL, 'w' },
+		{ "repeat", required_argument, NULL, 'r' },
+		{ "instrument", required_argument, NULL, 'i' },
+		{ "verify", no_argument, NULL, 'v' },
+		{ "output", required_argument, NULL, 'o' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ }
+	};
+	int option;
+
+	while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+		switch (option) {
+		case 'k':
+			parse_sizes(optarg);
+			break;
+		case 'm':
+			options.mib = parse_number(optarg, "mib", 1, MAX_MIB);
+			break;
+		case 'c':
+			options.folios_per_call = parse_number(optarg, "folios-per-call", 0,
+							       INT_MAX);
+			break;
+		case 'f':
+			options.from = parse_number(optarg, "from", 0, MAX_NODES - 1);
+			break;
+		case 't':
+			options.to = parse_number(optarg, "to", 0, MAX_NODES - 1);
+			break;
+		case 'w':
+			options.warmup = parse_number(optarg, "warmup", 0, MAX_REPEAT);
+			break;
+		case 'r':
+			options.repeat = parse_number(optarg, "repeat", 1, MAX_REPEAT);
+			break;
+		case 'i':
+			parse_instrument(optarg);
+			break;
+		case 'v':
+			options.verify = true;
+			break;
+		case 'o':
+			options.output = optarg;
+			break;
+		case 'q':
+			options.quiet = true;
+			break;
+		case 'h':
+			usage();
+			exit(0);
+		default:
+			/* getopt_long() has said what is wrong. */
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		errx(2, "unexpected argument '%s'", argv[optind]);
+	if (options.from >= 0 && options.from == options.to)
+		errx(2, "--from and --to are both node %d", options.from);
+}
+
+/* Everything that can be refused is, before anything is changed or measured. */
+static void check_machine(int *nr_nodes)
+{
+	choose_nodes(nr_nodes);
+	for (unsigned int i = 0; i < options.nr_sizes; i++)
+		check_size(options.folio_kib[i]);
+	if (options.verify && flag_set(ENGINE_TIMING))
+		errx(1, "cannot verify: dmasim models time and moves no bytes (" ENGINE_TIMING ")");
+	if (options.instrument == INSTRUMENT_ONLY && !instrument_present())
+		err(1, "cannot write " INSTRUMENT_DIR "/enabled");
+	check_free(options.from);
+	check_free(options.to);
+}
+
+static void prepare_area(struct area *area)
+{
+	size_t smallest = options.folio_kib[0];
+	size_t nr;
+
+	for (unsigned int i = 1; i < options.nr_sizes; i++)
+		if (options.folio_kib[i] < smallest)
+			smallest = options.folio_kib[i];
+	area->len = options.mib * MIB;
+	nr = area->len / (smallest * KIB);
+	area->heads = allocate(nr, sizeof(*area->heads));
+	area->nodes = allocate(nr, sizeof(*area->nodes));
+	area->status = allocate(nr, sizeof(*area->status));
+}
+
+static FILE *open_output(void)
+{
+	FILE *out = options.output ? fopen(options.output, "we") : stdout;
+
+	if (!out)
+		err(1, "cannot write %s", options.output);
+	return out;
+}
+
+int main(int argc, char **argv)
+{
+	static struct result results[MAX_SIZES * NR_MOVES];
+	struct area area = { };
+	bool instrumented;
+	size_t nr = 0;
+	int nr_nodes;
+	FILE *out;
+
+	page_size = sysconf(_SC_PAGESIZE);
+	parse_options(argc, argv);
+	check_machine(&nr_nodes);
+	out = open_output();
+	prepare_area(&area);
+	instrumented = options.instrument != INSTRUMENT_OFF && instrument_present();
+
+	restore_at_end();
+	/* Nobody else may move the memory meanwhile. Not every kernel could. */
+	change_setting(NUMA_BALANCING, "0");
+
+	for (unsigned int i = 0; i < options.nr_sizes; i++) {
+		measure_size(&area, options.folio_kib[i], &results[nr], instrumented);
+		for (unsigned int j = 0; j < NR_MOVES; j++, nr++)
+			if (!options.quiet)
+				print_table_row(&results[nr], !nr);
+	}
+
+	print_json(out, results, nr, nr_nodes);
+	if (fflush(out) || ferror(out))
+		err(1, "cannot write the results");
+	return 0;
+}
