@@ -129,7 +129,7 @@ def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
             archive.file(name, path)
         for name, directory in programs.directories.items():
             for relative, path in _files(directory):
-                archive.file(f"selftests/{name}/{relative}", path)
+                archive.file(f"{name}/{relative}", path)
                 if _is_elf(path):
                     dynamic.append(path)
         for library in _closure(dynamic):

@@ -1,4 +1,4 @@
-"""Guest programs: kselftests, built against headers of the patched tree."""
+"""Guest programs: kselftests, built against headers of the patched tree, and tools."""
 
 import shutil
 from dataclasses import dataclass
@@ -14,6 +14,10 @@ OURS = "migrate_copy_offload"
 # The tree's own tests that the feature must not change the outcome of.
 MM_TESTS = ("migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test")
 
+# Our programs of tools/mm.
+TOOLS = ("migrate_bench",)
+
+_TOOLS = "tools/mm"
 _SELFTESTS = "tools/testing/selftests"
 _SOURCES = (".c", ".h", ".mk", ".o", ".h_gen")
 _GENERATED = ("local_config.mk", "local_config.h_gen")  # by mm's Makefile, in its source
@@ -22,21 +26,26 @@ _NOT_INSTALLED = ("Makefile", ".gitignore", "config", "settings")
 
 @dataclass(frozen=True)
 class Programs:
-    """Directories with what belongs into the guest's /selftests."""
+    """Directories with what belongs into the guest."""
 
     ours: Path
     mm: Path
+    tools: Path
 
     @property
     def directories(self) -> dict[str, Path]:
-        """Name below /selftests of each directory."""
-        return {OURS: self.ours, "mm": self.mm}
+        """What the guest calls each directory."""
+        return {
+            f"selftests/{OURS}": self.ours,
+            "selftests/mm": self.mm,
+            "usr/bin": self.tools,
+        }
 
 
 def get(paths: Paths, tree: Tree) -> Programs:
     """Return the guest's programs, built if their sources or headers changed."""
     home = tree.source.home / "programs"
-    programs = Programs(ours=home / OURS, mm=home / "mm")
+    programs = Programs(ours=home / OURS, mm=home / "mm", tools=home / "tools")
     if not (tree.path / _SELFTESTS / OURS).is_dir():
         raise HarnessError(f"no {_SELFTESTS}/{OURS} in the overlay")
     with ui.step("guest programs") as step:
@@ -47,6 +56,8 @@ def get(paths: Paths, tree: Tree) -> Programs:
         built |= _make(paths, tree, "mm", programs.mm, targets)
         step.progress(f"{_SELFTESTS}/{OURS}")
         built |= _make(paths, tree, OURS, programs.ours, [])
+        step.progress(_TOOLS)
+        built |= _build_tools(paths, tree, programs.tools)
         text = f"in {home}"
         if built:
             step.done(text)
@@ -94,6 +105,24 @@ def _make(paths: Paths, tree: Tree, name: str, output: Path, targets: list[str])
         (directory / generated).unlink(missing_ok=True)
     if not targets:
         _copy_scripts(directory, output)
+    stamp.write_text(key)
+    return True
+
+
+def _build_tools(paths: Paths, tree: Tree, output: Path) -> bool:
+    """Build our programs of tools/mm; return whether that was necessary."""
+    key = tree.subset_key(rf"^{_TOOLS}/")
+    stamp = output.with_name(f"{output.name}.key")
+    if stamp.exists() and stamp.read_text() == key:
+        return False
+    shutil.rmtree(output, ignore_errors=True)
+    output.mkdir(parents=True)
+    for tool in TOOLS:
+        argv = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+        source = tree.path / _TOOLS / f"{tool}.c"
+        process.run_logged(
+            [*argv, "-o", str(output / tool), str(source)], paths.logs / f"{tool}.log", tool
+        )
     stamp.write_text(key)
     return True
 

@@ -41,7 +41,11 @@ class Limits:
 
 @dataclass(frozen=True)
 class Guest:
-    """What to boot, and how."""
+    """What to boot, and how.
+
+    With `virtual_time` there is one processor, an instruction takes one nanosecond, an idle
+    processor jumps to the next timer, and every run is the same.
+    """
 
     kernel: Path
     initrd: Path
@@ -49,6 +53,7 @@ class Guest:
     memory_mib: int
     cpus: int = 2
     accelerator: str = "tcg"
+    virtual_time: bool = False
 
 
 class Outcome(Enum):
@@ -104,7 +109,8 @@ class Run:
 def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
     """Return the command line of a guest with two NUMA nodes, one socket on each.
 
-    `console` and `results` are the character devices of the two serial ports.
+    `console` and `results` are the character devices of the two serial ports. With virtual
+    time the second node has no processor.
     """
     half = guest.memory_mib // 2
     cores = guest.cpus // 2
@@ -112,19 +118,32 @@ def qemu_argv(guest: Guest, console: str, results: str) -> list[str]:
     # KASAN dies now and then at boot: while identify_cpu() fills in boot_cpu_data anew, an
     # interrupt finds no LA57 there and takes the direct map for wild addresses.
     cpu = "host" if guest.accelerator == "kvm" else "max,-erms,-la57"
+    if guest.virtual_time:
+        time = [
+            "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1",
+            "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-smp", "1",
+        ]  # fmt: skip
+    else:
+        time = [
+            "-accel", "kvm" if guest.accelerator == "kvm" else "tcg,thread=multi",
+            # Without sockets the guest warns in topology_sane(): CPUs of one package on two
+            # nodes.
+            "-smp", f"{2 * cores},sockets=2,cores={cores},threads=1",
+        ]  # fmt: skip
     argv = [
         QEMU, "-nodefaults", "-no-user-config", "-no-reboot",
         "-display", "none", "-monitor", "none",
         "-machine", "pc", "-cpu", cpu,
-        "-accel", "kvm" if guest.accelerator == "kvm" else "tcg,thread=multi",
-        # Without sockets the guest warns in topology_sane(): CPUs of one package on two nodes.
-        "-smp", f"{2 * cores},sockets=2,cores={cores},threads=1",
+        *time,
         "-m", f"{2 * half}M",
     ]  # fmt: skip
     for node in (0, 1):
+        cpus = f"cpus={_cpu_range(node, cores)},"
+        if guest.virtual_time:
+            cpus = "" if node else "cpus=0,"
         argv += [
             "-object", f"memory-backend-ram,id=memory{node},size={half}M",
-            "-numa", f"node,nodeid={node},cpus={_cpu_range(node, cores)},memdev=memory{node}",
+            "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}",
         ]  # fmt: skip
     return [
         *argv,

@@ -90,6 +90,7 @@ static struct {
 	unsigned long folios_per_call;
 	int from;
 	int to;
+	unsigned int moves;
 	unsigned int warmup;
 	unsigned int repeat;
 	enum instrument_use instrument;
@@ -102,6 +103,7 @@ static struct {
 	.mib = 256,
 	.from = -1,
 	.to = -1,
+	.moves = NR_MOVES,
 	.warmup = 1,
 	.repeat = 3,
 };
@@ -110,9 +112,7 @@ static struct {
 struct sample {
 	__u64 elapsed;
 	__u64 cpu;
-	__u64 idle;
 	bool has_cpu;
-	bool has_idle;
 	__u64 failed;
 	/* -1: cannot be told. */
 	__s64 split;
@@ -672,30 +672,6 @@ static bool read_thread_time(__u64 *ns)
 	return true;
 }
 
-/*
- * How long all CPUs together have been idle, exactly. Linux 7.3 does not tell: its
- * /proc/timer_list has no such line, and other files count in ticks.
- */
-static bool read_idle(__u64 *sum)
-{
-	FILE *file = fopen("/proc/timer_list", "re");
-	bool found = false;
-	char line[256];
-	__u64 ns;
-
-	if (!file)
-		return false;
-	*sum = 0;
-	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, " .idle_sleeptime : %llu nsecs", &ns) != 1)
-			continue;
-		*sum += ns;
-		found = true;
-	}
-	fclose(file);
-	return found;
-}
-
 /* The instrument. */
 
 static bool instrument_present(void)
@@ -853,17 +829,15 @@ static int call_all(const struct area *area)
 
 static void time_calls(const struct area *area, struct sample *sample)
 {
-	__u64 idle[2] = { 0 }, cpu[2] = { 0 };
+	__u64 cpu[2] = { 0 };
 	__u64 start, end;
 	int err;
 
-	sample->has_idle = read_idle(&idle[0]);
 	sample->has_cpu = read_thread_time(&cpu[0]);
 	start = monotonic_time();
 	err = call_all(area);
 	end = monotonic_time();
 	sample->has_cpu = sample->has_cpu && read_thread_time(&cpu[1]);
-	sample->has_idle = sample->has_idle && read_idle(&idle[1]);
 	if (err)
 		errx(1, "cannot move pages between nodes %d and %d: %s", options.from,
 		     options.to, strerror(-err));
@@ -871,7 +845,6 @@ static void time_calls(const struct area *area, struct sample *sample)
 	/* Whatever the clock's resolution, nothing is done in no time. */
 	sample->elapsed = end > start ? end - start : 1;
 	sample->cpu = cpu[1] - cpu[0];
-	sample->idle = idle[1] - idle[0];
 }
 
 /* @latency may be NULL: without the instrument. */
@@ -905,7 +878,7 @@ static void measure(struct area *area, struct sample *samples[NR_MOVES],
 		    struct latency *latencies[NR_MOVES])
 {
 	area_create(area);
-	for (unsigned int i = 0; i < NR_MOVES; i++)
+	for (unsigned int i = 0; i < options.moves; i++)
 		measure_move(area, i + 1, samples[i], latencies ? latencies[i] : NULL);
 	area_destroy(area);
 }
@@ -970,7 +943,7 @@ static void measure_size(struct area *area, unsigned long folio_kib, struct resu
 	area->folios = area->len / area->folio_size;
 	allow_only(folio_kib);
 
-	for (unsigned int i = 0; i < NR_MOVES; i++) {
+	for (unsigned int i = 0; i < options.moves; i++) {
 		results[i] = (struct result) {
 			.folio_kib = folio_kib,
 			.move = i + 1,
@@ -986,16 +959,16 @@ static void measure_size(struct area *area, unsigned long folio_kib, struct resu
 	for (unsigned int i = 0; i < options.warmup; i++)
 		measure(area, samples, NULL);
 	for (unsigned int i = 0; plain && i < options.repeat; i++) {
-		samples[0] = &results[0].samples[i];
-		samples[1] = &results[1].samples[i];
+		for (unsigned int j = 0; j < options.moves; j++)
+			samples[j] = &results[j].samples[i];
 		measure(area, samples, NULL);
 	}
 	if (instrumented) {
-		for (unsigned int i = 0; i < NR_MOVES; i++)
+		for (unsigned int i = 0; i < options.moves; i++)
 			samples[i] = plain ? &dropped[i] : results[i].samples;
 		measure(area, samples, latencies);
 	}
-	for (unsigned int i = 0; i < NR_MOVES; i++)
+	for (unsigned int i = 0; i < options.moves; i++)
 		summarise(&results[i]);
 }
 
@@ -1178,12 +1151,10 @@ static void json_latency(FILE *out, const struct result *result)
 static void json_result(FILE *out, const struct result *result)
 {
 	char buf[NUMBER_SIZE];
-	bool has_idle = true;
 	bool has_cpu = true;
 
 	for (unsigned int i = 0; i < result->nr; i++) {
 		has_cpu &= result->samples[i].has_cpu;
-		has_idle &= result->samples[i].has_idle;
 	}
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
@@ -1193,7 +1164,6 @@ static void json_result(FILE *out, const struct result *result)
 	fprintf(out, ", \"ns_per_folio\": %s", decimal(buf, result->ns_per_folio, 3));
 	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
 	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), has_cpu);
-	json_times(out, "idle_ns", result, offsetof(struct sample, idle), has_idle);
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
 		result->failed, result->split);
 	json_latency(out, result);
@@ -1230,6 +1200,7 @@ static void usage(void)
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"
+	      "  --moves=N            1: only there; 2: there and back (default 2)\n"
 	      "  --warmup=N           measurements dropped before each size (default 1)\n"
 	      "  --repeat=N           measurements of each size, 1 to 1000 (default 3)\n"
 	      "  --instrument=WHEN    use the kernel's latency instrument, if there is one:\n"
@@ -1301,6 +1272,7 @@ static void parse_options(int argc, char **argv)
 		{ "folios-per-call", required_argument, NULL, 'c' },
 		{ "from", required_argument, NULL, 'f' },
 		{ "to", required_argument, NULL, 't' },
+		{ "moves", required_argument, NULL, 'n' },
 		{ "warmup", required_argument, NULL, 'w' },
 		{ "repeat", required_argument, NULL, 'r' },
 		{ "instrument", required_argument, NULL, 'i' },
@@ -1329,6 +1301,9 @@ static void parse_options(int argc, char **argv)
 			break;
 		case 't':
 			options.to = parse_number(optarg, "to", 0, MAX_NODES - 1);
+			break;
+		case 'n':
+			options.moves = parse_number(optarg, "moves", 1, NR_MOVES);
 			break;
 		case 'w':
 			options.warmup = parse_number(optarg, "warmup", 0, MAX_REPEAT);
@@ -1422,7 +1397,7 @@ int main(int argc, char **argv)
 
 	for (unsigned int i = 0; i < options.nr_sizes; i++) {
 		measure_size(&area, options.folio_kib[i], &results[nr], instrumented);
-		for (unsigned int j = 0; j < NR_MOVES; j++, nr++)
+		for (unsigned int j = 0; j < options.moves; j++, nr++)
 			if (!options.quiet)
 				print_table_row(&results[nr], !nr);
 	}
