@@ -5,7 +5,8 @@ import json
 import os
 import re
 import shutil
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness import build, image, ktap, lock, patches, process, programs, ui, vm
@@ -184,6 +185,21 @@ def accelerator(paths: Paths, ready: Ready) -> str:
         known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
         record.write_text(json.dumps(known))
     return str(known["accelerator"])
+
+
+def run_in_virtual_time(
+    paths: Paths, ready: Ready, suite: str, files: Mapping[str, str], directory: Path
+) -> vm.Run:
+    """Run one suite with additional files in virtual time, where every run is the same."""
+    settings = settings_of(paths, suite)
+    shutil.rmtree(directory, ignore_errors=True)
+    guest = replace(
+        _guest(ready, suite, "", settings, "tcg"),
+        virtual_time=True,
+        extra=image.archive({name: text.encode() for name, text in files.items()}),
+    )
+    guest = replace(guest, command_line=f"{guest.command_line} norandmaps")
+    return vm.run(guest, directory, limits(ready.kernel.config, settings), lambda _: None)
 
 
 def run_suite(

@@ -7,7 +7,7 @@ import os
 import re
 import shutil
 import stat
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
@@ -45,6 +45,11 @@ def newc(entries: list[Entry]) -> bytes:
         chunks.append(_padded(header + name))
         chunks.append(_padded(entry.data))
     return b"".join(chunks)
+
+
+def archive(files: Mapping[str, bytes]) -> bytes:
+    """Return a cpio archive of plain files, which an image can be followed by."""
+    return newc([Entry(name, stat.S_IFREG | 0o644, data) for name, data in files.items()])
 
 
 def _padded(data: bytes) -> bytes:
@@ -107,35 +112,35 @@ def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
     """Write the initramfs of a kernel, and return its path."""
     target = kernel.out / "initramfs.cpio"
     with ui.step(f"image {kernel.config}") as step:
-        archive = _Archive()
+        contents = _Archive()
         for name in _DIRECTORIES:
-            archive.directory(name)
+            contents.directory(name)
         for name, major, minor in _NODES:
-            archive.add(Entry(name, stat.S_IFCHR | 0o600, major=major, minor=minor))
+            contents.add(Entry(name, stat.S_IFCHR | 0o600, major=major, minor=minor))
 
         busybox = _host_program("busybox")
-        archive.file("bin/busybox", busybox)
+        contents.file("bin/busybox", busybox)
         for applet in process.capture([str(busybox), "--list-full"]).split():
-            archive.link(applet, "/bin/busybox")
-        archive.link("bin/sh", "/bin/busybox")
+            contents.link(applet, "/bin/busybox")
+        contents.link("bin/sh", "/bin/busybox")
 
         dynamic = [_host_program("mkfs.ext4")]
-        archive.file("sbin/mkfs.ext4", dynamic[0])
-        archive.file("sbin/e2fsck", _host_program("e2fsck.static"))
-        archive.link("sbin/fsck.ext4", "/sbin/e2fsck")
+        contents.file("sbin/mkfs.ext4", dynamic[0])
+        contents.file("sbin/e2fsck", _host_program("e2fsck.static"))
+        contents.link("sbin/fsck.ext4", "/sbin/e2fsck")
         for name, path in _files(paths.guest):
-            archive.file(name, path)
+            contents.file(name, path)
         for name, path in _files(kernel.modules):
-            archive.file(name, path)
+            contents.file(name, path)
         for name, directory in programs.directories.items():
             for relative, path in _files(directory):
-                archive.file(f"{name}/{relative}", path)
+                contents.file(f"{name}/{relative}", path)
                 if _is_elf(path):
                     dynamic.append(path)
         for library in _closure(dynamic):
-            archive.file(library.lstrip("/"), Path(library))
+            contents.file(library.lstrip("/"), Path(library))
 
-        data = archive.bytes()
+        data = contents.bytes()
         text = f"{target}, {len(data) / 1e6:.0f} MB"
         if target.exists() and target.read_bytes() == data:
             step.reused(text)

@@ -5,7 +5,7 @@ import shlex
 import subprocess
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
 
@@ -43,6 +43,7 @@ class Limits:
 class Guest:
     """What to boot, and how.
 
+    `extra` is a cpio archive that is unpacked over the initramfs.
     With `virtual_time` there is one processor, an instruction takes one nanosecond, an idle
     processor jumps to the next timer, and every run is the same.
     """
@@ -54,6 +55,7 @@ class Guest:
     cpus: int = 2
     accelerator: str = "tcg"
     virtual_time: bool = False
+    extra: bytes = b""
 
 
 class Outcome(Enum):
@@ -191,6 +193,10 @@ def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str]
     console, results = directory / "console.log", directory / "results.log"
     for path in (console, results):
         path.write_bytes(b"")
+    if guest.extra:
+        combined = directory / "initrd"
+        combined.write_bytes(guest.initrd.read_bytes() + guest.extra)
+        guest = replace(guest, initrd=combined)
     argv = qemu_argv(guest, f"file:{console}", f"file:{results}")
     (directory / "qemu.cmd").write_text(shlex.join(argv) + "\n")
     began = time.monotonic()

@@ -1,0 +1,156 @@
+"""What the laboratory measures: which guests boot, and what each of them runs.
+
+A boot has a kernel, perhaps an engine, and measurements one after the other; the first of
+each size warms up the guest's allocator and is dropped by the benchmark itself.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.lab_published import Published, order_kib
+from harness.lab_results import Design
+
+VANILLA, TRACED, OURS = "lab-vanilla", "lab-traced", "lab"
+"""Kernel configurations: nothing of ours, only the tracepoints and probes, everything."""
+
+PAGE_KIB = 4
+FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
+CHANNELS = (1, 2, 4, 8, 12, 16)
+CORE_BATCH_PAGES = 512
+"""The batch that core takes by itself (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
+
+# By folio size the published work does not say which batch it used; its sweep is flat from
+# here on.
+SIZE_BATCH_PAGES = 16384
+
+_MIB = 64
+_QUICK_MIB = 16
+# Measurements of so many pages are long enough to need no second warm-up.
+_LARGE_PAGES = 65536
+
+QUICK_FOLIO_KIB = (4, 64, 2048)
+QUICK_CHANNELS = (16,)
+QUICK_SWEEP = ((0, 512), (0, 8192), (9, 512), (9, 2048), (9, 8192))
+_QUICK_WORKLOAD = ((0, 4096), (9, 64))
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """One call of the benchmark; `channels` is 0 where no engine copies."""
+
+    design: Design
+    channels: int
+    folio_kib: tuple[int, ...]
+    mib: int
+    batch_pages: int = CORE_BATCH_PAGES
+    folios_per_call: int = 0
+    moves: int = 2
+    warmup: int = 1
+    instrument: str = "auto"
+
+    def line(self, name: str) -> str:
+        """Return the line of lab.plan."""
+        sizes = ",".join(map(str, self.folio_kib))
+        return (
+            f"measure {name} {self.design} {self.batch_pages} --folio-kib={sizes} "
+            f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
+            f"--warmup={self.warmup} --repeat=1 --instrument={self.instrument}"
+        )
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One guest; `channels` is the number of its engine's, or 0 for no engine."""
+
+    name: str
+    config: str
+    channels: int
+    measurements: tuple[Measurement, ...]
+
+    def plan(self, engine: str) -> str:
+        """Return lab.plan; `engine` are dmasim's parameters."""
+        lines = [f"engine {engine}"] if self.channels else []
+        lines += [one.line(str(number)) for number, one in enumerate(self.measurements)]
+        return "\n".join(lines) + "\n"
+
+
+def vanilla(published: Published, quick: bool) -> list[Boot]:
+    """Return what the calibration needs: speeds, and the same with the instrument on."""
+    mib = _QUICK_MIB if quick else _MIB
+    sizes = [Measurement("off", 0, FOLIO_KIB, mib, instrument="off")]
+    rows = [
+        Measurement(
+            "off", 0, (kib,), max(mib, kib * row.folios // 1024),
+            folios_per_call=row.folios, moves=1, instrument="off",
+            warmup=0 if row.folios >= _LARGE_PAGES else 1,
+        )
+        for row in published.workload
+        if not quick or (row.order, row.folios) in _QUICK_WORKLOAD
+        for kib in (order_kib(row.order),)
+    ]  # fmt: skip
+    found = []
+    for name, part in (("sizes", sizes), ("calls", rows)):
+        found.append(Boot(f"vanilla-{name}", VANILLA, 0, tuple(part)))
+        found.append(Boot(f"traced-{name}", TRACED, 0, tuple(_instrumented(part))))
+    return found
+
+
+def _instrumented(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
+    for one in measurements:
+        yield Measurement(**{**vars(one), "instrument": "only"})
+
+
+def ours(quick: bool) -> list[Boot]:
+    """Return our kernel without an engine: switched off, and with copies by the CPU."""
+    mib = _QUICK_MIB if quick else _MIB
+    sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
+    return [
+        Boot("ours-off", OURS, 0, (Measurement("off", 0, sizes, mib),)),
+        Boot("ours-cpu", OURS, 0, (Measurement("cpu", 0, sizes, mib),)),
+    ]
+
+
+def engine(published: Published, quick: bool) -> list[Boot]:
+    """Return everything that an engine copies: by folio size, and the batch sweep."""
+    sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
+    mib = _mib(SIZE_BATCH_PAGES)
+    by_channels: dict[int, list[Measurement]] = {
+        channels: [Measurement("batch", channels, sizes, mib, SIZE_BATCH_PAGES)]
+        for channels in (CHANNELS if not quick else QUICK_CHANNELS)
+    }
+    for row in published.sweep:
+        if quick and (
+            row.channels not in QUICK_CHANNELS or (row.order, row.batch_pages) not in QUICK_SWEEP
+        ):
+            continue
+        kib = order_kib(row.order)
+        if row.batch_pages == SIZE_BATCH_PAGES and kib in sizes:
+            continue  # measured already
+        by_channels.setdefault(row.channels, []).append(
+            Measurement(
+                "batch", row.channels, (kib,), _mib(row.batch_pages), row.batch_pages,
+                moves=1, warmup=0 if row.batch_pages >= _LARGE_PAGES else 1,
+            )
+        )  # fmt: skip
+    return [
+        Boot(f"engine-{channels:02d}-{kind}", OURS, channels, tuple(part))
+        for channels, measurements in by_channels.items()
+        for kind, part in _halves(measurements)
+        if part
+    ]
+
+
+def _halves(
+    measurements: Sequence[Measurement],
+) -> list[tuple[str, list[Measurement]]]:
+    """Divide what takes long from the rest, so that guests can share the processors."""
+    large = [one for one in measurements if one.warmup == 0]
+    return [
+        ("small", [one for one in measurements if one.warmup]),
+        ("large", large),
+    ]
+
+
+def _mib(batch_pages: int) -> int:
+    """Return how much to move: at least one whole batch."""
+    return max(_MIB, batch_pages * PAGE_KIB // 1024)
