@@ -7,10 +7,11 @@
 #   JOBS=<n>             compile jobs (default: all processors)
 #   CONFIG=base|debug    which kernel (kernel, guest, shell)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
+#   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check kernel series lint guest shell clean
+.PHONY: help demo check kernel series lint guest shell report clean
 
 CONFIG ?= base
 SUITE ?= hello
@@ -27,6 +28,7 @@ help:
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
+	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
 
@@ -38,6 +40,9 @@ kernel shell:
 
 guest:
 	$(HARNESS) guest --config '$(CONFIG)' --args '$(ARGS)' '$(SUITE)'
+
+report:
+	$(HARNESS) report --from $(FROM) --to '$(TO)'
 
 clean:
 	@rm -rf out

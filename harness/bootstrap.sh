@@ -10,6 +10,7 @@ set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=$(realpath -m "${CACHE_DIR:-$root/.cache}")
 export CACHE_DIR=$cache
+export MPLCONFIGDIR=$cache/matplotlib
 export PATH=$PATH:/usr/sbin:/sbin
 
 packages=(

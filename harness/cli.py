@@ -3,6 +3,7 @@
 import argparse
 import sys
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from harness import build, check, demo, guest, lint, lock, series, ui
 from harness.errors import HarnessError
@@ -33,6 +34,10 @@ def parser() -> argparse.ArgumentParser:
     config(one)
     one.add_argument("--args", default="", help="comma separated arguments of the suite")
     one.add_argument("suite")
+    report = command("report", _report, "the lab's report, from results.json")
+    files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
+    files.help = "results.json, or files written by migrate_bench"
+    report.add_argument("--to", help="directory (default: beside the first file)")
     config(command("shell", _shell, "an interactive shell in the guest"))
     return top
 
@@ -66,6 +71,12 @@ def _guest(args: argparse.Namespace) -> int:
 
 def _shell(args: argparse.Namespace) -> int:
     return guest.shell(default_paths(), args.config)
+
+
+def _report(args: argparse.Namespace) -> int:
+    from harness import lab_report  # noqa: PLC0415 (imports matplotlib, which takes a while)
+
+    return lab_report.main(args.files, Path(args.to) if args.to else None)
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,0 +1,175 @@
+"""Which runs of results.json a section of the report shows, beside which published rows."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+
+from harness import lab_published
+from harness.lab_published import Published, Sweep
+from harness.lab_results import ENGINE_DESIGNS, Run, relative_error
+
+SWEEP_TARGET = {0: 0.30, 9: 0.15}
+"""Largest error of a reproduced row of the batch sweep, by order."""
+
+OFF_LIMIT = 0.003
+"""What the feature may cost when it is off: a fraction of vanilla's instructions."""
+
+# Folio size in KiB, design, channels.
+CurveKey = tuple[int, str, int | None]
+# Kernel, design, channels.
+Configuration = tuple[str, str, int | None]
+
+
+def known(number: int | None) -> int:
+    """Return a number to sort by, where None is the least."""
+    return number or 0
+
+
+def _size(run: Run) -> tuple[int, float, int]:
+    """Return what makes one of several runs of a configuration the one to show."""
+    return (known(run.batch_pages), run.total_mib, run.folios_per_call)
+
+
+def batch_curves(runs: Iterable[Run]) -> dict[CurveKey, list[Run]]:
+    """Return first moves with an engine by folio size, design and channels.
+
+    Each list is in order of batch size, with the run of the largest workload for each.
+    """
+    curves: dict[CurveKey, dict[int, Run]] = {}
+    for run in runs:
+        if run.design in ENGINE_DESIGNS and run.move == 1:
+            curve = curves.setdefault((run.folio_kib, run.design, run.channels), {})
+            batch = known(run.batch_pages)
+            curve[batch] = max(curve.get(batch, run), run, key=_size)
+    return {key: [curve[batch] for batch in sorted(curve)] for key, curve in curves.items()}
+
+
+def tradeoff_curves(runs: Iterable[Run]) -> dict[CurveKey, list[Run]]:
+    """Return those curves of batch_curves() that have a first-folio latency.
+
+    Of a curve with several batch sizes there is something to see; single points are left
+    out unless there is nothing else.
+    """
+    timed = batch_curves(run for run in runs if run.first_folio_us)
+    curves = {key: curve for key, curve in timed.items() if len(curve) > 1}
+    return curves or timed
+
+
+def sweep_pairs(runs: Iterable[Run], published: Published) -> list[tuple[Sweep, Run]]:
+    """Return the rows of the published sweep that were measured, with their runs."""
+    curves = batch_curves(runs)
+    pairs = []
+    for row in published.sweep:
+        key = (lab_published.order_kib(row.order), "batch", row.channels)
+        curve = curves.get(key, ())
+        pairs += [(row, run) for run in curve if run.batch_pages == row.batch_pages]
+    return pairs
+
+
+def sweep_misses(row: Sweep, run: Run) -> list[str]:
+    """Name what a run misses the target of a published row in, with the error."""
+    target = SWEEP_TARGET[row.order]
+    pairs = [("throughput", row.gbps, run.gbps)]
+    if run.first_folio_us is not None:
+        pairs.append(("first folio", row.first_us, run.first_folio_us))
+    errors = [(name, relative_error(theirs, ours)) for name, theirs, ours in pairs]
+    misses = [f"{name} {100 * error:+.1f} %" for name, error in errors if abs(error) > target]
+    return misses if run.first_folio_us is not None else [*misses, "no first-folio latency"]
+
+
+def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Run]]:
+    """Return the runs of each configuration by folio size and move, vanilla first.
+
+    All runs of a configuration have the same batch: the one that most were measured with,
+    and of several such the largest. Of several workloads the largest counts.
+    """
+    found: dict[Configuration, dict[int, dict[tuple[int, int], Run]]] = {}
+    for run in runs:
+        batches = found.setdefault((run.kernel, run.design, run.channels), {})
+        sizes = batches.setdefault(known(run.batch_pages), {})
+        key = (run.folio_kib, run.move)
+        sizes[key] = max(sizes.get(key, run), run, key=_size)
+    designs = ("off", "cpu", *ENGINE_DESIGNS)
+    order = sorted(
+        found, key=lambda key: (key[0] != "vanilla", designs.index(key[1]), known(key[2]))
+    )
+    return {
+        key: max(found[key].items(), key=lambda item: (len(item[1]), item[0]))[1]
+        for key in order
+    }
+
+
+def phase_panels(runs: Iterable[Run]) -> list[tuple[int, int | None, list[Run]]]:
+    """Return folio size, batch and comparable first moves with phase times, by size.
+
+    Of each size only one batch is shown, the one that most configurations were measured
+    with; of several such, the largest.
+    """
+    groups: dict[int, dict[int | None, dict[Configuration, Run]]] = {}
+    for run in runs:
+        if run.phases_us and run.move == 1:
+            batch = groups.setdefault(run.folio_kib, {}).setdefault(run.batch_pages, {})
+            key = (run.kernel, run.design, run.channels)
+            batch[key] = max(batch.get(key, run), run, key=_size)
+    panels = []
+    for size, batches in sorted(groups.items()):
+        pages = max(batches, key=lambda pages: (len(batches[pages]), known(pages)))
+        panels.append((size, pages, list(_in_order(batches[pages]))))
+    return panels
+
+
+def _in_order(runs: Mapping[Configuration, Run]) -> Iterable[Run]:
+    order = by_size(runs.values())
+    return (run for sizes in order.values() for run in sizes.values())
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Instructions per folio of one size."""
+
+    folio_kib: int
+    vanilla: float
+    off: float
+    cpu: float | None
+    engine: float | None
+
+    @property
+    def overhead(self) -> float:
+        """By what fraction of vanilla's instructions off takes more."""
+        return self.off / self.vanilla - 1
+
+
+def costs_of(runs: Iterable[Run]) -> list[Cost]:
+    """Return instructions per folio where vanilla and off had the same workload.
+
+    With the CPU and with an engine it is the same workload too; where there are several, the
+    one with the most channels and the largest batch counts.
+    """
+    counted = [run for run in runs if run.move == 1 and run.instructions_per_folio]
+    costs = {}
+    for vanilla in sorted(counted, key=_size):
+        if vanilla.kernel != "vanilla":
+            continue
+        same = [
+            run
+            for run in counted
+            if (run.folio_kib, run.total_mib, run.folios_per_call)
+            == (vanilla.folio_kib, vanilla.total_mib, vanilla.folios_per_call)
+        ]
+        ours = [run for run in same if run.kernel == "ours"]
+        off = _instructions(ours, lambda design: design == "off")
+        if off is not None and vanilla.instructions_per_folio is not None:
+            costs[vanilla.folio_kib] = Cost(
+                vanilla.folio_kib,
+                vanilla.instructions_per_folio,
+                off,
+                _instructions(ours, lambda design: design == "cpu"),
+                _instructions(ours, ENGINE_DESIGNS.__contains__),
+            )
+    return [costs[size] for size in sorted(costs)]
+
+
+def _instructions(runs: Iterable[Run], wanted: Callable[[str], bool]) -> float | None:
+    found = [run for run in runs if wanted(run.design)]
+    if not found:
+        return None
+    return max(found, key=lambda run: (known(run.channels), _size(run))).instructions_per_folio
