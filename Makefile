@@ -8,12 +8,14 @@
 #   CONFIG=base|debug    which kernel (kernel, guest, shell)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
+#   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check kernel series lint guest shell report clean
+.PHONY: help demo check lab report kernel series lint guest shell clean
 
 CONFIG ?= base
+PRESET ?= zen3-ptdma
 SUITE ?= hello
 export CACHE_DIR LINUX_SRC JOBS
 
@@ -28,6 +30,7 @@ help:
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
+	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
@@ -40,6 +43,9 @@ kernel shell:
 
 guest:
 	$(HARNESS) guest --config '$(CONFIG)' --args '$(ARGS)' '$(SUITE)'
+
+lab:
+	$(HARNESS) lab --preset '$(PRESET)' $(if $(QUICK),--quick)
 
 report:
 	$(HARNESS) report --from $(FROM) --to '$(TO)'

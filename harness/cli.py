@@ -34,6 +34,9 @@ def parser() -> argparse.ArgumentParser:
     config(one)
     one.add_argument("--args", default="", help="comma separated arguments of the suite")
     one.add_argument("suite")
+    lab = command("lab", _lab, "measure against a modelled engine in virtual time")
+    lab.add_argument("--preset", default="zen3-ptdma", help="engine, a file in lab/presets")
+    lab.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
     report = command("report", _report, "the lab's report, from results.json")
     files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
     files.help = "results.json, or files written by migrate_bench"
@@ -71,6 +74,12 @@ def _guest(args: argparse.Namespace) -> int:
 
 def _shell(args: argparse.Namespace) -> int:
     return guest.shell(default_paths(), args.config)
+
+
+def _lab(args: argparse.Namespace) -> int:
+    from harness import lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
+
+    return lab.main(default_paths(), args.preset, args.quick)
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -30,8 +30,6 @@ from harness.lab_plan import Boot, Measurement
 from harness.lab_results import Calibration, Engine, Results, Run
 from harness.paths import Paths
 
-DEFAULT_PRESET = "zen3-ptdma"
-
 _PREFIX = "result: "
 _GUESTS = 2  # at a time: each has one processor
 
@@ -62,9 +60,7 @@ def parse_results(boot: Boot, text: str) -> list[tuple[Measurement, lab_benchmar
     return [(one, found[number]) for number, one in enumerate(boot.measurements)]
 
 
-def runs_of(
-    boot: Boot, text: str, preset: str, dilation: float
-) -> list[Run]:
+def runs_of(boot: Boot, text: str, preset: str, dilation: float) -> list[Run]:
     """Return a boot's runs from what it printed, in the modelled machine's time."""
     runs: list[Run] = []
     for one, bench in parse_results(boot, text):

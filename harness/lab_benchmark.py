@@ -58,7 +58,7 @@ class BenchRun:
     folios: int
     gbps_mean: float
     elapsed_ns: tuple[float, ...]
-    idle_ns: tuple[float, ...] | None
+    cpu_ns: tuple[float, ...] | None
     folios_failed: int
     folios_split: int
     first_folio_ns: float | None
@@ -118,8 +118,9 @@ def convert(
     """Return the benchmark's runs in the modelled machine's time.
 
     With `dilation`, the benchmark ran in virtual time, that many times slower than that
-    machine; an instruction is a nanosecond then, so the time that no CPU was idle is the
-    number of instructions. A dilation of 1 leaves virtual time as it is (for the fit).
+    machine; an instruction is a nanosecond then, so the time for which the calling thread
+    ran is the number of instructions. A dilation of 1 leaves virtual time as it is (for the
+    fit).
     Without, it is a real machine, and nobody counted instructions.
     """
     runs = []
@@ -162,10 +163,10 @@ def _per_batch(totals: PhaseTotals | None) -> dict[str, float] | None:
 
 
 def _instructions(run: BenchRun) -> float | None:
-    """Return instructions per folio: in virtual time, nanoseconds in which a CPU ran."""
-    if run.idle_ns is None or not run.elapsed_ns or run.folios < 1:
+    """Return instructions per folio: in virtual time, nanoseconds for which the caller ran."""
+    if not run.cpu_ns or run.folios < 1:
         return None
-    return (fmean(run.elapsed_ns) - fmean(run.idle_ns)) / run.folios
+    return fmean(run.cpu_ns) / run.folios
 
 
 def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:

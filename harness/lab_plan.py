@@ -120,7 +120,8 @@ def engine(published: Published, quick: bool) -> list[Boot]:
     }
     for row in published.sweep:
         if quick and (
-            row.channels not in QUICK_CHANNELS or (row.order, row.batch_pages) not in QUICK_SWEEP
+            row.channels not in QUICK_CHANNELS
+            or (row.order, row.batch_pages) not in QUICK_SWEEP
         ):
             continue
         kib = order_kib(row.order)

@@ -22,8 +22,7 @@ def one_run(**changes: Any) -> dict[str, Any]:
         "gbps_min": 2.4,
         "ns_per_folio": 838860.8,
         "elapsed_ns": [107_000_000, 109_000_000],
-        "cpu_ns": [1, 1],
-        "idle_ns": [43_000_000, 45_000_000],
+        "cpu_ns": [63_000_000, 65_000_000],
         "folios_failed": 0,
         "folios_split": -1,
         "first_folio_ns": 900_000.5,
@@ -66,7 +65,7 @@ def test_virtual_time_is_divided_and_instructions_are_not() -> None:
 
 
 def test_what_was_not_measured_stays_unknown() -> None:
-    bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, idle_ns=None)
+    bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, cpu_ns=None)
     setting = Setting("vanilla", "off", None, 0, 512)
     (run,) = lab_benchmark.convert(parse(bench(bare, folios_per_call=8)), setting, "b", 4.0)
     assert [run.first_folio_us, run.inaccessible_us, run.phases_us] == [None] * 3

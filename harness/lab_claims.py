@@ -1,0 +1,62 @@
+"""What the laboratory claims, as test cases: it repeats, its clock fits, off costs nothing."""
+
+from collections.abc import Iterator
+
+from harness import lab_calibration, lab_compare, lab_published
+from harness.ktap import Case, Status
+from harness.lab_plots import size_name
+from harness.lab_published import Published
+from harness.lab_results import Results
+from harness.lab_select import OFF_LIMIT, costs_of, sweep_misses, sweep_pairs
+
+
+def judge(first: Results, second: Results, published: Published) -> list[Case]:
+    """Judge two runs of the same laboratory: what each says, and that they say the same."""
+    return [
+        _repeats(first, second),
+        *_fits(first, published),
+        *_reproduces(first, published),
+        *_costs(first),
+    ]
+
+
+def _case(name: str, wrong: str) -> Case:
+    return Case(name, Status.FAILED if wrong else Status.PASSED, wrong)
+
+
+def _repeats(first: Results, second: Results) -> Case:
+    worst = lab_compare.largest_difference(first, second)
+    if worst is None:
+        return _case("repeats", "there are no figures")
+    return _case("repeats", str(worst) if worst.relative >= lab_compare.LIMIT else "")
+
+
+def _fits(results: Results, published: Published) -> Iterator[Case]:
+    if results.calibration is None:
+        yield _case("calibration", "there is none")
+        return
+    over = set(lab_calibration.over_limit(results.calibration, published))
+    outside = lab_calibration.unclaimed(published)
+    for row in results.calibration.rows:
+        if (row.table, row.row) not in outside:
+            wrong = f"{100 * row.error:+.1f} % off" if row in over else ""
+            yield _case(f"calibration: {row.name}", wrong)
+
+
+def _reproduces(results: Results, published: Published) -> Iterator[Case]:
+    pairs = sweep_pairs(results.runs, published)
+    if not pairs:
+        yield _case("batch sweep", "nothing was measured")
+    for row, run in pairs:
+        size = size_name(lab_published.order_kib(row.order))
+        name = f"{size}, {row.batch_pages} pages, {row.channels} channels"
+        yield _case(f"batch sweep: {name}", "; ".join(sweep_misses(row, run)))
+
+
+def _costs(results: Results) -> Iterator[Case]:
+    costs = costs_of(results.runs)
+    if not costs:
+        yield _case("cost of being there", "nothing was measured")
+    for cost in costs:
+        wrong = f"{100 * cost.overhead:+.2f} %" if cost.overhead > OFF_LIMIT else ""
+        yield _case(f"off costs nothing: {size_name(cost.folio_kib)}", wrong)
