@@ -217,6 +217,7 @@ def test_text_from_outside_stays_text(tmp_path: Path) -> None:
     page = (tmp_path / "report.html").read_text()
     assert page.count("<img") == len(lab_report.FIGURES)
     assert "<b>x" not in page
+    assert "<i>" not in lab_report.to_html("<i>x</i>", tmp_path)
     assert "&lt;b&gt;x&lt;/b&gt; ![i](http://e.example/i.png) | *s* # head" in page
 
 
