@@ -175,13 +175,18 @@ def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
 
 
 def _seed(tree: Tree, config: str) -> None:
-    """Start the objects of a first build from those of another configuration, if it has any.
+    """Start from the objects of another configuration, if there are any.
 
     make goes by modification times: files that are not the same in both trees are rewritten.
     """
     origin = tree.source.home / f"build-{CONFIGS[config].seed}"
     objects = object_dir(tree, config)
-    if not CONFIGS[config].seed or objects.exists() or not (origin / "vmlinux.o").exists():
+    stamp = objects / ".seed"
+    if not CONFIGS[config].seed or not (origin / "vmlinux.o").exists():
+        return
+    # A configuration that has changed reaches nearly every object: a copy is less work.
+    key = hashlib.sha256((origin / ".config").read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
         built_from = tree.source.home / patches.ALL
@@ -190,6 +195,7 @@ def _seed(tree: Tree, config: str) -> None:
             if path.exists() and path.read_bytes() != other.read_bytes():
                 patches.replace(path, path)
         copy_objects(origin, objects, {built_from: tree.path})
+        stamp.write_text(key)
         step.done(f"copied from {origin}")
 
 
