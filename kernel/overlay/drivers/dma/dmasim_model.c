@@ -36,7 +36,7 @@ static struct dmasim_rate dmasim_share(const struct dmasim_model *model,
  */
 static void dmasim_set_nr_active(struct dmasim_model *model, unsigned int nr)
 {
-	if (model->nr_active)
+	if (model->nr_active && model->since != model->now)
 		model->work += div64_u64((model->now - model->since) *
 					 model->rate.work, model->rate.ns);
 	model->since = model->now;
@@ -49,6 +49,16 @@ static struct dmasim_job *dmasim_first(const struct list_head *jobs)
 	if (list_empty(jobs))
 		return NULL;
 	return list_first_entry(jobs, struct dmasim_job, node);
+}
+
+/* When an active job is done, if nothing changes. The product is below 2^60. */
+static u64 dmasim_when(const struct dmasim_model *model, u64 at)
+{
+	u64 left = max((s64)(at - model->work), 0);
+	u64 done = model->since +
+		   DIV64_U64_ROUND_UP(left * model->rate.ns, model->rate.work);
+
+	return max(done, model->now);
 }
 
 /* From the end: where the fixed time or the bytes are alike, that is O(1). */
@@ -69,12 +79,20 @@ static u64 dmasim_end(const struct dmasim_model *model,
 	return model->work + ((u64)job->bytes << DMASIM_WORK_SHIFT);
 }
 
+static void dmasim_set_done(struct dmasim_model *model)
+{
+	const struct dmasim_job *first = dmasim_first(&model->active);
+
+	model->done = first ? dmasim_when(model, first->at) : DMASIM_NEVER_DONE;
+}
+
 static void dmasim_activate(struct dmasim_model *model, struct dmasim_job *job)
 {
 	dmasim_set_nr_active(model, model->nr_active + 1);
 	job->active = true;
 	job->at = dmasim_end(model, job);
 	dmasim_insert(&model->active, job);
+	dmasim_set_done(model);
 }
 
 /**
@@ -97,6 +115,7 @@ void dmasim_model_init(struct dmasim_model *model,
 	INIT_LIST_HEAD(&model->fixed);
 	INIT_LIST_HEAD(&model->active);
 	dmasim_set_nr_active(model, 0);
+	dmasim_set_done(model);
 }
 EXPORT_SYMBOL_IF_KUNIT(dmasim_model_init);
 
@@ -147,18 +166,9 @@ void dmasim_model_cancel(struct dmasim_model *model, struct dmasim_job *job)
 
 	job->active = false;
 	dmasim_set_nr_active(model, model->nr_active - 1);
+	dmasim_set_done(model);
 }
 EXPORT_SYMBOL_IF_KUNIT(dmasim_model_cancel);
-
-/* When an active job is done, if nothing changes. The product is below 2^60. */
-static u64 dmasim_when(const struct dmasim_model *model, u64 at)
-{
-	u64 left = max((s64)(at - model->work), 0);
-	u64 done = model->since +
-		   DIV64_U64_ROUND_UP(left * model->rate.ns, model->rate.work);
-
-	return max(done, model->now);
-}
 
 /**
  * dmasim_model_next_done() - when to look at an engine again
@@ -173,19 +183,17 @@ static u64 dmasim_when(const struct dmasim_model *model, u64 at)
  */
 u64 dmasim_model_next_done(const struct dmasim_model *model)
 {
-	const struct dmasim_job *job = dmasim_first(&model->active);
-	u64 done = DMASIM_NEVER_DONE, first = 0;
+	const struct dmasim_job *job = dmasim_first(&model->fixed);
+	u64 at, first, done = model->done;
+	struct dmasim_model ahead;
+
+	if (!job || job->at >= done)
+		return done;
+
 	/* its lists are not looked at */
-	struct dmasim_model ahead = *model;
-
-	if (job) {
-		first = job->at;
-		done = dmasim_when(model, first);
-	}
-
+	ahead = *model;
+	first = done == DMASIM_NEVER_DONE ? 0 : dmasim_first(&model->active)->at;
 	list_for_each_entry(job, &model->fixed, node) {
-		u64 at;
-
 		if (job->at >= done)
 			break;
 		ahead.now = job->at;
@@ -211,26 +219,24 @@ EXPORT_SYMBOL_IF_KUNIT(dmasim_model_next_done);
 struct dmasim_job *dmasim_model_run(struct dmasim_model *model, u64 until)
 {
 	for (;;) {
-		struct dmasim_job *active = dmasim_first(&model->active);
-		struct dmasim_job *fixed = dmasim_first(&model->fixed);
-		u64 done = active ? dmasim_when(model, active->at) :
-				    DMASIM_NEVER_DONE;
+		struct dmasim_job *job = dmasim_first(&model->fixed);
 
-		if (min(done, fixed ? fixed->at : DMASIM_NEVER_DONE) > until) {
+		if (job && job->at < model->done && job->at <= until) {
+			model->now = job->at;
+			list_del(&job->node);
+			dmasim_activate(model, job);
+			continue;
+		}
+
+		if (model->done > until) {
 			model->now = max(model->now, until);
 			return NULL;
 		}
 
-		if (fixed && fixed->at < done) {
-			model->now = fixed->at;
-			list_del(&fixed->node);
-			dmasim_activate(model, fixed);
-			continue;
-		}
-
-		model->now = done;
-		dmasim_model_cancel(model, active);
-		return active;
+		model->now = model->done;
+		job = dmasim_first(&model->active);
+		dmasim_model_cancel(model, job);
+		return job;
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(dmasim_model_run);

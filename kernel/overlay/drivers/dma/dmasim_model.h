@@ -57,6 +57,7 @@ struct dmasim_rate {
  *	may wrap
  * @rate: the rate of each active channel since then
  * @nr_active: number of active jobs
+ * @done: when the first of them is done, in ns, or DMASIM_NEVER_DONE
  * @fixed: jobs in their fixed time, the first one to be over first
  * @active: jobs that have bytes to move, the first one to be done first
  *
@@ -78,6 +79,7 @@ struct dmasim_model {
 	u64			work;
 	struct dmasim_rate	rate;
 	unsigned int		nr_active;
+	u64			done;
 	struct list_head	fixed;
 	struct list_head	active;
 };
