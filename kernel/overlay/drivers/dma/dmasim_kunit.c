@@ -101,6 +101,8 @@ static void fixed_time_comes_first(struct kunit *test)
 {
 	engine(test, shared, ARRAY_SIZE(shared));
 	start(test, 0, 740, 1000);
+	expect_nothing_until(test, 700);
+	expect_nothing_until(test, 1500);
 	expect_done(test, 0, 740 + 1000);
 	start(test, 1, 500, 0);
 	expect_done(test, 1, 1740 + 500);
@@ -245,7 +247,7 @@ static void looks_ahead(struct kunit *test)
 	expect_done(test, 3, 1800);
 }
 
-/* A job is done while one that nobody limits would take a ns. */
+/* No limit is 4294967295 MB/s: these bytes take a ns. */
 static void no_limit(struct kunit *test)
 {
 	engine(test, NULL, 0);
