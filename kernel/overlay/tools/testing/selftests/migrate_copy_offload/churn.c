@@ -42,7 +42,7 @@ static void must(const char *what, int err)
 static void bring_in(void)
 {
 	static const char * const engines[] = {
-		"channels=1 ring_depth=4", "channels=4", "channels=2 latency_us=200",
+		"channels=1 ring_depth=4", "channels=4", "channels=2 latency_ns=200000",
 		"channels=8 ring_depth=16 bandwidth_mbps=500",
 	};
 

@@ -288,9 +288,9 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 	int i;
 
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_us", 20), 0);
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 20000), 0);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", SHORT_MS), 0);
-	TH_LOG("probability %u of each fault, late_ms %d, latency_us 20, timeout_ms %d",
+	TH_LOG("probability %u of each fault, late_ms %d, latency_ns 20000, timeout_ms %d",
 	       probability, LATE_MS, SHORT_MS);
 
 	offload_read_stats(&before);

@@ -175,7 +175,7 @@ static void *begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules)
 {
 	static pthread_t thread;
 
-	load(_metadata, "channels=4 ring_depth=64 latency_us=60000", LONG_MS);
+	load(_metadata, "channels=4 ring_depth=64 latency_ns=60000000", LONG_MS);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K,
 				FLIGHT_PAGES * memory_page_size(), self->nodes[0]));
 	*flight = (struct flight){ .area = &self->area, .node = self->nodes[1] };
