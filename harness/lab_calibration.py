@@ -19,6 +19,17 @@ see (cold caches, TLB misses); they are shown and not claimed.
 """
 
 
+UNFITTED_KIB = frozenset({16})
+"""Folio sizes that the fit leaves out, and the report shows with their error all the same.
+
+16 KB: the lab's kernel (7.3) handles a fixed 2,800 instructions more per large folio than per
+page, of 18,300: about 700 for the deferred split queue, on which its own unmap puts the folio,
+and 1,200 in the allocator, which serves this order past its per-CPU lists. The published
+figures (7.1-rc1, 16 KB in 2.4 times the time of 4 KB) leave no room for that. With it, one
+constant would leave 16 KB and 2 MB 17 % off in opposite directions.
+"""
+
+
 @dataclass(frozen=True)
 class FitRow:
     """A published throughput and the same in virtual time, both in GB/s."""
@@ -36,6 +47,8 @@ def baseline_fit_rows(runs: Iterable[Run], published: Published) -> list[FitRow]
     measured = list(runs)
     rows = []
     for row in published.baseline:
+        if row.folio_kib in UNFITTED_KIB:
+            continue
         run = _the_run(measured, row.name, row.folio_kib, None)
         if run is None:
             raise HarnessError(f"calibration: no vanilla run for {row.name}")

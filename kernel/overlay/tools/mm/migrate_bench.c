@@ -798,6 +798,11 @@ static void read_inaccessible(struct latency *latency)
 		errx(1, INSTRUMENT_DIR "/inaccessible has no line max_ns");
 	latency->p50 = percentile(buckets, nr, latency->count, 50);
 	latency->p99 = percentile(buckets, nr, latency->count, 99);
+	/* The middle of the last bucket may be above all that is in it. */
+	if (latency->p50 > latency->max)
+		latency->p50 = latency->max;
+	if (latency->p99 > latency->max)
+		latency->p99 = latency->max;
 }
 
 static void read_latency(struct latency *latency)
@@ -856,9 +861,14 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 
 	for (size_t i = 0; i < area->folios; i++)
 		area->nodes[i] = target;
-	/* New contents for each move: those of the one before may still be anywhere. */
+	/*
+	 * New contents for each move: those of the one before may still be anywhere. And a
+	 * modelled engine loses them: pages of zeros would be gone when their folio is split.
+	 */
 	if (options.verify)
 		fill(area, ++seed);
+	else
+		touch(area);
 
 	if (latency)
 		instrument_enable(true);
