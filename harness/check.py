@@ -25,6 +25,7 @@ from harness.paths import Paths
 
 SUITES = ("kunit", "selftest", "rules", "faults", "churn")
 MM_SUITE = "mm-selftests"
+LATENCY_SUITE = "latency"
 
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
 # of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for
@@ -228,6 +229,25 @@ def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
     return compare(*(without_mode(result.cases, mode) for mode, result in results.items()))
 
 
+def _latency(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
+    """Compare the instrument with the function graph tracer, in virtual time."""
+    directory = out / f"{ready.kernel.config}-{LATENCY_SUITE}"
+    run = guest.run_in_virtual_time(paths, ready, LATENCY_SUITE, {}, directory)
+    cases = tuple(ktap.parse(run.results))
+    failure = guest.describe(run.verdict, cases)
+    return suite_cases(guest.SuiteResult(LATENCY_SUITE, run, cases, failure))
+
+
+def _lab(paths: Paths, out: Path) -> list[Case]:
+    """Run the quick laboratory twice, and judge what it says."""
+    from harness import lab, lab_claims, lab_preset, lab_published, lab_report  # noqa: PLC0415
+
+    preset = lab_preset.DEFAULT
+    first, second = (lab.run(paths, preset, True, out / f"lab-{n}") for n in (1, 2))
+    lab_report.write(first, out / "lab-1")
+    return lab_claims.judge(first, second, lab_published.load())
+
+
 def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
     """Build a kernel and its image; None if that failed."""
     ready: list[guest.Ready] = []
@@ -265,6 +285,10 @@ def main(paths: Paths) -> int:
     else:
         report.skip("demo", "there is no base kernel")
     _suites(paths, "base", base, report)
+    if base:
+        report.attempt(LATENCY_SUITE, lambda: _latency(paths, base, out))
+    else:
+        report.skip(LATENCY_SUITE, "there is no base kernel")
 
     # The tree's own mm tests run for a fixed time and have no tight limits: of all suites,
     # they are the one that may share the processors with a compiler.
@@ -274,6 +298,7 @@ def main(paths: Paths) -> int:
         else:
             report.skip(MM_SUITE, "there is no base kernel")
         debug = _kernel(paths, "debug", report)
+        report.attempt("lab", lambda: _lab(paths, out))
     _suites(paths, "debug", debug, report)
 
     report.attempt("lint", lambda: _lint(paths))

@@ -5,7 +5,7 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness import build, check, demo, guest, lint, lock, series, ui
+from harness import build, check, demo, guest, lab_preset, lint, lock, series, ui
 from harness.errors import HarnessError
 from harness.paths import default_paths
 
@@ -35,7 +35,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--args", default="", help="comma separated arguments of the suite")
     one.add_argument("suite")
     lab = command("lab", _lab, "measure against a modelled engine in virtual time")
-    lab.add_argument("--preset", default="zen3-ptdma", help="engine, a file in lab/presets")
+    lab.add_argument(
+        "--preset", default=lab_preset.DEFAULT, help="engine, a file in lab/presets"
+    )
     lab.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
     report = command("report", _report, "the lab's report, from results.json")
     files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])

@@ -4,6 +4,7 @@
     channels       how many the engine has
     latency_ns     fixed time of a descriptor, besides its bytes
     ring_depth     descriptors that a channel takes
+    moderation_ns  least time between two completion interrupts
     [bandwidth]    MB/s (10^6 bytes) of the whole engine by number of active channels; given
                    for 1, for all, and for some in between
 
@@ -22,6 +23,8 @@ from harness.paths import ROOT
 
 DIRECTORY = ROOT / "lab" / "presets"
 
+DEFAULT = "zen3-ptdma"
+
 # What dmasim's parameters can be.
 _MAX_CHANNELS = 256
 _MAX_RING_DEPTH = 1024
@@ -37,6 +40,7 @@ class Preset:
     channels: int
     latency_ns: int
     ring_depth: int
+    moderation_ns: int
     bandwidth: Mapping[str, int]
 
     def __post_init__(self) -> None:
@@ -45,6 +49,7 @@ class Preset:
             ("channels", 1, _MAX_CHANNELS),
             ("latency_ns", 0, _MAX_LATENCY_NS),
             ("ring_depth", 1, _MAX_RING_DEPTH),
+            ("moderation_ns", 0, _MAX_LATENCY_NS),
         ):
             value = getattr(self, name)
             if not low <= value <= high:
@@ -94,6 +99,7 @@ class Preset:
                 f"channels={channels}",
                 f"ring_depth={self.ring_depth}",
                 f"latency_ns={round(self.latency_ns * dilation)}",
+                f"moderation_ns={round(self.moderation_ns * dilation)}",
                 f"total_mbps={','.join(map(str, totals))}",
             )
         )

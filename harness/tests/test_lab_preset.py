@@ -13,6 +13,7 @@ source = "a test"
 channels = 4
 latency_ns = 100
 ring_depth = 32
+moderation_ns = 1000
 [bandwidth]
 1 = 1000
 4 = 4000
@@ -27,10 +28,12 @@ def load(directory: Path, text: str) -> lab_preset.Preset:
 def test_parameters_are_those_of_the_engine_in_a_slower_clock(tmp_path: Path) -> None:
     preset = load(tmp_path, GOOD)
     assert preset.dmasim_parameters(4, 1.0) == (
-        "timing=1 channels=4 ring_depth=32 latency_ns=100 total_mbps=1000,2000,3000,4000"
+        "timing=1 channels=4 ring_depth=32 latency_ns=100 moderation_ns=1000 "
+        "total_mbps=1000,2000,3000,4000"
     )
     assert preset.dmasim_parameters(2, 4.75) == (
-        "timing=1 channels=2 ring_depth=32 latency_ns=475 total_mbps=211,421,632,842"
+        "timing=1 channels=2 ring_depth=32 latency_ns=475 moderation_ns=4750 "
+        "total_mbps=211,421,632,842"
     )
 
 

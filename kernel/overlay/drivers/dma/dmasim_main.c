@@ -78,6 +78,10 @@ static unsigned int nr_total_mbps;
 module_param_array(total_mbps, uint, &nr_total_mbps, 0444);
 MODULE_PARM_DESC(total_mbps, "With timing=Y, bandwidth of all channels together in MB/s with 1, 2, ... of them active; the last one holds for more (default: no limit)");
 
+static unsigned int moderation_ns;
+module_param(moderation_ns, uint, 0644);
+MODULE_PARM_DESC(moderation_ns, "With timing=Y, least time between two completion interrupts in ns (default: 0)");
+
 /* The faults, in the order in which they are decided for a descriptor */
 enum dmasim_fault {
 	DMASIM_PREP_NULL,
@@ -198,6 +202,7 @@ struct dmasim_chan {
  * @dma: what dmaengine knows of it
  * @lock: protects all of the timing mode; taken before the vc.lock of a channel
  * @model: when descriptors are done
+ * @interrupted: when the last completion interrupt was
  * @done: descriptors that are done and not yet reported, by job.node
  * @timer: the completion interrupt
  * @nr_chans: number of channels
@@ -210,6 +215,7 @@ struct dmasim {
 	struct dma_device	dma;
 	spinlock_t		lock; /* timing mode; outside vc.lock */
 	struct dmasim_model	model;
+	u64			interrupted;
 	struct list_head	done;
 	struct hrtimer		timer;
 	unsigned int		nr_chans;
@@ -658,7 +664,10 @@ static void dmasim_timing_run(struct dmasim *sim)
 	}
 }
 
-/* Have the timer expire when the next descriptor is done, and not before. */
+/*
+ * Have the timer expire when the next descriptor is done, and not before; but no
+ * sooner after the last interrupt than moderation allows.
+ */
 static void dmasim_timing_arm(struct dmasim *sim)
 {
 	u64 next = dmasim_model_next_done(&sim->model);
@@ -667,6 +676,8 @@ static void dmasim_timing_arm(struct dmasim *sim)
 
 	if (!list_empty(&sim->done))
 		next = sim->model.now;
+	if (next != DMASIM_NEVER_DONE)
+		next = max(next, sim->interrupted + READ_ONCE(moderation_ns));
 	if (next == DMASIM_NEVER_DONE)
 		hrtimer_try_to_cancel(&sim->timer);
 	else if (!hrtimer_is_queued(&sim->timer) ||
@@ -706,6 +717,7 @@ static enum hrtimer_restart dmasim_interrupt(struct hrtimer *timer)
 
 	spin_lock_irqsave(&sim->lock, flags);
 	dmasim_timing_run(sim);
+	sim->interrupted = sim->model.now;
 	while ((job = list_first_entry_or_null(&sim->done, struct dmasim_job,
 					       node))) {
 		list_del_init(&job->node);
