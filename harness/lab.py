@@ -28,6 +28,7 @@ from harness.errors import HarnessError
 from harness.lab_benchmark import Setting
 from harness.lab_plan import Boot, Measurement
 from harness.lab_results import Calibration, Engine, Results, Run
+from harness.lab_select import SWEEP_EXPLAINED
 from harness.paths import Paths
 
 _PREFIX = "result: "
@@ -194,6 +195,11 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
             "First-folio latency, inaccessible time and phases of the vanilla kernel are "
             "those of vanilla plus our tracepoints and probes; speeds and instructions are "
             "those of vanilla alone.",
+            *(
+                f"Does not fit: {table}, {row.replace('.*', 'all rows')}, {quantity}: {cause}."
+                for table, row, quantity, _, cause in lab_calibration.EXPLAINED
+            ),
+            f"Does not fit: batch sweep, {SWEEP_EXPLAINED[1]}.",
         ),
         quick=quick,
         kernel_release=kernels[lab_plan.OURS].kernel.release,

@@ -25,13 +25,13 @@ SIZE_BATCH_PAGES = 16384
 
 _MIB = 64
 _QUICK_MIB = 16
-# Measurements of so many pages are long enough to need no second warm-up.
-_LARGE_PAGES = 65536
+# Measurements of so many pages take long.
+_LARGE_PAGES = 32768
 
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
 QUICK_SWEEP = ((0, 512), (0, 8192), (9, 512), (9, 2048), (9, 8192))
-_QUICK_WORKLOAD = ((0, 4096), (9, 64))
+_QUICK_WORKLOAD = ((0, 2048), (9, 256))
 
 
 @dataclass(frozen=True)
@@ -82,7 +82,6 @@ def vanilla(published: Published, quick: bool) -> list[Boot]:
         Measurement(
             "off", 0, (kib,), max(mib, kib * row.folios // 1024),
             folios_per_call=row.folios, moves=1, instrument="off",
-            warmup=0 if row.folios >= _LARGE_PAGES else 1,
         )
         for row in published.workload
         if not quick or (row.order, row.folios) in _QUICK_WORKLOAD
@@ -130,7 +129,7 @@ def engine(published: Published, quick: bool) -> list[Boot]:
         by_channels.setdefault(row.channels, []).append(
             Measurement(
                 "batch", row.channels, (kib,), _mib(row.batch_pages), row.batch_pages,
-                moves=1, warmup=0 if row.batch_pages >= _LARGE_PAGES else 1,
+                moves=1,
             )
         )  # fmt: skip
     return [
@@ -145,10 +144,9 @@ def _halves(
     measurements: Sequence[Measurement],
 ) -> list[tuple[str, list[Measurement]]]:
     """Divide what takes long from the rest, so that guests can share the processors."""
-    large = [one for one in measurements if one.warmup == 0]
     return [
-        ("small", [one for one in measurements if one.warmup]),
-        ("large", large),
+        ("small", [one for one in measurements if one.batch_pages < _LARGE_PAGES]),
+        ("large", [one for one in measurements if one.batch_pages >= _LARGE_PAGES]),
     ]
 
 

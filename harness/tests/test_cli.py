@@ -62,6 +62,7 @@ def test_every_target_of_the_makefile_is_a_command() -> None:
         "lint",
         "guest",
         "shell",
+        "lab",
         "report",
         "clean",
         "help",

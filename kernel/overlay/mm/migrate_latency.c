@@ -90,7 +90,7 @@ struct histogram {
 };
 
 static struct {
-	spinlock_t		lock;
+	spinlock_t		lock;	/* of all that follows */
 	u64			unmap;
 	u64			flush;
 	u64			copy;
@@ -324,6 +324,7 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 		return;
 	}
 	histogram_add(first - slot->time);
+	/* whoever claims the slot next must not have its time overwritten or read */
 	smp_store_release(&slot->key, 0);
 }
 
@@ -337,6 +338,7 @@ static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
 	if (!t)
 		return;
 	batch_end(t);
+	/* whoever claims the slot next finds it reset */
 	smp_store_release(&t->task, NULL);
 }
 

@@ -1163,9 +1163,8 @@ static void json_result(FILE *out, const struct result *result)
 	char buf[NUMBER_SIZE];
 	bool has_cpu = true;
 
-	for (unsigned int i = 0; i < result->nr; i++) {
+	for (unsigned int i = 0; i < result->nr; i++)
 		has_cpu &= result->samples[i].has_cpu;
-	}
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
 	fprintf(out, ",\n     \"gbps_mean\": %s", decimal(buf, result->gbps_mean, 6));
