@@ -72,7 +72,7 @@ def test_a_row_without_latency_has_a_throughput_only() -> None:
 
 def test_rows_over_the_limit_are_named_and_small_workloads_are_not_claimed() -> None:
     small = [run for run in WORKLOAD if (run.folio_kib, run.folios_per_call) == (4, 512)]
-    large = [run for run in WORKLOAD if (run.folio_kib, run.folios_per_call) == (2048, 64)]
+    large = [run for run in WORKLOAD if (run.folio_kib, run.folios_per_call) == (2048, 256)]
     wrong = [replace(run, gbps=run.gbps * 2) for run in (*small, *large, BASELINE[2])]
     kept = [run for run in (*BASELINE, *WORKLOAD) if run not in (*small, *large, BASELINE[2])]
     runs = [*kept, *wrong]
@@ -83,7 +83,7 @@ def test_rows_over_the_limit_are_named_and_small_workloads_are_not_claimed() -> 
     calibration = Calibration(4.75, lab_calibration.LIMIT, tuple(rows))
     assert [row.name for row in lab_calibration.over_limit(calibration, PUBLISHED)] == [
         "baseline-move-pages, 64 KiB, gbps",
-        "vanilla-workload-sweep, order 9, 64 folios, gbps",
+        "vanilla-workload-sweep, order 9, 256 folios, gbps",
     ]
 
 

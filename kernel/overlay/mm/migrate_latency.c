@@ -14,11 +14,14 @@
  *
  * While it is stopped, nothing of it runs.
  */
+#include <linux/atomic.h>
 #include <linux/bitops.h>
+#include <linux/cleanup.h>
 #include <linux/debugfs.h>
 #include <linux/hash.h>
 #include <linux/init.h>
 #include <linux/ktime.h>
+#include <linux/migrate_mode.h>
 #include <linux/minmax.h>
 #include <linux/mm.h>
 #include <linux/mutex.h>
@@ -26,6 +29,7 @@
 #include <linux/sched.h>
 #include <linux/seq_file.h>
 #include <linux/spinlock.h>
+#include <linux/string.h>
 #include <linux/vmalloc.h>
 
 #include <trace/events/migrate.h>
@@ -51,6 +55,8 @@
 /**
  * struct migrating_task - a task inside migrate_pages()
  * @task: the task, or NULL; whoever sets it owns the rest, until it is NULL
+ * @depth: how many calls it is in besides, made by the allocation of a dst; they
+ *	are not measured, and count as time of the outer one
  * @start: when it entered migrate_pages()
  * @moved: a folio has become accessible again since then
  * @batch: when the batch began
@@ -63,6 +69,7 @@
  */
 struct migrating_task {
 	struct task_struct	*task;
+	unsigned int		depth;
 	u64			start;
 	bool			moved;
 	u64			batch;
@@ -156,6 +163,14 @@ static struct migrating_task *task_find(struct task_struct *task)
 	return NULL;
 }
 
+/* The present task, unless it is in a call that is not measured */
+static struct migrating_task *task_measured(void)
+{
+	struct migrating_task *t = task_find(current);
+
+	return t && !t->depth ? t : NULL;
+}
+
 static struct migrating_task *task_claim(void)
 {
 	struct migrating_task *t;
@@ -194,20 +209,26 @@ static void batch_end(struct migrating_task *t)
 static void probe_start(void *data, enum migrate_mode mode,
 			enum migrate_reason reason)
 {
-	struct migrating_task *t = task_claim();
+	struct migrating_task *t = task_find(current);
 
+	if (t) {
+		t->depth++;
+		return;
+	}
+	t = task_claim();
 	if (!t) {
 		atomic64_inc(&lost);
 		return;
 	}
 	t->moved = false;
 	t->start = ktime_get_ns();
+	t->batch = t->start;
 }
 
 static void probe_batch_start(void *data, enum migrate_mode mode,
 			      enum migrate_reason reason)
 {
-	struct migrating_task *t = task_find(current);
+	struct migrating_task *t = task_measured();
 
 	if (!t)
 		return;
@@ -218,28 +239,22 @@ static void probe_batch_start(void *data, enum migrate_mode mode,
 static void probe_unmapped(void *data, struct folio *src,
 			   enum migrate_reason reason)
 {
-	struct migrating_task *t = task_find(current);
-	unsigned long key = folio_pfn(src) + 1;
+	struct migrating_task *t = task_measured();
 	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
-	unsigned long old;
 
 	if (!t)
 		return;
 	t->unmapped = ktime_get_ns();
 
-	/* A folio whose migration failed has left its key behind. */
-	old = cmpxchg(&slot->key, 0, key);
-	if (old && old != key) {
-		atomic64_inc(&lost);
-		return;
-	}
-	slot->time = t->unmapped;
+	/* Nobody looks for the folio of a key that is still here: it failed. */
+	xchg(&slot->key, folio_pfn(src) + 1);
+	WRITE_ONCE(slot->time, t->unmapped);
 }
 
 static void probe_flush(void *data, enum migrate_mode mode,
 			enum migrate_reason reason)
 {
-	struct migrating_task *t = task_find(current);
+	struct migrating_task *t = task_measured();
 
 	if (!t)
 		return;
@@ -253,7 +268,7 @@ static void probe_copied(void *data, const char *migrator,
 			 unsigned int nr_folios, unsigned int nr_copied,
 			 unsigned long nr_pages, enum migrate_reason reason)
 {
-	struct migrating_task *t = task_find(current);
+	struct migrating_task *t = task_measured();
 
 	if (t)
 		t->copied = ktime_get_ns();
@@ -282,7 +297,7 @@ static void probe_copied_unregister(void)
 static void probe_pte(void *data, unsigned long addr, unsigned long pte,
 		      int order)
 {
-	struct migrating_task *t = task_find(current);
+	struct migrating_task *t = task_measured();
 
 	if (!t || t->first_pte)
 		return;
@@ -293,14 +308,17 @@ static void probe_pte(void *data, unsigned long addr, unsigned long pte,
 static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 			     enum migrate_reason reason)
 {
-	struct migrating_task *t = task_find(current);
+	struct migrating_task *t = task_measured();
 	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
 	u64 now = ktime_get_ns();
-	u64 first = now;
+	u64 time, first = now;
 
 	if (!t)
 		return;
-	/* A PMD comes back without a PTE, and a PTE may be of a folio put back. */
+	/*
+	 * A PMD comes back without a PTE. And after a folio that was put back, its
+	 * first PTE hides that of the next one, for which the last one counts then.
+	 */
 	if (t->first_pte && t->first_pfn - folio_pfn(dst) < folio_nr_pages(dst))
 		first = t->first_pte;
 	t->first_pte = 0;
@@ -319,13 +337,12 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 		totals.first_count++;
 	}
 
-	if (READ_ONCE(slot->key) != folio_pfn(src) + 1) {
+	time = READ_ONCE(slot->time);
+	/* The time is that of the key if the slot still belongs to it afterwards. */
+	if (cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1)
+		histogram_add(first - time);
+	else
 		atomic64_inc(&lost);
-		return;
-	}
-	histogram_add(first - slot->time);
-	/* whoever claims the slot next must not have its time overwritten or read */
-	smp_store_release(&slot->key, 0);
 }
 
 static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
@@ -337,39 +354,78 @@ static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
 
 	if (!t)
 		return;
+	if (t->depth) {
+		t->depth--;
+		return;
+	}
 	batch_end(t);
 	/* whoever claims the slot next finds it reset */
 	smp_store_release(&t->task, NULL);
 }
 
+/*
+ * What accounts stops first, while what it relies on still comes in. Nothing is
+ * left of tasks that are inside migrate_pages() now: start() resets all.
+ */
 static void probes_unregister(void)
 {
 	unregister_trace_mm_migrate_pages_start(probe_start, NULL);
-	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
-	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
-	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
-	probe_copied_unregister();
-	unregister_trace_remove_migration_pte(probe_pte, NULL);
-	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
 	unregister_trace_mm_migrate_pages(probe_end, NULL);
+	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
+	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
+	unregister_trace_remove_migration_pte(probe_pte, NULL);
+	probe_copied_unregister();
+	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
+	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
 	tracepoint_synchronize_unregister();
 }
 
-/* What is not registered may be unregistered: that does nothing. */
+/* No probe does anything until that of the start of a call is there. */
 static int probes_register(void)
 {
 	int ret;
 
 	ret = register_trace_mm_migrate_pages(probe_end, NULL);
-	ret = ret ? : register_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
-	ret = ret ? : register_trace_remove_migration_pte(probe_pte, NULL);
-	ret = ret ? : probe_copied_register();
-	ret = ret ? : register_trace_mm_migrate_batch_flush(probe_flush, NULL);
-	ret = ret ? : register_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
-	ret = ret ? : register_trace_mm_migrate_batch_start(probe_batch_start, NULL);
-	ret = ret ? : register_trace_mm_migrate_pages_start(probe_start, NULL);
 	if (ret)
-		probes_unregister();
+		return ret;
+	ret = register_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
+	if (ret)
+		goto err_end;
+	ret = register_trace_remove_migration_pte(probe_pte, NULL);
+	if (ret)
+		goto err_accessible;
+	ret = probe_copied_register();
+	if (ret)
+		goto err_pte;
+	ret = register_trace_mm_migrate_batch_flush(probe_flush, NULL);
+	if (ret)
+		goto err_copied;
+	ret = register_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
+	if (ret)
+		goto err_flush;
+	ret = register_trace_mm_migrate_batch_start(probe_batch_start, NULL);
+	if (ret)
+		goto err_unmapped;
+	ret = register_trace_mm_migrate_pages_start(probe_start, NULL);
+	if (ret)
+		goto err_batch_start;
+	return 0;
+
+err_batch_start:
+	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
+err_unmapped:
+	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
+err_flush:
+	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
+err_copied:
+	probe_copied_unregister();
+err_pte:
+	unregister_trace_remove_migration_pte(probe_pte, NULL);
+err_accessible:
+	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
+err_end:
+	unregister_trace_mm_migrate_pages(probe_end, NULL);
+	tracepoint_synchronize_unregister();
 	return ret;
 }
 
@@ -397,11 +453,12 @@ static int start(void)
 		goto err_free;
 	}
 
-	/* Nobody else touches any of it while the probes are off. */
+	/* While the probes are off, only readers of the totals touch any of it. */
 	memset(tasks, 0, sizeof(tasks));
 	for_each_possible_cpu(cpu)
 		memset(per_cpu_ptr(inaccessible, cpu), 0, sizeof(*inaccessible));
-	memset_after(&totals, 0, lock);
+	scoped_guard(spinlock, &totals.lock)
+		memset_after(&totals, 0, lock);
 	atomic64_set(&folios, 0);
 	atomic64_set(&lost, 0);
 

@@ -717,7 +717,8 @@ static enum hrtimer_restart dmasim_interrupt(struct hrtimer *timer)
 
 	spin_lock_irqsave(&sim->lock, flags);
 	dmasim_timing_run(sim);
-	sim->interrupted = sim->model.now;
+	if (!list_empty(&sim->done))
+		sim->interrupted = sim->model.now;
 	while ((job = list_first_entry_or_null(&sim->done, struct dmasim_job,
 					       node))) {
 		list_del_init(&job->node);
