@@ -232,8 +232,10 @@ def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
 def _latency(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
     """Compare the instrument with the function graph tracer, in virtual time."""
     directory = out / f"{ready.kernel.config}-{LATENCY_SUITE}"
-    run = guest.run_in_virtual_time(paths, ready, LATENCY_SUITE, {}, directory)
-    cases = tuple(ktap.parse(run.results))
+    with ui.step(f"guest {ready.kernel.config} {LATENCY_SUITE}") as step:
+        run = guest.run_in_virtual_time(paths, ready, LATENCY_SUITE, {}, directory)
+        cases = tuple(ktap.parse(run.results))
+        step.done(str(ktap.count(cases)))
     failure = guest.describe(run.verdict, cases)
     return suite_cases(guest.SuiteResult(LATENCY_SUITE, run, cases, failure))
 

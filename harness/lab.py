@@ -196,7 +196,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
             "those of vanilla plus our tracepoints and probes; speeds and instructions are "
             "those of vanilla alone.",
             *(
-                f"Does not fit: {table}, {row.replace('.*', 'all rows')}, {quantity}: {cause}."
+                f"Does not fit: {table}, {row}, {quantity}: {cause}."
                 for table, row, quantity, _, cause in lab_calibration.EXPLAINED
             ),
             f"Does not fit: batch sweep, {SWEEP_EXPLAINED[1]}.",

@@ -28,13 +28,19 @@ EXPLAINED = (
         "in the allocator; left out of the fit",
     ),
     (
-        lab_published.WORKLOAD, r"order 9, .*", "gbps", 0.25,
+        lab_published.WORKLOAD, r"order 9, (256|512) folios", "gbps", 0.25,
         "the published sweep is slower than the published baseline for the same work "
         "(10.51 against 11.02 GB/s), which the clock is fitted to",
     ),
     (
-        lab_published.WORKLOAD, r"order 0, .*", "first_folio_us", 0.60,
+        lab_published.WORKLOAD, r"order 0, 4096 folios", "first_folio_us", 0.25,
         "512 pages are unmapped first, which takes the lab's kernel 2,000 instructions each",
+    ),
+    (
+        lab_published.WORKLOAD, r"order 0, (16384|65536|262144) folios", "first_folio_us", 3.5,
+        "migrate_pages() first looks for hugetlb folios in the whole list, 9 instructions for "
+        "each folio: 480 us for 262,144; the published latency does not grow with the "
+        "workload, and may have been taken from the start of the first batch",
     ),
 )  # fmt: skip
 """Rows that one constant does not fit: table, row, quantity, largest error, and the cause."""

@@ -1,5 +1,6 @@
 """The one constant, and which published rows it reproduces."""
 
+import re
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest
 from harness import lab_calibration, lab_published
 from harness.errors import HarnessError
 from harness.lab_calibration import FitRow
-from harness.lab_results import Calibration, relative_error
+from harness.lab_results import Calibration, CalibrationRow, Quantity, relative_error
 from harness.tests.lab_sample import OFF_BY, PUBLISHED, by_cpu, vanilla_runs
 
 BASELINE = vanilla_runs()[: len(PUBLISHED.baseline)]
@@ -111,3 +112,19 @@ def test_a_broken_table_is_refused(tmp_path: Path, text: str, message: str) -> N
     (tmp_path / f"{lab_published.BASELINE}.csv").write_text(text)
     with pytest.raises(HarnessError, match=message):
         lab_published.load(tmp_path)
+
+
+def test_what_is_known_not_to_fit_has_a_bound_and_a_cause() -> None:
+    def row(table: str, name: str, quantity: Quantity) -> CalibrationRow:
+        return CalibrationRow(table, name, quantity, 1.0, 1.0, 0.0)
+
+    known = lab_calibration.explanation(row(lab_published.BASELINE, "16 KiB", "gbps"))
+    assert known and known[0] == 0.25 and "deferred split" in known[1]
+    assert not lab_calibration.explanation(row(lab_published.BASELINE, "64 KiB", "gbps"))
+    assert not lab_calibration.explanation(
+        row(lab_published.WORKLOAD, "order 0, 2048 folios", "first_folio_us")
+    )
+    names = {row.name for row in (*PUBLISHED.baseline, *PUBLISHED.workload)}
+    for _, pattern, _, bound, _ in lab_calibration.EXPLAINED:
+        assert any(re.fullmatch(pattern, name) for name in names)
+        assert bound > lab_calibration.LIMIT
