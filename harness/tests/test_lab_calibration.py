@@ -115,16 +115,16 @@ def test_a_broken_table_is_refused(tmp_path: Path, text: str, message: str) -> N
 
 
 def test_what_is_known_not_to_fit_has_a_bound_and_a_cause() -> None:
-    def row(table: str, name: str, quantity: Quantity) -> CalibrationRow:
+    def figure(table: str, name: str, quantity: Quantity) -> CalibrationRow:
         return CalibrationRow(table, name, quantity, 1.0, 1.0, 0.0)
 
-    known = lab_calibration.explanation(row(lab_published.BASELINE, "16 KiB", "gbps"))
+    known = lab_calibration.explanation(figure(lab_published.BASELINE, "16 KiB", "gbps"))
     assert known and known[0] == 0.25 and "deferred split" in known[1]
-    assert not lab_calibration.explanation(row(lab_published.BASELINE, "64 KiB", "gbps"))
+    assert not lab_calibration.explanation(figure(lab_published.BASELINE, "64 KiB", "gbps"))
     assert not lab_calibration.explanation(
-        row(lab_published.WORKLOAD, "order 0, 2048 folios", "first_folio_us")
+        figure(lab_published.WORKLOAD, "order 0, 2048 folios", "first_folio_us")
     )
-    names = {row.name for row in (*PUBLISHED.baseline, *PUBLISHED.workload)}
+    names = {row.name for row in PUBLISHED.baseline} | {row.name for row in PUBLISHED.workload}
     for _, pattern, _, bound, _ in lab_calibration.EXPLAINED:
         assert any(re.fullmatch(pattern, name) for name in names)
         assert bound > lab_calibration.LIMIT
