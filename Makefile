@@ -15,7 +15,6 @@
 .PHONY: help demo check lab report kernel series lint guest shell clean
 
 CONFIG ?= base
-PRESET ?= zen3-ptdma
 SUITE ?= hello
 export CACHE_DIR LINUX_SRC JOBS
 
@@ -45,7 +44,7 @@ guest:
 	$(HARNESS) guest --config '$(CONFIG)' --args '$(ARGS)' '$(SUITE)'
 
 lab:
-	$(HARNESS) lab --preset '$(PRESET)' $(if $(QUICK),--quick)
+	$(HARNESS) lab $(if $(PRESET),--preset '$(PRESET)') $(if $(QUICK),--quick)
 
 report:
 	$(HARNESS) report --from $(FROM) --to '$(TO)'

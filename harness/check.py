@@ -91,11 +91,11 @@ def suite_cases(result: guest.SuiteResult) -> list[Case]:
     """Return a suite's cases, with one more that fails if the guest or the suite did."""
     cases = list(result.cases)
     failed = any(case.status is Status.FAILED for case in cases)
-    if result.failure and not failed:
-        detail = f"{result.failure}\n{result.run.what_happened}"
-        cases.append(Case("guest", Status.FAILED, detail))
-    elif result.run.verdict.outcome is not result.run.verdict.outcome.FINISHED:
-        detail = f"{result.run.verdict.message}\n{result.run.what_happened}"
+    verdict = result.run.verdict
+    ended_badly = verdict.outcome is not verdict.outcome.FINISHED
+    wrong = verdict.message if ended_badly else "" if failed else result.failure
+    if wrong:
+        detail = f"{wrong}\n{result.run.what_happened}"
         cases.append(Case("guest", Status.FAILED, detail))
     elif not cases:
         cases.append(Case("guest", Status.FAILED, "the suite printed no test results"))

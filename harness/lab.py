@@ -5,7 +5,6 @@ with an engine whose speed that clock decides.
 """
 
 import json
-import subprocess
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -21,6 +20,7 @@ from harness import (
     lab_published,
     lab_report,
     lab_results,
+    process,
     ui,
     vm,
 )
@@ -135,13 +135,6 @@ def measure(
     return printed
 
 
-def _qemu() -> str:
-    version = subprocess.run(
-        [vm.QEMU, "--version"], capture_output=True, text=True, check=True
-    ).stdout
-    return version.splitlines()[0]
-
-
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     """Measure everything, and return it; HarnessError if a guest fails."""
     preset = lab_preset.load(preset_name)
@@ -155,19 +148,18 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     boots = lab_plan.vanilla(published, quick)
     printed = measure(lab, "lab: vanilla", boots)
 
-    def vanilla(part: str, dilation: float) -> list[Run]:
+    def in_virtual_time(part: str) -> list[Run]:
         plain, traced = (
-            runs_of(boot, printed[boot.name], preset.name, dilation)
+            runs_of(boot, printed[boot.name], preset.name, 1.0)
             for boot in boots
             if boot.name.endswith(part)
         )
         return with_latencies(plain, traced)
 
-    dilation = lab_calibration.fit(
-        lab_calibration.baseline_fit_rows(vanilla("sizes", 1.0), published)
-    )
+    parts = [in_virtual_time(part) for part in ("sizes", "calls")]
+    dilation = lab_calibration.fit(lab_calibration.baseline_fit_rows(parts[0], published))
     ui.say(f"lab: {dilation:.3f} virtual ns for one of the published machine")
-    sizes, calls = vanilla("sizes", dilation), vanilla("calls", dilation)
+    sizes, calls = ([run.undilated(dilation) for run in part] for part in parts)
     calibration = Calibration(
         dilation,
         lab_calibration.LIMIT,
@@ -203,7 +195,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
         ),
         quick=quick,
         kernel_release=kernels[lab_plan.OURS].kernel.release,
-        qemu=_qemu(),
+        qemu=process.capture([vm.QEMU, "--version"]).splitlines()[0],
     )
 
 

@@ -6,7 +6,7 @@ from harness import lab_calibration, lab_compare, lab_published
 from harness.ktap import Case, Status
 from harness.lab_plots import size_name
 from harness.lab_published import Published
-from harness.lab_results import Results, relative_error
+from harness.lab_results import Results
 from harness.lab_select import (
     OFF_LIMIT,
     SWEEP_EXPLAINED,
@@ -57,11 +57,7 @@ def _reproduces(results: Results, published: Published) -> Iterator[Case]:
     for row, run in pairs:
         size = size_name(lab_published.order_kib(row.order))
         name = f"{size}, {row.batch_pages} pages, {row.channels} channels"
-        misses = sweep_misses(row, run)
-        if row.order == 0 and run.first_folio_us is not None:
-            error = relative_error(row.first_us, run.first_folio_us)
-            if abs(error) <= SWEEP_EXPLAINED[0]:
-                misses = [miss for miss in misses if not miss.startswith("first folio")]
+        misses = sweep_misses(row, run, SWEEP_EXPLAINED[0] if row.order == 0 else None)
         yield _case(f"batch sweep: {name}", "; ".join(misses))
 
 

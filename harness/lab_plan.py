@@ -5,19 +5,17 @@ each size warms up the guest's allocator and is dropped by the benchmark itself.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.lab_published import Published, order_kib
+from harness.lab_benchmark import VANILLA_BATCH_PAGES
+from harness.lab_published import PAGE_KIB, Published, order_kib
 from harness.lab_results import Design
 
 VANILLA, TRACED, OURS = "lab-vanilla", "lab-traced", "lab"
 """Kernel configurations: nothing of ours, only the tracepoints and probes, everything."""
 
-PAGE_KIB = 4
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)
-CORE_BATCH_PAGES = 512
-"""The batch that core takes by itself (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
 
 # By folio size the published work does not say which batch it used; its sweep is flat from
 # here on.
@@ -45,7 +43,7 @@ class Measurement:
     channels: int
     folio_kib: tuple[int, ...]
     mib: int
-    batch_pages: int = CORE_BATCH_PAGES
+    batch_pages: int = VANILLA_BATCH_PAGES
     folios_per_call: int = 0
     moves: int = 2
     warmup: int = 1
@@ -100,7 +98,7 @@ def vanilla(published: Published, quick: bool) -> list[Boot]:
 
 def _instrumented(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
     for one in measurements:
-        yield Measurement(**{**vars(one), "instrument": "only"})
+        yield replace(one, instrument="only")
 
 
 def ours(quick: bool) -> list[Boot]:
