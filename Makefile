@@ -5,14 +5,14 @@
 #   CACHE_DIR=<dir>      where downloads, trees and objects live (default .cache)
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
-#   CONFIG=base|debug    which kernel (kernel, guest, shell)
+#   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check lab report kernel series lint guest shell clean
+.PHONY: help demo check bench-copy lab report kernel series lint guest shell clean
 
 CONFIG ?= base
 SUITE ?= hello
@@ -24,17 +24,18 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
-	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug]"
+	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make series   a series for git am, in out/series/"
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
+	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
 
-demo check series lint:
+demo check series lint bench-copy:
 	$(HARNESS) $@
 
 kernel shell:

@@ -45,6 +45,38 @@ ktap_command()
 	ktap_result "$(cat /run/ktap.rc)" "$ktap_name" "as its output says"
 }
 
+kunit=/sys/kernel/debug/kunit
+
+# How many tests a KUnit suite planned, and how many of them have a result.
+kunit_planned()
+{
+	sed -n 's/^    1\.\.\([0-9]\+\)$/\1/p' "$kunit/$1/results"
+}
+
+kunit_finished()
+{
+	grep -c '^    \(not \)\?ok [0-9]' "$kunit/$1/results"
+}
+
+# Runs a suite if it did not run when its module was loaded; all its tests must have run.
+kunit_run()
+{
+	[ "$(kunit_finished "$1")" -gt 0 ] || echo 1 >"$kunit/$1/run"
+	[ "$(kunit_finished "$1")" -gt 0 ] &&
+		[ "$(kunit_finished "$1")" -eq "$(kunit_planned "$1")" ]
+}
+
+# ktap_kunit <suite>: two tests, that all of a KUnit suite ran, and the suite itself. Its
+# file is one KTAP report, whose one test is the suite: it becomes one of several.
+ktap_kunit()
+{
+	ktap_command "$1.all_tests_ran" kunit_run "$1"
+	sed -e '/^KTAP version/d' -e '/^1\.\.1$/d' \
+		-e "s/^\(\(not \)\?ok\) [0-9]\+ /\1 $((ktap_count + 1)) /" "$kunit/$1/results"
+	grep -q "^ok [0-9]* $1" "$kunit/$1/results"
+	ktap_absorb $?
+}
+
 # ktap_program <name> <program...>: a program that reports in TAP by itself; its tests
 # become the leaves below <name>, and their names get <name> as a prefix, so that the
 # same program may run several times in one suite. A fixture that is called as the program

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import kconfig, patches, process, source, ui
+from harness.architecture import ARM64, X86_64, Architecture
 from harness.errors import HarnessError
 from harness.patches import Tree
 from harness.paths import Paths
@@ -29,6 +30,7 @@ class Config:
     fragments: tuple[str, ...]
     last: str | None = None
     seed: str = ""
+    architecture: Architecture = X86_64
 
 
 _LAB = ("base.config", "lab.config")
@@ -36,6 +38,7 @@ _LAB = ("base.config", "lab.config")
 CONFIGS = {
     "base": Config(("base.config",)),
     "debug": Config(("base.config", "debug.config")),
+    "arm64": Config(("base.config", "arm64.config"), architecture=ARM64),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_LAB, last="", seed="lab"),
@@ -68,11 +71,12 @@ class Kernel:
     key: str
     objects: Path
     out: Path
+    architecture: Architecture = X86_64
 
     @property
     def image(self) -> Path:
         """What QEMU boots."""
-        return self.out / "bzImage"
+        return self.out / Path(self.architecture.image).name
 
     @property
     def modules(self) -> Path:
@@ -90,9 +94,12 @@ def jobs() -> int:
     return len(os.sched_getaffinity(0))
 
 
-def make(tree: Path, objects: Path, *targets: str) -> list[str]:
+def make(
+    tree: Path, objects: Path, *targets: str, architecture: Architecture = X86_64
+) -> list[str]:
     """Return the command that builds targets of a kernel tree out of tree."""
-    return ["make", "-C", str(tree), f"O={objects}", f"-j{jobs()}", *targets]
+    return ["make", "-C", str(tree), f"O={objects}", f"-j{jobs()}",
+            *architecture.make_variables, *targets]  # fmt: skip
 
 
 def tree(paths: Paths, config: str) -> Tree:
@@ -121,13 +128,14 @@ def fragments(paths: Paths, config: str) -> list[Path]:
 def configure(paths: Paths, tree: Tree, config: str) -> Path:
     """Write the object directory's .config, and fail if a requested option vanished."""
     objects = object_dir(tree, config)
+    architecture = _known(config).architecture
     objects.mkdir(parents=True, exist_ok=True)
     files = fragments(paths, config)
     key = hashlib.sha256(
         "\0".join(
             [
                 tree.subset_key(r"(^|/)Kconfig"),
-                compiler(),
+                compiler(architecture),
                 *(path.read_text() for path in files),
             ]
         ).encode()
@@ -213,7 +221,13 @@ def _write_config(
     scratch.mkdir()
     log = paths.logs / f"configure-{config}.log"
     what = f"configuration {config}"
-    process.run_logged(make(tree.path, scratch, "tinyconfig"), log, what)
+    architecture = _known(config).architecture
+
+    def run(target: str) -> None:
+        command = make(tree.path, scratch, target, architecture=architecture)
+        process.run_logged(command, log, what)
+
+    run("tinyconfig")
     process.run_logged(
         [str(tree.path / "scripts/kconfig/merge_config.sh"), "-m", "-O", str(scratch),
          str(scratch / ".config"), *map(str, files)],
@@ -221,7 +235,7 @@ def _write_config(
         what,
         cwd=tree.path,
     )  # fmt: skip
-    process.run_logged(make(tree.path, scratch, "olddefconfig"), log, what)
+    run("olddefconfig")
     fresh = scratch / ".config"
     current = objects / ".config"
     if not current.exists() or current.read_text() != fresh.read_text():
@@ -229,9 +243,9 @@ def _write_config(
     shutil.rmtree(scratch)
 
 
-def compiler() -> str:
+def compiler(architecture: Architecture = X86_64) -> str:
     """Return the compiler's name and version."""
-    return process.capture(["gcc", "--version"]).splitlines()[0]
+    return process.capture([architecture.compiler, "--version"]).splitlines()[0]
 
 
 def get(paths: Paths, tree: Tree, config: str) -> Kernel:
@@ -241,7 +255,10 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     final = (objects / ".config").read_text()
     sources = tree.subset_key(_KERNEL_SOURCES)
-    key = hashlib.sha256(f"{sources}\0{compiler()}\0{final}".encode()).hexdigest()[:16]
+    architecture = _known(config).architecture
+    key = hashlib.sha256(f"{sources}\0{compiler(architecture)}\0{final}".encode()).hexdigest()[
+        :16
+    ]
     record = out / "build.json"
     with ui.step(f"kernel {config}") as step:
         known = json.loads(record.read_text()) if record.exists() else {}
@@ -255,7 +272,13 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
             record.write_text(json.dumps({"key": key, "release": release}))
             step.done(f"{release} in {out}, {compiled} objects compiled")
     return Kernel(
-        config=config, version=tree.version, release=release, key=key, objects=objects, out=out
+        config=config,
+        version=tree.version,
+        release=release,
+        key=key,
+        objects=objects,
+        out=out,
+        architecture=architecture,
     )
 
 
@@ -264,6 +287,8 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
     total = int(counted.read_text()) if counted.exists() else _OBJECTS
     first = not (objects / "vmlinux.o").exists()
     compiled = 0
+    architecture = _known(config).architecture
+    image = Path(architecture.image).name
 
     def watch(line: str) -> None:
         nonlocal compiled
@@ -273,7 +298,7 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
             step.progress(f"{compiled} objects{of}, {match[1]}")
 
     process.run_logged(
-        make(tree.path, objects, "bzImage", "modules"),
+        make(tree.path, objects, image, "modules", architecture=architecture),
         paths.logs / f"build-{config}.log",
         f"kernel {config}",
         env=_STAMPS,
@@ -286,15 +311,17 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
 
 def _install(paths: Paths, tree: Tree, config: str, objects: Path, out: Path) -> str:
     """Copy the results to `out`; return the kernel's release."""
+    architecture = _known(config).architecture
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
+    install = make(tree.path, objects, "modules_install", architecture=architecture)
     process.run_logged(
-        [*make(tree.path, objects, "modules_install"), f"INSTALL_MOD_PATH={out}/modules"],
+        [*install, f"INSTALL_MOD_PATH={out}/modules"],
         paths.logs / f"install-{config}.log",
         f"modules {config}",
         env=_STAMPS,
     )
-    shutil.copyfile(objects / "arch/x86/boot/bzImage", out / "bzImage")
+    shutil.copyfile(objects / architecture.image, out / Path(architecture.image).name)
     shutil.copyfile(objects / "System.map", out / "System.map")
     shutil.copyfile(objects / ".config", out / "config")
     release = (objects / "include/config/kernel.release").read_text().strip()

@@ -23,7 +23,8 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
-SUITES = ("kunit", "selftest", "rules", "faults", "churn")
+SUITES = ("kunit", "copy", "selftest", "rules", "faults", "churn")
+ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
 
@@ -262,9 +263,15 @@ def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
     return ready[0] if ready else None
 
 
-def _suites(paths: Paths, config: str, ready: guest.Ready | None, report: Report) -> None:
-    """Run all suites on a kernel, if there is one."""
-    for suite in SUITES:
+def _suites(
+    paths: Paths,
+    config: str,
+    ready: guest.Ready | None,
+    report: Report,
+    suites: Sequence[str] = SUITES,
+) -> None:
+    """Run suites on a kernel, if there is one."""
+    for suite in suites:
         name = f"{config}-{suite}"
         if ready:
             stage = functools.partial(_suite, paths, ready, suite, report.out)
@@ -302,6 +309,7 @@ def main(paths: Paths) -> int:
         debug = _kernel(paths, "debug", report)
         report.attempt("lab", lambda: _lab(paths, out))
     _suites(paths, "debug", debug, report)
+    _suites(paths, "arm64", _kernel(paths, "arm64", report), report, ARM64_SUITES)
 
     report.attempt("lint", lambda: _lint(paths))
     report.attempt("series", lambda: _series(paths))

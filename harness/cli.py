@@ -43,6 +43,7 @@ def parser() -> argparse.ArgumentParser:
     files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
     files.help = "results.json, or files written by migrate_bench"
     report.add_argument("--to", help="directory (default: beside the first file)")
+    command("bench-copy", _bench_copy, "the kernel's copy primitives on this machine")
     config(command("shell", _shell, "an interactive shell in the guest"))
     return top
 
@@ -88,6 +89,12 @@ def _report(args: argparse.Namespace) -> int:
     from harness import lab_report  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
     return lab_report.main(args.files, Path(args.to) if args.to else None)
+
+
+def _bench_copy(_: argparse.Namespace) -> int:
+    from harness import bench_copy  # noqa: PLC0415 (as the two above)
+
+    return bench_copy.main(default_paths())
 
 
 def main(argv: Sequence[str]) -> int:

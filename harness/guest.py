@@ -6,10 +6,11 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import build, image, ktap, lock, patches, process, programs, ui, vm
+from harness.architecture import PC, Architecture, Machine
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
@@ -23,21 +24,30 @@ _FAILURES_NAMED = 5
 
 @dataclass(frozen=True)
 class Settings:
-    """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600`."""
+    """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
+
+    `machine` is '' for the first machine of the kernel's architecture.
+    """
 
     memory_mib: int = 2048
     cpus: int = 2
     timeout: int = 900
     silent: int = 120
     append: tuple[str, ...] = ()
+    erms: bool = False
+    machine: str = ""
 
 
 @dataclass(frozen=True)
 class Ready:
-    """A kernel and an initramfs that can be booted together."""
+    """A kernel and an initramfs that can be booted together.
+
+    `device_trees` has those of its machines that need one, by the name of the machine.
+    """
 
     kernel: build.Kernel
     initrd: Path
+    device_trees: Mapping[str, Path] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True)
@@ -62,12 +72,15 @@ def parse_settings(script: str) -> Settings:
     """Read the settings in a suite's comment lines; an unknown one raises ValueError."""
     settings: dict[str, str] = {}
     append: list[str] = []
+    erms = False
     for line in _SETTINGS.findall(script):
         for word in line.split():
             name, _, value = word.partition("=")
             if name == "append":
                 append.append(value)
-            elif name in ("memory", "cpus", "timeout", "silent"):
+            elif word == "erms":
+                erms = True
+            elif name in ("memory", "cpus", "timeout", "silent", "machine"):
                 settings[name] = value
             else:
                 raise ValueError(f"unknown QEMU setting '{word}'")
@@ -83,14 +96,30 @@ def parse_settings(script: str) -> Settings:
         timeout=int(settings.get("timeout", default.timeout)),
         silent=int(settings.get("silent", default.silent)),
         append=tuple(append),
+        erms=erms,
+        machine=settings.get("machine", default.machine),
     )
 
 
-def command_line(config: str, suite: str, args: str, settings: Settings) -> str:
+def machine_of(architecture: Architecture, settings: Settings) -> Machine:
+    """Return the machine on which a suite runs; ValueError if there is none."""
+    for machine in architecture.machines:
+        if settings.machine in ("", machine.name):
+            return machine
+    raise ValueError(f"no machine '{settings.machine}' for a kernel for {architecture.name}")
+
+
+def command_line(
+    config: str, suite: str, args: str, settings: Settings, machine: Machine = PC
+) -> str:
     """Return the guest kernel's command line."""
-    words = ["console=ttyS0", "panic=-1", "oops=panic", "kernelcore=50%"]
+    words = [f"console={machine.console}", "panic=-1", "oops=panic", "kernelcore=50%"]
     if config == "debug":
         words += ["panic_on_warn=1", "page_poison=1", "mig.debug=1"]
+    if machine.device_tree:
+        words.append("numa=fake=2")
+    if machine != PC:  # where the guest looks for the second serial port by itself
+        words.append(f"mig.results={machine.results}")
     words += settings.append
     words.append(f"mig.suite={suite}")
     if args:
@@ -136,7 +165,23 @@ def prepare(paths: Paths, config: str) -> Ready:
         tree, built = kernel(paths, config)
         if tree.name != patches.ALL:
             tree = patches.get(paths, tree.source)
-        return Ready(built, image.build(paths, built, programs.get(paths, tree)))
+        ours = programs.get(paths, tree, built.architecture)
+        return Ready(built, image.build(paths, built, ours), _device_trees(paths, built))
+
+
+def _device_trees(paths: Paths, kernel: build.Kernel) -> dict[str, Path]:
+    """Compile the device trees of a kernel's machines."""
+    trees = {}
+    for machine in kernel.architecture.machines:
+        if machine.device_tree:
+            trees[machine.name] = kernel.out / f"{machine.name}.dtb"
+            process.run_logged(
+                ["dtc", "-I", "dts", "-O", "dtb", "-o", str(trees[machine.name]),
+                 str(paths.machines / machine.device_tree)],
+                paths.logs / f"dtc-{machine.name}.log",
+                f"device tree of {machine.name}",
+            )  # fmt: skip
+    return trees
 
 
 def settings_of(paths: Paths, suite: str) -> Settings:
@@ -154,20 +199,27 @@ def settings_of(paths: Paths, suite: str) -> Settings:
 def _guest(
     ready: Ready, suite: str, args: str, settings: Settings, accelerator: str
 ) -> vm.Guest:
+    try:
+        machine = machine_of(ready.kernel.architecture, settings)
+    except ValueError as error:
+        raise HarnessError(f"suite {suite}: {error}") from error
     return vm.Guest(
         kernel=ready.kernel.image,
         initrd=ready.initrd,
-        command_line=command_line(ready.kernel.config, suite, args, settings),
-        memory_mib=settings.memory_mib,
-        cpus=settings.cpus,
+        command_line=command_line(ready.kernel.config, suite, args, settings, machine),
+        memory_mib=machine.memory_mib or settings.memory_mib,
+        cpus=machine.cpus or settings.cpus,
         accelerator=accelerator,
+        erms=settings.erms,
+        machine=machine,
+        device_tree=ready.device_trees.get(machine.name),
     )
 
 
 @functools.cache
 def accelerator(paths: Paths, ready: Ready) -> str:
     """Return 'kvm' if a probe guest has really run with it on this boot, or else 'tcg'."""
-    if not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not ready.kernel.architecture.native or not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     record = paths.cache / "kvm.json"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -212,6 +264,10 @@ def run_suite(
     guest = _guest(ready, suite, args, settings, accelerator(paths, ready))
     with ui.step(f"guest {config} {suite}" + (f" {args}" if args else "")) as step:
         run = vm.run(guest, directory, limits(config, settings), step.progress)
+        if guest.accelerator == "tcg" and vm.is_emulators_mistake(run):
+            ui.say(f"guest {config} {suite}: once more: QEMU ran code that was patched away")
+            shutil.rmtree(directory)
+            run = vm.run(guest, directory, limits(config, settings), step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)
         counts = str(ktap.count(cases)) if cases else "finished"

@@ -11,7 +11,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 
-from harness import process, ui
+from harness import debian, process, ui
+from harness.architecture import Architecture
 from harness.build import Kernel
 from harness.errors import HarnessError
 from harness.paths import Paths
@@ -19,6 +20,9 @@ from harness.programs import Programs
 
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "etc")
 _NODES = (("dev/console", 5, 1),)  # for init's own output; it mounts a devtmpfs first
+_SEARCHED = ("usr/sbin", "sbin", "usr/bin", "bin")
+_NEEDED = re.compile(r"\(NEEDED\) .*\[(\S+)\]")
+_INTERPRETER = re.compile(r"Requesting program interpreter: (\S+)\]")
 _LDD_PATH = re.compile(r"(?:=> )?(/\S+) \(0x")
 
 
@@ -103,14 +107,72 @@ def _host_program(name: str) -> Path:
     return Path(found)
 
 
+@dataclass(frozen=True)
+class Userland:
+    """Where a guest's programs come from that are not ours, and what they need to run.
+
+    `root` is a directory of unpacked packages for another architecture, or None: the host.
+    `readelf` is the program that understands its files.
+    """
+
+    root: Path | None = None
+    readelf: str = "readelf"
+
+    def program(self, name: str) -> Path:
+        """Return the file of a program."""
+        if self.root is None:
+            return _host_program(name)
+        for directory in _SEARCHED:
+            path = self.root / directory / name
+            if path.exists():
+                return path
+        raise HarnessError(f"{self.root} has no program {name}")
+
+    def libraries(self, programs: list[Path]) -> dict[str, Path]:
+        """Return every library and loader that the programs name, by its path in the guest."""
+        if self.root is None:
+            return {library: Path(library) for library in _closure(programs)}
+        found: dict[str, Path] = {}
+        waiting = list(programs)
+        while waiting:
+            for name in needed(process.capture([self.readelf, "-dlW", str(waiting.pop())])):
+                path = self._library(Path(name).name)
+                # The loader is looked for where the program says, a library in two places.
+                where = name if name.startswith("/") else f"/lib/{name}"
+                if where not in found:
+                    found[where] = path
+                    waiting.append(path)
+        return found
+
+    def _library(self, name: str) -> Path:
+        assert self.root is not None
+        for directory in ("lib", "usr/lib"):
+            for path in sorted((self.root / directory).glob(f"*-linux-gnu/{name}")):
+                return path
+        raise HarnessError(f"{self.root} has no library {name}")
+
+
+def needed(readelf: str) -> list[str]:
+    """Return the loader and the libraries that a file names, from the output of readelf."""
+    return [*_INTERPRETER.findall(readelf), *_NEEDED.findall(readelf)]
+
+
 def _is_elf(path: Path) -> bool:
     with path.open("rb") as stream:
         return stream.read(4) == b"\x7fELF"
 
 
+def _userland(paths: Paths, architecture: Architecture) -> Userland:
+    if architecture.native:
+        return Userland()
+    root = debian.userland(paths, architecture.debian)
+    return Userland(root, f"{architecture.tools}readelf")
+
+
 def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
     """Write the initramfs of a kernel, and return its path."""
     target = kernel.out / "initramfs.cpio"
+    userland = _userland(paths, kernel.architecture)
     with ui.step(f"image {kernel.config}") as step:
         contents = _Archive()
         for name in _DIRECTORIES:
@@ -118,15 +180,15 @@ def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
         for name, major, minor in _NODES:
             contents.add(Entry(name, stat.S_IFCHR | 0o600, major=major, minor=minor))
 
-        busybox = _host_program("busybox")
-        contents.file("bin/busybox", busybox)
-        for applet in process.capture([str(busybox), "--list-full"]).split():
+        contents.file("bin/busybox", userland.program("busybox"))
+        # A release has the same applets on every architecture.
+        for applet in process.capture([str(_host_program("busybox")), "--list-full"]).split():
             contents.link(applet, "/bin/busybox")
         contents.link("bin/sh", "/bin/busybox")
 
-        dynamic = [_host_program("mkfs.ext4")]
+        dynamic = [userland.program("mkfs.ext4")]
         contents.file("sbin/mkfs.ext4", dynamic[0])
-        contents.file("sbin/e2fsck", _host_program("e2fsck.static"))
+        contents.file("sbin/e2fsck", userland.program("e2fsck.static"))
         contents.link("sbin/fsck.ext4", "/sbin/e2fsck")
         for name, path in _files(paths.guest):
             contents.file(name, path)
@@ -137,8 +199,8 @@ def build(paths: Paths, kernel: Kernel, programs: Programs) -> Path:
                 contents.file(f"{name}/{relative}", path)
                 if _is_elf(path):
                     dynamic.append(path)
-        for library in _closure(dynamic):
-            contents.file(library.lstrip("/"), Path(library))
+        for name, path in userland.libraries(dynamic).items():
+            contents.file(name.lstrip("/"), path)
 
         data = contents.bytes()
         text = f"{target}, {len(data) / 1e6:.0f} MB"

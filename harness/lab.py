@@ -24,6 +24,7 @@ from harness import (
     ui,
     vm,
 )
+from harness.architecture import PC
 from harness.errors import HarnessError
 from harness.lab_benchmark import Setting
 from harness.lab_plan import Boot, Measurement
@@ -195,7 +196,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
         ),
         quick=quick,
         kernel_release=kernels[lab_plan.OURS].kernel.release,
-        qemu=process.capture([vm.QEMU, "--version"]).splitlines()[0],
+        qemu=process.capture([PC.qemu, "--version"]).splitlines()[0],
     )
 
 

@@ -102,12 +102,16 @@ def _instrumented(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
 
 
 def ours(quick: bool) -> list[Boot]:
-    """Return our kernel without an engine: switched off, and with copies by the CPU."""
+    """Return our kernel without an engine: switched off, and with copies by the CPU.
+
+    These are made page by page, and again by the primitive that the calibration chose.
+    """
     mib = _QUICK_MIB if quick else _MIB
     sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
     return [
         Boot("ours-off", OURS, 0, (Measurement("off", 0, sizes, mib, repeat=_REPEAT),)),
         Boot("ours-cpu", OURS, 0, (Measurement("cpu", 0, sizes, mib, repeat=_REPEAT),)),
+        Boot("ours-bulk", OURS, 0, (Measurement("bulk", 0, sizes, mib, repeat=_REPEAT),)),
     ]
 
 

@@ -24,6 +24,7 @@ from harness.lab_select import (
     SWEEP_TARGET,
     CurveKey,
     by_size,
+    copies_of,
     costs_of,
     known,
     phase_panels,
@@ -95,6 +96,7 @@ class Report:
             self._phases(),
             self._calibration(),
             self._cost(),
+            self._copies(),
         )
         for section in sections:
             if section.lines:
@@ -397,6 +399,34 @@ class Report:
         ]
         return section
 
+    def _copies(self) -> Section:
+        section = Section(
+            "Copies by the CPU",
+            "instructions of page-by-page and of calibrated copies were not counted",
+        )
+        calibration = self._results.calibration
+        copies = copies_of(self._results.runs, calibration.dilation) if calibration else []
+        if not copies:
+            return section
+        rows = [
+            [
+                plots.size_name(one.folio_kib), f"{one.loop:,.0f}", f"{one.bulk:,.0f}",
+                f"{one.fraction:.2f}", f"{one.migration_loop:,.0f}",
+                f"{one.migration_bulk:,.0f}",
+            ]
+            for one in copies
+        ]  # fmt: skip
+        head = ["folio", "copy: page by page", "calibrated", "of 1", "migration: page by page",
+                "calibrated"]  # fmt: skip
+        section.lines = [
+            "Virtual time knows no caches, so this says what is executed, not what is fast: "
+            "`make bench-copy` measures that on a real processor. A `rep movs` counts one "
+            "instruction for each of its iterations.",
+            "",
+            *self._table("instructions per folio, first move, copied by the CPU", head, rows),
+        ]
+        return section
+
 
 _QUANTITIES: Mapping[str, str] = {"gbps": "GB/s", "first_folio_us": "first folio us"}
 _TABLES: Mapping[str, str] = {
@@ -437,7 +467,8 @@ def _engine_name(design: str, channels: int | None) -> str:
 def _configuration_name(kernel: str, design: str, channels: int | None) -> str:
     if kernel == "vanilla":
         return "vanilla"
-    return {"off": "off", "cpu": "CPU copy"}.get(design) or _engine_name(design, channels)
+    names = {"off": "off", "cpu": "CPU copy", "bulk": "CPU bulk copy"}
+    return names.get(design) or _engine_name(design, channels)
 
 
 def _short_name(run: Run) -> str:

@@ -15,11 +15,15 @@ from harness import schema
 from harness.errors import HarnessError
 
 Kernel = Literal["vanilla", "ours"]
-Design = Literal["off", "cpu", "batch", "pipeline"]
+Design = Literal["off", "cpu", "bulk", "batch", "pipeline"]
 Quantity = Literal["gbps", "first_folio_us"]
 
 ENGINE_DESIGNS = ("batch", "pipeline")
-"""Designs in which an engine copies; in the others the CPU does."""
+"""Designs in which an engine copies; in the others the CPU does.
+
+"bulk" is "cpu" with ranges of pages copied by the primitive that the kernel's calibration
+chose; in all others the CPU copies page by page, as vanilla does.
+"""
 
 
 def relative_error(published: float, lab: float) -> float:

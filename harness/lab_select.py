@@ -105,7 +105,7 @@ def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Ru
         sizes = batches.setdefault(known(run.batch_pages), {})
         key = (run.folio_kib, run.move)
         sizes[key] = max(sizes.get(key, run), run, key=_size)
-    designs = ("off", "cpu", *ENGINE_DESIGNS)
+    designs = ("off", "cpu", "bulk", *ENGINE_DESIGNS)
     order = sorted(
         found, key=lambda key: (key[0] != "vanilla", designs.index(key[1]), known(key[2]))
     )
@@ -183,6 +183,42 @@ def costs_of(runs: Iterable[Run]) -> list[Cost]:
                 _instructions(ours, ENGINE_DESIGNS.__contains__),
             )
     return [costs[size] for size in sorted(costs)]
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Instructions per folio of one size: of its copy alone, and of its whole migration."""
+
+    folio_kib: int
+    loop: float
+    bulk: float
+    migration_loop: float
+    migration_bulk: float
+
+    @property
+    def fraction(self) -> float:
+        """What is left of the copy's instructions, of 1."""
+        return self.bulk / self.loop
+
+
+def copies_of(runs: Iterable[Run], dilation: float) -> list[Copy]:
+    """Return what a copy by the CPU takes, page by page and by the calibrated primitive.
+
+    A virtual nanosecond is an instruction: the copy's are those of the copy phase.
+    """
+    found: dict[str, dict[int, tuple[float, float]]] = {"cpu": {}, "bulk": {}}
+    for run in runs:
+        if run.design not in found or run.move != 1 or not run.batch_pages:
+            continue
+        if run.phases_us and run.instructions_per_folio:
+            folios = run.batch_pages * lab_published.PAGE_KIB / run.folio_kib
+            copy = run.phases_us.copy * 1000 * dilation / folios
+            found[run.design][run.folio_kib] = (copy, run.instructions_per_folio)
+    loop, bulk = found["cpu"], found["bulk"]
+    return [
+        Copy(size, loop[size][0], bulk[size][0], loop[size][1], bulk[size][1])
+        for size in sorted(loop.keys() & bulk.keys())
+    ]
 
 
 def _instructions(runs: Iterable[Run], wanted: Callable[[str], bool]) -> float | None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness import build, process, ui
+from harness.architecture import X86_64, Architecture
 from harness.errors import HarnessError
 from harness.patches import Tree
 from harness.paths import Paths
@@ -42,22 +43,27 @@ class Programs:
         }
 
 
-def get(paths: Paths, tree: Tree) -> Programs:
-    """Return the guest's programs, built if their sources or headers changed."""
-    home = tree.source.home / "programs"
+def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> Programs:
+    """Return the guest's programs, built if their sources or headers changed.
+
+    For another architecture they are static, and the tree's own mm tests are left out: those
+    need libraries of the host.
+    """
+    home = tree.source.home / _suffixed("programs", architecture)
     programs = Programs(ours=home / OURS, mm=home / "mm", tools=home / "tools")
     if not (tree.path / _SELFTESTS / OURS).is_dir():
         raise HarnessError(f"no {_SELFTESTS}/{OURS} in the overlay")
     with ui.step("guest programs") as step:
         step.progress("headers")
-        built = _headers(paths, tree)
-        step.progress(f"{_SELFTESTS}/mm")
-        targets = [f"{programs.mm}/{test}" for test in MM_TESTS]
-        built |= _make(paths, tree, "mm", programs.mm, targets)
+        built = _headers(paths, tree, architecture)
+        if architecture.native:
+            step.progress(f"{_SELFTESTS}/mm")
+            targets = [f"{programs.mm}/{test}" for test in MM_TESTS]
+            built |= _make(paths, tree, "mm", programs.mm, targets, architecture)
         step.progress(f"{_SELFTESTS}/{OURS}")
-        built |= _make(paths, tree, OURS, programs.ours, [])
+        built |= _make(paths, tree, OURS, programs.ours, [], architecture)
         step.progress(_TOOLS)
-        built |= _build_tools(paths, tree, programs.tools)
+        built |= _build_tools(paths, tree, programs.tools, architecture)
         text = f"in {home}"
         if built:
             step.done(text)
@@ -66,25 +72,38 @@ def get(paths: Paths, tree: Tree) -> Programs:
     return programs
 
 
-def _headers(paths: Paths, tree: Tree) -> bool:
+def _suffixed(name: str, architecture: Architecture) -> str:
+    return name if architecture.native else f"{name}-{architecture.name}"
+
+
+def _headers(paths: Paths, tree: Tree, architecture: Architecture) -> bool:
     """Export the kernel's headers; return whether that was necessary."""
-    objects = _header_objects(tree)
+    objects = _header_objects(tree, architecture)
     key = tree.subset_key(r"(^|/)include/uapi/")
     stamp = objects / "key"
     if stamp.exists() and stamp.read_text() == key:
         return False
     process.run_logged(
-        build.make(tree.path, objects, "headers"), paths.logs / "headers.log", "headers"
+        build.make(tree.path, objects, "headers", architecture=architecture),
+        paths.logs / f"{objects.name}.log",
+        "headers",
     )
     stamp.write_text(key)
     return True
 
 
-def _header_objects(tree: Tree) -> Path:
-    return tree.source.home / "build-headers"
+def _header_objects(tree: Tree, architecture: Architecture) -> Path:
+    return tree.source.home / _suffixed("build-headers", architecture)
 
 
-def _make(paths: Paths, tree: Tree, name: str, output: Path, targets: list[str]) -> bool:
+def _make(
+    paths: Paths,
+    tree: Tree,
+    name: str,
+    output: Path,
+    targets: list[str],
+    architecture: Architecture,
+) -> bool:
     """Build the tests of one directory; return whether that was necessary."""
     key = tree.subset_key(
         rf"^{_SELFTESTS}/({name}/|[^/]*$|lib/)", r"(^|/)include/uapi/", r"^tools/include/"
@@ -95,10 +114,13 @@ def _make(paths: Paths, tree: Tree, name: str, output: Path, targets: list[str])
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     directory = tree.path / _SELFTESTS / name
+    headers = _header_objects(tree, architecture)
+    static = [] if architecture.native else ["LDFLAGS=-static"]
     process.run_logged(
         ["make", "-C", str(directory), f"-j{build.jobs()}", f"OUTPUT={output}",
-         f"KHDR_INCLUDES=-isystem {_header_objects(tree)}/usr/include", *targets],
-        paths.logs / f"selftests-{name}.log",
+         f"KHDR_INCLUDES=-isystem {headers}/usr/include",
+         *architecture.make_variables, *static, *targets],
+        paths.logs / f"selftests-{_suffixed(name, architecture)}.log",
         f"selftests {name}",
     )  # fmt: skip
     for generated in _GENERATED:
@@ -109,7 +131,7 @@ def _make(paths: Paths, tree: Tree, name: str, output: Path, targets: list[str])
     return True
 
 
-def _build_tools(paths: Paths, tree: Tree, output: Path) -> bool:
+def _build_tools(paths: Paths, tree: Tree, output: Path, architecture: Architecture) -> bool:
     """Build our programs of tools/mm; return whether that was necessary."""
     key = tree.subset_key(rf"^{_TOOLS}/")
     stamp = output.with_name(f"{output.name}.key")
@@ -118,11 +140,10 @@ def _build_tools(paths: Paths, tree: Tree, output: Path) -> bool:
     shutil.rmtree(output, ignore_errors=True)
     output.mkdir(parents=True)
     for tool in TOOLS:
-        argv = ["gcc", "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
+        argv = [architecture.compiler, "-O2", "-Wall", "-Wextra", "-Werror", "-static"]
         source = tree.path / _TOOLS / f"{tool}.c"
-        process.run_logged(
-            [*argv, "-o", str(output / tool), str(source)], paths.logs / f"{tool}.log", tool
-        )
+        log = paths.logs / f"{_suffixed(tool, architecture)}.log"
+        process.run_logged([*argv, "-o", str(output / tool), str(source)], log, tool)
     stamp.write_text(key)
     return True
 

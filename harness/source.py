@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness import process, ui
+from harness import debian, process, ui
 from harness.errors import HarnessError
 from harness.paths import Paths
 
@@ -23,7 +23,6 @@ PACKAGE = f"linux-source-{SERIES}"
 SUITE = "trixie-backports"
 HINT = "LINUX_SRC=<tree or tarball> names a source of your own"
 
-_KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
 _CHUNK = 1 << 20
 
 # What a build leaves in a source tree: kbuild refuses to build out of tree next to it.
@@ -49,14 +48,6 @@ class Source:
     def pristine(self) -> Path:
         """The unmodified tree."""
         return self.home / "pristine"
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """One repository that the host's apt already uses."""
-
-    uri: str
-    codename: str
 
 
 def parse_version(makefile: str) -> str:
@@ -85,22 +76,6 @@ def tree_version(tree: Path) -> str:
         return parse_version((tree / "Makefile").read_text(errors="replace"))
     except OSError:
         return ""
-
-
-def choose_mirrors(listing: str, codename: str) -> list[str]:
-    """Return the addresses to try for backports, best first.
-
-    `listing` has a line "<address> <codename>" for each index that apt knows. The
-    mirror of the host's own release comes first; security archives carry no backports.
-    """
-    mirrors = [Mirror(*line.split()) for line in listing.splitlines() if len(line.split()) == 2]
-    own = [m.uri for m in mirrors if m.codename == codename]
-    related = [
-        m.uri
-        for m in mirrors
-        if m.codename.startswith(f"{codename}-") and not m.codename.endswith("-security")
-    ]
-    return list(dict.fromkeys(own + related))
 
 
 def newest(packages: list[Path]) -> Path | None:
@@ -156,77 +131,25 @@ def _from_debian(paths: Paths) -> Source:
     return Source(version=version, home=home, revision=home.name)
 
 
-def _mirrors(step: ui.Step) -> list[str]:
-    codename = re.search(
-        r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.MULTILINE
-    )
-    query = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)",
-             "Created-By: Packages"]  # fmt: skip
-    name = codename[1] if codename else ""
-    found = choose_mirrors(process.capture(query), name)
-    if not found:
-        step.progress("apt has no package lists yet: apt-get update")
-        update = ["apt-get", "-q", "update"]
-        subprocess.run(
-            update if os.geteuid() == 0 else ["sudo", *update],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
-        found = choose_mirrors(process.capture(query), name)
-    if not found:
-        raise HarnessError(f"apt knows no mirror of Debian {name or '(unknown)'}; {HINT}")
-    return found
-
-
-def _keyring() -> Path:
-    for name in _KEYRINGS:
-        path = Path("/usr/share/keyrings") / name
-        if path.exists():
-            return path
-    raise HarnessError("no Debian archive keyring (package debian-archive-keyring)")
-
-
 def _download(paths: Paths, downloads: Path, step: ui.Step) -> Path:
     """Fetch the package through apt, with lists and state of our own."""
-    errors: list[str] = []
-    for number, mirror in enumerate(_mirrors(step)):
-        try:
-            return _download_from(mirror, paths, downloads, step)
-        except HarnessError as error:
-            errors.append(f"mirror {number + 1}: {error}")
-    raise HarnessError(f"cannot fetch {PACKAGE} from {SUITE}; {HINT}", "\n".join(errors))
+    return debian.from_any_mirror(
+        lambda mirror: _download_from(mirror, paths, downloads, step),
+        step,
+        f"{PACKAGE} from {SUITE}; {HINT}",
+    )
 
 
 def _download_from(mirror: str, paths: Paths, downloads: Path, step: ui.Step) -> Path:
-    apt = paths.cache / "apt"
-    shutil.rmtree(apt, ignore_errors=True)
-    for directory in ("lists/partial", "state", "cache/archives/partial"):
-        (apt / directory).mkdir(parents=True)
-    sources = apt / "sources.list"
-    sources.write_text(f"deb [signed-by={_keyring()}] {mirror} {SUITE} main\n")
-    options = [
-        f"Dir::Etc::sourcelist={sources}",
-        "Dir::Etc::sourceparts=-",
-        f"Dir::State={apt}/state",
-        f"Dir::State::lists={apt}/lists",
-        f"Dir::Cache={apt}/cache",
-        "Acquire::Languages=none",
-        "Acquire::Retries=3",
-        # root hands downloads to a user who may not reach the cache
-        *(["APT::Sandbox::User=root"] if os.geteuid() == 0 else []),
-    ]
-    command = ["apt-get", "-q"]
-    for option in options:
-        command += ["-o", option]
+    apt = debian.private_apt(paths.cache / "apt", mirror, SUITE)
     step.progress("asking apt for the package list")
-    process.run_logged([*command, "update"], paths.logs / "apt-update.log", "apt-get update")
+    process.run_logged([*apt, "update"], paths.logs / "apt-update.log", "apt-get update")
 
     partial = downloads / "partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
     child = subprocess.Popen(
-        [*command, "download", PACKAGE],
+        [*apt, "download", PACKAGE],
         cwd=partial,
         env=process.environment(),
         stdin=subprocess.DEVNULL,

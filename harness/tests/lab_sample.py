@@ -17,6 +17,7 @@ PUBLISHED = lab_published.load()
 MODEL = Engine("zen3-ptdma", is_model=True, source="made up for a test")
 OFF_BY = 1.05
 DILATION = 4.75
+BULK = Phases(20.0, 2.0, 150.0, 15.0)
 
 
 def run(**changes: Any) -> Run:
@@ -98,6 +99,7 @@ def size_runs() -> list[Run]:
             runs += [
                 by_cpu("ours", "off", gbps=speed * 1.03, phases_us=None, **back, **size),
                 by_cpu("ours", "cpu", gbps=speed * 0.98, **back, **size),
+                by_cpu("ours", "bulk", gbps=speed, phases_us=BULK, **back, **size),
             ]
     for offload in PUBLISHED.offload:
         runs += [

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness import build, kconfig
+from harness.architecture import ARM64
 from harness.errors import HarnessError
 from harness.paths import default_paths
 
@@ -13,6 +14,8 @@ def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
     monkeypatch.setenv("JOBS", "7")
     command = build.make(Path("/t"), Path("/o"), "bzImage", "modules")
     assert command == ["make", "-C", "/t", "O=/o", "-j7", "bzImage", "modules"]
+    foreign = build.make(Path("/t"), Path("/o"), "Image", architecture=ARM64)
+    assert foreign[-3:] == ["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", "Image"]
     monkeypatch.setenv("JOBS", "")
     assert build.jobs() >= 1
     monkeypatch.setenv("JOBS", "many")

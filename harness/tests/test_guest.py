@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from harness import guest
+from harness.architecture import ARM64, PC, VIRT, X86_64, ZCU102
 from harness.errors import HarnessError
 from harness.guest import Settings
 from harness.ktap import Case, Status
@@ -19,14 +20,22 @@ def test_settings_come_from_comment_lines() -> None:
     script = "#!/bin/sh\n# qemu: memory=3G timeout=600\n# qemu: append=norandmaps silent=60\n"
     assert guest.parse_settings(script) == Settings(3072, 2, 600, 60, ("norandmaps",))
     assert guest.parse_settings("# qemu: cpus=4\n") == Settings(cpus=4)
+    assert guest.parse_settings("# qemu: erms\n") == Settings(erms=True)
     assert guest.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
 
 
 @pytest.mark.parametrize(
-    "line", ["# qemu: memroy=3G", "# qemu: memory=3T", "# qemu: timeout=x", "# qemu: cpus=3"]
+    "line",
+    [
+        "# qemu: memroy=3G",
+        "# qemu: memory=3T",
+        "# qemu: timeout=x",
+        "# qemu: cpus=3",
+        "# qemu: erms=1",
+    ],
 )
 def test_a_setting_that_is_not_understood_is_refused(line: str) -> None:
-    with pytest.raises(ValueError, match=r"3T|memroy|cpus=3|invalid literal"):
+    with pytest.raises(ValueError, match=r"3T|memroy|erms=1|cpus=3|invalid literal"):
         guest.parse_settings(line)
 
 
@@ -45,6 +54,23 @@ def test_command_lines() -> None:
     debug = guest.command_line("debug", "demo", "", Settings())
     assert "panic_on_warn=1 page_poison=1 mig.debug=1" in debug
     assert "mig.args" not in debug
+
+
+def test_the_command_line_names_the_ports_of_other_machines() -> None:
+    virt = guest.command_line("arm64", "mte", "", Settings(), VIRT)
+    assert virt.startswith("console=ttyAMA0 panic=-1")
+    assert "mig.results=hvc0 mig.suite=mte" in virt
+    assert "numa=fake" not in virt
+    board = guest.command_line("arm64", "zdma", "", Settings(), ZCU102)
+    assert "console=ttyPS0,115200" in board and "numa=fake=2 mig.results=ttyPS1" in board
+
+
+def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
+    assert guest.machine_of(X86_64, Settings()) == PC
+    assert guest.machine_of(ARM64, Settings()) == VIRT
+    assert guest.machine_of(ARM64, guest.parse_settings("# qemu: machine=zcu102")) == ZCU102
+    with pytest.raises(ValueError, match="no machine 'zcu102' for a kernel for x86_64"):
+        guest.machine_of(X86_64, Settings(machine="zcu102"))
 
 
 def test_the_debug_kernel_has_longer_limits() -> None:

@@ -12,13 +12,22 @@ from harness.lab_results import Calibration, CalibrationRow, Engine, Results, Ru
 from harness.lab_select import (
     batch_curves,
     by_size,
+    copies_of,
     costs_of,
     phase_panels,
     sweep_misses,
     sweep_pairs,
     tradeoff_curves,
 )
-from harness.tests.lab_sample import PUBLISHED, by_cpu, real_results, results, run, sweep_runs
+from harness.tests.lab_sample import (
+    DILATION,
+    PUBLISHED,
+    by_cpu,
+    real_results,
+    results,
+    run,
+    sweep_runs,
+)
 
 TITLES = [
     "Throughput against first-folio latency",
@@ -27,6 +36,7 @@ TITLES = [
     "Phases of a batch",
     "Calibration",
     "Cost of being there",
+    "Copies by the CPU",
 ]
 
 
@@ -70,7 +80,7 @@ def test_the_page_is_self_contained(written: Path) -> None:
         image = base64.b64decode(data)
         assert image == (written / figure).read_bytes()
         assert image.startswith(b"\x89PNG")
-    assert page.count("<table>") == 5
+    assert page.count("<table>") == 6
 
 
 def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
@@ -179,6 +189,25 @@ def test_off_must_cost_nothing(tmp_path: Path, extra: float, verdict: str) -> No
     text = report(tmp_path, results(runs=runs))
     assert f"{100 * extra:+.3f} % | {verdict} |" in text
     assert ("It takes more for 2 MB" in text) is (verdict != "within")
+
+
+def test_copies_by_the_cpu_are_compared(tmp_path: Path) -> None:
+    copies = copies_of(results().runs, DILATION)
+    assert [one.folio_kib for one in copies] == [row.folio_kib for row in PUBLISHED.baseline]
+    two_mib = copies[-1]
+    assert (two_mib.loop, two_mib.bulk) == pytest.approx((450e3 * DILATION, 150e3 * DILATION))
+    assert two_mib.fraction == pytest.approx(1 / 3)
+    assert copies[0].loop == pytest.approx(two_mib.loop / 512)
+    lab_report.write(results(), tmp_path)
+    assert "| 2 MB | 2,137,500 | 712,500 | 0.33 |" in (tmp_path / "report.md").read_text()
+
+
+def test_copies_without_a_counterpart_are_left_out() -> None:
+    loop = by_cpu("ours", "cpu")
+    for other in ([], [by_cpu("ours", "bulk", move=2)], [by_cpu("ours", "bulk", folio_kib=4)]):
+        assert copies_of([loop, *other], DILATION) == []
+    bulk = by_cpu("ours", "bulk", phases_us=None)
+    assert copies_of([loop, bulk], DILATION) == []
 
 
 def test_folios_that_failed_or_were_split_are_told(tmp_path: Path) -> None:

@@ -21,6 +21,11 @@ def test_kernel_sources() -> None:
     assert lint.documented(names) == ["mm/a.c", "include/a.h"]
 
 
+def test_sources_of_an_architecture_are_compiled_for_it() -> None:
+    found = lint.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
+    assert found == {"base": ["mm/a.c", "arch/x86/lib/c.c"], "arm64": ["arch/arm64/mm/b.c"]}
+
+
 def complaint(file: str, kind: str, text: str = "") -> Diagnostic:
     return Diagnostic(file, 1, "CHECK", text, kind)
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import source
+from harness import debian, source
 from harness.errors import HarnessError
 from harness.paths import Paths
 
@@ -53,11 +53,11 @@ def test_a_directory_that_is_no_kernel_is_refused() -> None:
 
 def test_the_mirror_of_the_own_release_comes_first_and_security_never() -> None:
     listing = (DATA / "indextargets.txt").read_text()
-    assert source.choose_mirrors(listing, "trixie") == [
+    assert debian.choose_mirrors(listing, "trixie") == [
         "http://mirror.example/debian/",
         "http://local.example/debian/",
     ]
-    assert source.choose_mirrors(listing, "bookworm") == []
+    assert debian.choose_mirrors(listing, "bookworm") == []
 
 
 def test_the_newest_package_wins() -> None:

@@ -232,7 +232,14 @@ static enum migrate_copy_status scribble_done(struct offload_test *ctx,
 /* False where the architecture, or KMSAN, wants each copy for itself. */
 static bool arch_copies_bytes(void)
 {
-	return folio_content_is_bytes(page_folio(ZERO_PAGE(0)));
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+	bool bytes;
+
+	if (!folio)
+		return false;
+	bytes = folio_content_is_bytes(folio);
+	folio_put(folio);
+	return bytes;
 }
 
 /* A registered and routed migrator, and @nr folios of a file to migrate. */

@@ -1,0 +1,111 @@
+"""What differs between architectures when kernels are built, and between machines of QEMU.
+
+x86-64 is the host's own architecture; arm64 is cross-built and always emulated.
+"""
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine of QEMU that guests run on.
+
+    `console` and `results` are the guest's names of the ports that their logs go to. Where
+    `virtio_results` is set the second is a virtio console, since there is one serial port only.
+    `device_tree` names a source in harness/machines, '' if QEMU makes its own. A machine of
+    that kind has the processors and the memory that its tree says, and knows no NUMA nodes:
+    the guest's kernel makes up two (`numa=fake=2`).
+    """
+
+    name: str
+    qemu: str
+    machine: str
+    cpu: str
+    console: str
+    results: str
+    virtio_results: bool = False
+    device_tree: str = ""
+    cpus: int | None = None
+    memory_mib: int | None = None
+
+
+@dataclass(frozen=True)
+class Architecture:
+    """How a kernel, and programs that run on it, are built.
+
+    `make_variables` go to every make of the kernel tree; `image` is what it builds for QEMU;
+    `tools` is the prefix of the compiler and the binary utilities. A `debian` name means that
+    Debian's packages for that architecture hold what guests take from the host otherwise.
+    The first machine is the one on which a suite runs that asks for none.
+    """
+
+    name: str
+    make_variables: tuple[str, ...]
+    image: str
+    tools: str
+    debian: str
+    machines: tuple[Machine, ...]
+
+    @property
+    def native(self) -> bool:
+        """True if the host can run it by itself."""
+        return not self.debian
+
+    @property
+    def compiler(self) -> str:
+        """The C compiler for it."""
+        return f"{self.tools}gcc"
+
+
+PC = Machine(
+    name="pc",
+    qemu="qemu-system-x86_64",
+    machine="pc",
+    # TCG emulates `rep movsb` byte by byte; few tests are about that. With LA57 a kernel with
+    # KASAN dies now and then at boot: while identify_cpu() fills in boot_cpu_data anew, an
+    # interrupt finds no LA57 there and takes the direct map for wild addresses.
+    cpu="max,-erms,-la57",
+    console="ttyS0",
+    results="ttyS1",
+)
+
+VIRT = Machine(
+    name="virt",
+    qemu="qemu-system-aarch64",
+    machine="virt,mte=on",
+    # The architected pointer authentication is by far the slowest thing to emulate.
+    cpu="max,pauth-impdef=on",
+    console="ttyAMA0",
+    results="hvc0",
+    virtio_results=True,
+)
+
+ZCU102 = Machine(
+    name="zcu102",
+    qemu="qemu-system-aarch64",
+    machine="xlnx-zcu102",
+    cpu="",
+    console="ttyPS0,115200",
+    results="ttyPS1",
+    device_tree="zcu102.dts",
+    cpus=4,
+    memory_mib=2048,
+)
+
+X86_64 = Architecture(
+    name="x86_64",
+    make_variables=(),
+    image="arch/x86/boot/bzImage",
+    tools="",
+    debian="",
+    machines=(PC,),
+)
+
+ARM64 = Architecture(
+    name="arm64",
+    make_variables=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
+    image="arch/arm64/boot/Image",
+    tools="aarch64-linux-gnu-",
+    debian="arm64",
+    machines=(VIRT, ZCU102),
+)

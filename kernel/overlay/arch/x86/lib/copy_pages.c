@@ -1,0 +1,107 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Copies of ranges of pages: which primitives there are, and calls of them.
+ *
+ * KMSAN's part of it, the metadata of pages, is the callers'.
+ *
+ * A primitive is chosen by enum copy_primitive and called directly, so that none of
+ * them needs to be a target of indirect calls.
+ */
+
+#include <kunit/static_stub.h>
+#include <linux/bits.h>
+#include <linux/cacheflush.h>
+#include <linux/cpufeature.h>
+#include <linux/instrumented.h>
+
+#include <asm/copy_pages.h>
+#include <asm/mce.h>
+
+#include "../../../mm/copy_pages.h"
+
+/**
+ * arch_copy_primitives - which primitives this machine has
+ * @mc: whether they have to survive poison in the source
+ *
+ * A machine whose copies are "fragile" cannot recover from poison in some of them, and
+ * has none but those that copy_mc_to_kernel() knows.
+ *
+ * Return: a bit for each enum copy_primitive.
+ */
+unsigned int arch_copy_primitives(bool mc)
+{
+	unsigned int primitives = BIT(COPY_PER_PAGE);
+
+	if (mc && copy_mc_is_fragile())
+		return primitives;
+	primitives |= BIT(COPY_MOVSQ) | BIT(COPY_NONTEMPORAL);
+	if (cpu_feature_enabled(X86_FEATURE_ERMS))
+		primitives |= BIT(COPY_MOVSB);
+	return primitives;
+}
+
+/**
+ * arch_copy_pages - copy a range by a primitive other than COPY_PER_PAGE
+ * @primitive: one of arch_copy_primitives(false)
+ * @dst: where to, page aligned
+ * @src: where from, page aligned
+ * @len: bytes, a multiple of the page size and not 0
+ */
+void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
+		     unsigned long len)
+{
+	KUNIT_STATIC_STUB_REDIRECT(arch_copy_pages, primitive, dst, src, len);
+
+	instrument_memcpy_before(dst, src, len);
+	switch (primitive) {
+	case COPY_MOVSB:
+		copy_pages_movsb(dst, src, len);
+		break;
+	case COPY_NONTEMPORAL:
+		copy_pages_nontemporal(dst, src, len);
+		break;
+	default:
+		copy_pages_movsq(dst, src, len);
+	}
+}
+
+/**
+ * arch_copy_mc_pages - arch_copy_pages() from memory that may be poisoned
+ * @primitive: one of arch_copy_primitives(true)
+ * @dst: where to, page aligned
+ * @src: where from, page aligned
+ * @len: bytes, a multiple of the page size and not 0
+ *
+ * Return: how many bytes at the end were not copied, because of poison there or a little
+ * further on.
+ */
+unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,
+				 unsigned long len)
+{
+	unsigned long left;
+
+	KUNIT_STATIC_STUB_REDIRECT(arch_copy_mc_pages, primitive, dst, src, len);
+
+	instrument_memcpy_before(dst, src, len);
+	switch (primitive) {
+	case COPY_MOVSB:
+		left = copy_mc_pages_movsb(dst, src, len);
+		break;
+	case COPY_NONTEMPORAL:
+		left = copy_mc_pages_nontemporal(dst, src, len);
+		break;
+	default:
+		left = copy_mc_pages_movsq(dst, src, len);
+	}
+	return left;
+}
+
+/**
+ * arch_copy_evict - write back a range of memory, and take it out of all caches
+ * @start: where it begins
+ * @len: its length in bytes
+ */
+void arch_copy_evict(void *start, unsigned long len)
+{
+	clflush_cache_range(start, len);
+}

@@ -1,0 +1,31 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * What an architecture with CONFIG_ARCH_HAS_COPY_PAGES provides for mm/copy_pages.c, and
+ * what that shows to its KUnit tests.
+ */
+#ifndef _MM_COPY_PAGES_H
+#define _MM_COPY_PAGES_H
+
+#include <linux/copy_pages.h>
+#include <linux/types.h>
+
+#include "copy_pages_select.h"
+
+struct page;
+
+unsigned int arch_copy_primitives(bool mc);
+void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
+		     unsigned long len);
+unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,
+				 unsigned long len);
+void arch_copy_evict(void *start, unsigned long len);
+
+/* In place of an enum copy_primitive: what was measured decides. */
+#define COPY_AUTO	(-1)
+
+#if IS_ENABLED(CONFIG_KUNIT)
+int copy_pages_force(int primitive);
+int copy_pages_forced(void);
+#endif
+
+#endif /* _MM_COPY_PAGES_H */
