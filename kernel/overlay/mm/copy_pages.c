@@ -29,7 +29,6 @@
 #include <linux/nodemask.h>
 #include <linux/notifier.h>
 #include <linux/sched.h>
-#include <linux/seq_buf.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
