@@ -1104,10 +1104,11 @@ static int dmasim_probe(struct platform_device *pdev)
 
 	/* the copy is done by a CPU, through its caches */
 	dev_assign_dma_coherent(dev, true);
-	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(dma_bits));
+	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(64));
 	if (ret)
-		return dev_err_probe(dev, ret, "no %u-bit DMA addresses\n",
-				     dma_bits);
+		return dev_err_probe(dev, ret, "no 64-bit DMA addresses\n");
+	/* a narrow bus: a narrow mask might be refused */
+	dev->bus_dma_limit = dma_bits < 64 ? DMA_BIT_MASK(dma_bits) : 0;
 	dma_set_max_seg_size(dev, U32_MAX);
 	dma_set_seg_boundary(dev, ULONG_MAX);
 
