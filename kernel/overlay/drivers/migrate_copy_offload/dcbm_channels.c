@@ -66,6 +66,10 @@ static void rescan(struct work_struct *work);
 static DECLARE_WORK(rescan_work, rescan);
 static struct dentry *debugfs_dir;
 
+static bool segments = true;
+module_param(segments, bool, 0644);
+MODULE_PARM_DESC(segments, "Cut folios, so that a single one keeps many channels busy (default: Y)");
+
 static unsigned int channels;
 static char providers[DCBM_PROVIDERS_SIZE];
 static bool exclusive;
@@ -212,16 +216,16 @@ static bool is_near(const struct dcbm_lane *lane, int src_nid, int dst_nid)
 
 /**
  * dcbm_get_job() - get a job with as many free channels as are worth their while
- * @bytes: how much is to be copied
- * @src_nid: the node where the bytes are
- * @dst_nid: the node where they go
+ * @batch: what is to be copied
  *
- * Channels near the memory come first.
+ * Channels near the memory of the first folio come first.
  *
  * Return: the job; NULL if there is none, or no channel.
  */
-struct dcbm_job *dcbm_get_job(size_t bytes, int src_nid, int dst_nid)
+struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch)
 {
+	const int src_nid = folio_nid(batch->pairs[0].src);
+	const int dst_nid = folio_nid(batch->pairs[0].dst);
 	struct dcbm_lane *lane, *next;
 	struct dcbm_job *job;
 	unsigned int n;
@@ -235,8 +239,13 @@ struct dcbm_job *dcbm_get_job(size_t bytes, int src_nid, int dst_nid)
 		return NULL;
 
 	lane = list_first_entry(&free_lanes, struct dcbm_lane, node);
-	n = dcbm_nr_lanes(bytes, READ_ONCE(segment_bytes) ?:
-			  lane->segment_bytes, nr_free_lanes);
+	job->whole = !READ_ONCE(segments);
+	if (job->whole)
+		n = min(batch->nr_pairs, nr_free_lanes);
+	else
+		n = dcbm_nr_lanes(batch->nr_pages * PAGE_SIZE,
+				  READ_ONCE(segment_bytes) ?:
+				  lane->segment_bytes, nr_free_lanes);
 	nr_free_lanes -= n;
 
 	list_for_each_entry_safe(lane, next, &free_lanes, node) {
