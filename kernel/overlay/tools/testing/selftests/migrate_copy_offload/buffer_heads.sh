@@ -11,6 +11,7 @@
 dir=$(dirname "$0")
 offload=/sys/kernel/mm/migrate_copy_offload
 seconds=${1:-30}
+engine=${MIG_ENGINE:-dmasim}
 work=$(mktemp -d)
 image=$work/image
 mount_point=$work/mnt
@@ -106,9 +107,9 @@ fi
 echo "1..10"
 trap cleanup EXIT
 run cpu
-modprobe dmasim
+modprobe "$engine"
 modprobe dcbm
 run dcbm
 modprobe -r dcbm
-modprobe -r dmasim
+modprobe -r "$engine"
 [ "$failures" -eq 0 ]
