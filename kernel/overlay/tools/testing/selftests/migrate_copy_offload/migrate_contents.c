@@ -722,7 +722,7 @@ static void choose_removable_node(struct __test_metadata *_metadata,
 	if (has_removable_block(run->from))
 		return;
 	if (!has_removable_block(run->to))
-		SKIP(return, "no node has removable memory blocks (x86: kernelcore=, arm64: hotplug)");
+		SKIP(return, "no node has memory that can be removed (see kernelcore=)");
 	swap_nodes(run);
 }
 

@@ -40,7 +40,7 @@
 #define REG_UNDECODED	0x008
 #define REG_STATUS	0x100
 #define REG_DISABLE	0x10c
-#define STATUS_DONE	(1U << 10)
+#define STATUS_DONE	0x400U
 #define ALL_INTERRUPTS	0xfffU
 
 /* Until a channel that was terminated must be of use again. */
@@ -401,20 +401,20 @@ static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
  * happens: with large folios that may be so each time.
  */
 static void survive(struct __test_metadata *_metadata, struct run *run,
-		    const FIXTURE_VARIANT(zdma) *variant, enum fault fault, bool must_fail)
+		    enum area_kind kind, enum fault fault, bool must_fail)
 {
 	struct outcome sum = { 0 };
 	unsigned int moves = 0;
 
 	load(_metadata, run, "");
-	ASSERT_TRUE(area_create(&run->area, variant->kind, 8 * MIB, run->nodes[0]));
+	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->nodes[0]));
 	begin_sabotage(_metadata, run, fault, 3);
 	do {
 		move(_metadata, run, run->nodes[++moves % 2], &sum);
 	} while (moves < 6 || (must_fail && !sum.failed && moves < 60));
 	end_sabotage(_metadata, run);
 
-	show(area_kind_names[variant->kind], &sum);
+	show(area_kind_names[kind], &sum);
 	printf("# %u strikes in %u moves\n", run->saboteur.strikes, moves);
 	EXPECT_GT(run->saboteur.strikes, 0);
 	EXPECT_GT(sum.copied, 0);
@@ -423,7 +423,7 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 	/* Each folio once, and nothing for another reason, or lost. */
 	EXPECT_EQ(sum.failed, sum.by_engine);
 	/* Vanilla 7.3 splits an anonymous folio of 64 KiB when it migrates again. */
-	if (variant->kind != AREA_ANON_64K)
+	if (kind != AREA_ANON_64K)
 		EXPECT_EQ(sum.copied + sum.failed, sum.folios);
 
 	expect_recovery(_metadata, run);
@@ -431,13 +431,13 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 
 TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
 {
-	survive(_metadata, &self->run, variant, CHANNEL_ERROR,
+	survive(_metadata, &self->run, variant->kind, CHANNEL_ERROR,
 		variant->kind == AREA_ANON_4K || variant->kind == AREA_SHMEM);
 }
 
 TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
 {
-	survive(_metadata, &self->run, variant, LOST_COMPLETION, true);
+	survive(_metadata, &self->run, variant->kind, LOST_COMPLETION, true);
 }
 
 /* Many batches that fail, each of which could forget its pages. */
