@@ -107,15 +107,18 @@ static void *sabotage_thread(void *arg)
 {
 	struct sabotage *sabotage = arg;
 	struct saboteur *saboteur = sabotage->saboteur;
+	bool was_done[NR_CHANNELS] = { false };
 	unsigned int seen = 0;
 	unsigned int i;
 
 	while (!__atomic_load_n(&saboteur->stop, __ATOMIC_RELAXED)) {
 		for (i = 0; i < NR_CHANNELS; i++) {
+			bool done = reg_read(sabotage->channel[i], REG_STATUS) & STATUS_DONE;
+			bool begins = done && !was_done[i];
 			enum fault fault = saboteur->fault;
 
-			if (!(reg_read(sabotage->channel[i], REG_STATUS) & STATUS_DONE) ||
-			    ++seen % saboteur->period)
+			was_done[i] = done;
+			if (!begins || ++seen % saboteur->period)
 				continue;
 			if (fault == BOTH_FAULTS)
 				fault = saboteur->strikes % 2 ? CHANNEL_ERROR :
