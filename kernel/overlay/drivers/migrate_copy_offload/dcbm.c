@@ -7,9 +7,8 @@
  * channel. A ring may be shorter than its share: what does not fit waits for
  * completions. A folio counts as copied if completions without an error vouch
  * for each of its bytes; engines may complete in any order. After a time-out
- * the channel is terminated before anything is unmapped, and requested anew:
- * some drivers leave it dead until then. A channel that will not terminate is
- * never used, unmapped or released again, and the folios it
+ * the channel is terminated before anything is unmapped. A channel that will
+ * not terminate is never used, unmapped or released again, and the folios it
  * had are lost: a leak is safe, a stray write is not.
  */
 
@@ -25,7 +24,6 @@
 #include <linux/module.h>
 #include <linux/slab.h>
 #include <linux/spinlock.h>
-#include <linux/workqueue.h>
 
 #include <kunit/visibility.h>
 
@@ -43,10 +41,6 @@
  */
 #define DCBM_MAX_STALLS		16
 #define DCBM_STALL_US		100
-
-/* A channel that was terminated rests for as long, and longer each time. */
-#define DCBM_REOPEN_MS		100
-#define DCBM_REOPEN_DOUBLINGS	6
 
 /* A lane may run dry for as long while others keep their rings full. */
 #define DCBM_REFILL_MS		10
@@ -313,45 +307,6 @@ static struct dcbm_job *get_job(unsigned int max)
 	return job;
 }
 
-static struct dma_chan *request_channel(void)
-{
-	dma_cap_mask_t mask;
-
-	dma_cap_zero(mask);
-	dma_cap_set(DMA_MEMCPY, mask);
-	return dma_request_chan_by_mask(&mask);
-}
-
-/* Not by the task that migrates: this allocates memory and waits for locks. */
-static void reopen_lane(struct work_struct *work)
-{
-	struct dcbm_lane *lane = container_of(to_delayed_work(work),
-					      struct dcbm_lane, reopen);
-	struct dma_chan *chan;
-
-	dma_release_channel(lane->chan);
-	chan = request_channel();
-	if (IS_ERR(chan)) {
-		lane->chan = NULL;
-		pr_warn("a channel is gone for good: %pe\n", chan);
-		return;
-	}
-
-	lane->chan = chan;
-	lane->terminated = false;
-	scoped_guard(spinlock, &dcbm_lock)
-		list_add_tail(&lane->node, &free_lanes);
-}
-
-static void schedule_reopen(struct dcbm_lane *lane)
-{
-	const unsigned int doublings = min(lane->failures++,
-					   DCBM_REOPEN_DOUBLINGS);
-
-	schedule_delayed_work(&lane->reopen,
-			      msecs_to_jiffies(DCBM_REOPEN_MS << doublings));
-}
-
 static void put_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane, *next;
@@ -359,14 +314,10 @@ static void put_job(struct dcbm_job *job)
 	guard(spinlock)(&dcbm_lock);
 
 	list_for_each_entry_safe(lane, next, &job->lanes, node) {
-		if (lane->quarantined || lane->terminated)
+		if (lane->quarantined)
 			list_del_init(&lane->node);
 		else
 			list_move_tail(&lane->node, &free_lanes);
-		if (lane->terminated)
-			schedule_reopen(lane);
-		else if (!lane->timed_out)
-			lane->failures = 0;
 	}
 }
 
@@ -552,7 +503,6 @@ static void stop_lane(struct dcbm_lane *lane)
 			dma_chan_name(lane->chan), error,
 			lane->end - lane->first);
 	}
-	lane->terminated = !error;
 
 	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
 		struct dcbm_slot *slot = &lane->slots[i];
@@ -693,7 +643,6 @@ static struct dcbm_lane *alloc_lane(struct dma_chan *chan)
 		return NULL;
 
 	lane->chan = chan;
-	INIT_DELAYED_WORK(&lane->reopen, reopen_lane);
 	init_waitqueue_head(&lane->own_job.wait);
 	lane->nr_free = ARRAY_SIZE(lane->slots);
 	for (i = 0; i < lane->nr_free; i++) {
@@ -708,12 +657,9 @@ static void release_lanes(void)
 {
 	unsigned int i;
 
-	for (i = 0; i < nr_lanes; i++)
-		cancel_delayed_work_sync(&lanes[i]->reopen);
 	/* A callback of one channel may be about to wake a job of another. */
 	for (i = 0; i < nr_lanes; i++)
-		if (lanes[i]->chan)
-			dma_release_channel(lanes[i]->chan);
+		dma_release_channel(lanes[i]->chan);
 	for (i = 0; i < nr_lanes; i++)
 		kvfree(lanes[i]);
 	INIT_LIST_HEAD(&free_lanes);
@@ -723,9 +669,13 @@ static void release_lanes(void)
 static int acquire_lanes(void)
 {
 	unsigned int max = channels ?: DCBM_MAX_LANES;
+	dma_cap_mask_t mask;
+
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
 
 	while (nr_lanes < max) {
-		struct dma_chan *chan = request_channel();
+		struct dma_chan *chan = dma_request_chan_by_mask(&mask);
 		struct dcbm_lane *lane;
 
 		if (IS_ERR(chan))

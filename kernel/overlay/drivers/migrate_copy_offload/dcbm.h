@@ -10,7 +10,6 @@
 #include <linux/migrate_copy_offload.h>
 #include <linux/scatterlist.h>
 #include <linux/wait.h>
-#include <linux/workqueue.h>
 
 struct dcbm_lane;
 
@@ -74,8 +73,7 @@ struct dcbm_job {
 
 /*
  * A channel with all that a batch needs of it, set aside at load. It belongs to
- * one job at a time, so that terminating it stops nobody else; after that it
- * belongs to @reopen, which may find no channel.
+ * one job at a time, so that terminating it stops nobody else.
  */
 struct dcbm_lane {
 	struct list_head node;		/* in the list of free lanes, or a job's */
@@ -86,9 +84,6 @@ struct dcbm_lane {
 	bool mapped;
 	bool timed_out;
 	bool quarantined;
-	bool terminated;		/* to be requested anew */
-	unsigned int failures;		/* terminations in a row */
-	struct delayed_work reopen;
 	struct scatterlist src_sg[MIGRATE_COPY_MAX_PAIRS];
 	struct scatterlist dst_sg[MIGRATE_COPY_MAX_PAIRS];
 
