@@ -340,6 +340,9 @@ static void count_pair(struct migrate_copy_batch *batch,
 	case MIGRATE_COPY_TIMEOUT:
 		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
 		break;
+	case MIGRATE_COPY_UNREACHABLE:
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_UNREACHABLE, 1);
+		break;
 	case MIGRATE_COPY_LOST:
 		batch->lost = true;
 		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
@@ -522,6 +525,7 @@ static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 	[MIGRATE_COPY_STAT_FALLBACK_REFUSED]	= "fallback_refused",
 	[MIGRATE_COPY_STAT_FALLBACK_SMALL]	= "fallback_small",
 	[MIGRATE_COPY_STAT_FALLBACK_TIMEOUT]	= "fallback_timeout",
+	[MIGRATE_COPY_STAT_FALLBACK_UNREACHABLE] = "fallback_unreachable",
 	[MIGRATE_COPY_STAT_DECLINED_MAPPING]	= "declined_mapping",
 	[MIGRATE_COPY_STAT_DECLINED_METADATA]	= "declined_metadata",
 	[MIGRATE_COPY_STAT_DECLINED_POISON]	= "declined_poison",

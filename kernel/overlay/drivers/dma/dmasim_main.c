@@ -28,13 +28,16 @@
 #include <linux/panic.h>
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
+#include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 
+#include "dmasim_iova.h"
 #include "dmasim_model.h"
 #include "virt-dma.h"
 
 #define DMASIM_MAX_RING_DEPTH	1024
+#define DMASIM_MAX_DEVICES	8
 
 /* Bytes copied between two looks at whether the descriptor was terminated */
 #define DMASIM_BURST		SZ_64K
@@ -52,6 +55,32 @@
 static unsigned int channels = 4;
 module_param(channels, uint, 0444);
 MODULE_PARM_DESC(channels, "Number of channels, 1 to 256 (default: 4)");
+
+static unsigned int devices = 1;
+module_param(devices, uint, 0444);
+MODULE_PARM_DESC(devices, "Number of engines, each with as many channels, 1 to 8 (default: 1)");
+
+static int node[DMASIM_MAX_DEVICES] = {
+	[0 ... DMASIM_MAX_DEVICES - 1] = NUMA_NO_NODE
+};
+module_param_array(node, int, NULL, 0444);
+MODULE_PARM_DESC(node, "NUMA node of each engine (default: none)");
+
+static bool offer_public;
+module_param_named(public, offer_public, bool, 0444);
+MODULE_PARM_DESC(public, "Offer public channels instead of private ones (default: N)");
+
+static bool offer_sg = true;
+module_param_named(sg, offer_sg, bool, 0444);
+MODULE_PARM_DESC(sg, "Copy from one scatterlist to another as well (default: Y)");
+
+static unsigned int dma_bits = 64;
+module_param(dma_bits, uint, 0444);
+MODULE_PARM_DESC(dma_bits, "Bits of an address that the engine reaches, 24 to 64 (default: 64)");
+
+static bool iova_merge;
+module_param(iova_merge, bool, 0444);
+MODULE_PARM_DESC(iova_merge, "Translate addresses, and merge neighbours as an IOMMU might, unevenly for sources and destinations (default: N)");
 
 static unsigned int ring_depth = 64;
 module_param(ring_depth, uint, 0444);
@@ -126,11 +155,24 @@ enum dmasim_turn {
 };
 
 /**
+ * struct dmasim_side - the source or the destination of a copy
+ * @addr: its address, or that of the current entry
+ * @left: how many bytes lie there
+ * @sg: the current entry of a scatterlist, which is the client's; else NULL
+ */
+struct dmasim_side {
+	dma_addr_t		addr;
+	size_t			left;
+	struct scatterlist	*sg;
+};
+
+/**
  * struct dmasim_desc - one copy
  * @vd: the descriptor that the client and virt-dma know
  * @dst: where to
  * @src: where from
  * @len: how much
+ * @pieces: how many copies an engine would make of it, each with its latency
  * @copied: how much is done; written by the worker alone
  * @outcome: decided when the descriptor is submitted
  * @turn: decided when the descriptor is submitted
@@ -149,9 +191,10 @@ enum dmasim_turn {
  */
 struct dmasim_desc {
 	struct virt_dma_desc	vd;
-	dma_addr_t		dst;
-	dma_addr_t		src;
+	struct dmasim_side	dst;
+	struct dmasim_side	src;
 	size_t			len;
+	unsigned int		pieces;
 	size_t			copied;
 	enum dmasim_outcome	outcome;
 	enum dmasim_turn	turn;
@@ -408,10 +451,10 @@ static dma_cookie_t dmasim_tx_submit(struct dma_async_tx_descriptor *tx)
 }
 
 static struct dma_async_tx_descriptor *
-dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
-		       size_t len, unsigned long tx_flags)
+dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
+	    const struct dmasim_side *src, size_t len, unsigned int pieces,
+	    unsigned long tx_flags)
 {
-	struct dmasim_chan *chan = to_dmasim_chan(c);
 	struct dma_async_tx_descriptor *tx;
 	struct dmasim_desc *desc;
 	unsigned long flags;
@@ -434,9 +477,10 @@ dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
 
 	/* nothing of the last use may be left, least of all its callback */
 	memset(desc, 0, sizeof(*desc));
-	desc->dst = dst;
-	desc->src = src;
+	desc->dst = *dst;
+	desc->src = *src;
 	desc->len = len;
+	desc->pieces = pieces;
 	dmasim_job_init(&desc->job);
 
 	tx = vchan_tx_prep(&chan->vc, &desc->vd, tx_flags);
@@ -444,22 +488,100 @@ dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
 	return tx;
 }
 
+static struct dma_async_tx_descriptor *
+dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
+		       size_t len, unsigned long tx_flags)
+{
+	const struct dmasim_side to = { .addr = dst, .left = len };
+	const struct dmasim_side from = { .addr = src, .left = len };
+
+	return dmasim_prep(to_dmasim_chan(c), &to, &from, len, 1, tx_flags);
+}
+
+static struct dmasim_side dmasim_side_of(struct scatterlist *sg)
+{
+	return (struct dmasim_side){
+		.addr = sg_dma_address(sg), .left = sg_dma_len(sg), .sg = sg,
+	};
+}
+
+static size_t dmasim_sg_len(struct scatterlist *sgl, unsigned int nents)
+{
+	struct scatterlist *sg;
+	size_t len = 0;
+	unsigned int i;
+
+	for_each_sg(sgl, sg, nents, i)
+		len += sg_dma_len(sg);
+	return len;
+}
+
+static struct dma_async_tx_descriptor *
+dmasim_prep_dma_memcpy_sg(struct dma_chan *c, struct scatterlist *dst_sg,
+			  unsigned int dst_nents, struct scatterlist *src_sg,
+			  unsigned int src_nents, unsigned long tx_flags)
+{
+	struct dmasim_side dst, src;
+	size_t len;
+
+	if (!dst_nents || !src_nents)
+		return NULL;
+
+	len = dmasim_sg_len(src_sg, src_nents);
+	if (len != dmasim_sg_len(dst_sg, dst_nents))
+		return NULL;
+
+	dst = dmasim_side_of(dst_sg);
+	src = dmasim_side_of(src_sg);
+	return dmasim_prep(to_dmasim_chan(c), &dst, &src, len,
+			   max(dst_nents, src_nents), tx_flags);
+}
+
 /*
  * Execution: what completes a descriptor, and decides when one is executed. The
  * worker does so, or the timing mode below.
  */
 
+/* The memory of a side, of which @len bytes at most lie in a row */
+static void *dmasim_memory(struct device *dev, const struct dmasim_side *side,
+			   size_t *len)
+{
+	size_t in_row = side->left;
+	void *memory;
+
+	if (iova_merge)
+		memory = dmasim_iova_find(dev, side->addr, &in_row);
+	else
+		memory = phys_to_virt(dma_to_phys(dev, side->addr));
+	*len = min3(*len, side->left, in_row);
+	return memory;
+}
+
+static void dmasim_advance(struct dmasim_side *side, size_t len)
+{
+	side->addr += len;
+	side->left -= len;
+	if (!side->left && side->sg && !sg_is_last(side->sg))
+		*side = dmasim_side_of(sg_next(side->sg));
+}
+
 static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
 {
 	struct device *dev = chan->vc.chan.device->dev;
 	size_t bytes = desc->outcome == DMASIM_OK ? desc->len : desc->len / 2;
-	void *dst = phys_to_virt(dma_to_phys(dev, desc->dst));
-	void *src = phys_to_virt(dma_to_phys(dev, desc->src));
 
 	while (desc->copied < bytes && !READ_ONCE(desc->terminated)) {
 		size_t burst = min(bytes - desc->copied, DMASIM_BURST);
+		void *dst = dmasim_memory(dev, &desc->dst, &burst);
+		void *src = dmasim_memory(dev, &desc->src, &burst);
 
-		memcpy(dst + desc->copied, src + desc->copied, burst);
+		if (WARN_ON_ONCE(!dst || !src || !burst)) {
+			desc->outcome = DMASIM_FAIL_RESULT;
+			return;
+		}
+		memcpy(dst, src, burst);
+		dmasim_advance(&desc->dst, burst);
+		dmasim_advance(&desc->src, burst);
 		WRITE_ONCE(desc->copied, desc->copied + burst);
 		cond_resched();
 	}
@@ -513,7 +635,7 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 static u64 dmasim_service_ns(const struct dmasim_desc *desc)
 {
 	unsigned int mbps = READ_ONCE(bandwidth_mbps);
-	u64 ns = READ_ONCE(latency_ns);
+	u64 ns = (u64)READ_ONCE(latency_ns) * desc->pieces;
 
 	/* a MB/s is a byte in a microsecond */
 	if (mbps)
@@ -630,7 +752,8 @@ static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
 			chan->serving = desc;
 			sim->model.channel_mbps = READ_ONCE(bandwidth_mbps);
 			dmasim_model_start(&sim->model, &desc->job,
-					   READ_ONCE(latency_ns), desc->len);
+					   (u64)READ_ONCE(latency_ns) *
+					   desc->pieces, desc->len);
 		} else if (desc->due != KTIME_MAX) {
 			/* late or held: the channel goes on without it */
 			dmasim_model_start(&sim->model, &desc->job,
@@ -948,6 +1071,18 @@ static void dmasim_init_chan(struct dmasim *sim, struct dmasim_chan *chan,
 	vchan_init(&chan->vc, &sim->dma);
 }
 
+/* Neither dmaengine nor a client has the engine any more. */
+static void dmasim_release(struct dma_device *dma)
+{
+	struct dmasim *sim = container_of(dma, struct dmasim, dma);
+	struct device *dev = dma->dev;
+
+	/* may be about to find that there is nothing to do */
+	hrtimer_cancel(&sim->timer);
+	kfree(sim);
+	put_device(dev);
+}
+
 static int dmasim_probe(struct platform_device *pdev)
 {
 	unsigned int i, nr_chans = channels, depth = ring_depth;
@@ -957,19 +1092,27 @@ static int dmasim_probe(struct platform_device *pdev)
 	int ret;
 
 	/* the copy needs to find the memory behind a DMA address */
+	set_dma_ops(dev, NULL);
 	if (get_dma_ops(dev) || device_iommu_mapped(dev))
 		return dev_err_probe(dev, -EOPNOTSUPP,
 				     "needs direct DMA mappings\n");
+	if (iova_merge) {
+		ret = dmasim_iova_enable(dev);
+		if (ret)
+			return dev_err_probe(dev, ret, "no IOVAs\n");
+	}
 
 	/* the copy is done by a CPU, through its caches */
 	dev_assign_dma_coherent(dev, true);
 	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(64));
 	if (ret)
 		return dev_err_probe(dev, ret, "no 64-bit DMA addresses\n");
+	/* a narrow bus: a narrow mask might be refused */
+	dev->bus_dma_limit = dma_bits < 64 ? DMA_BIT_MASK(dma_bits) : 0;
 	dma_set_max_seg_size(dev, U32_MAX);
 	dma_set_seg_boundary(dev, ULONG_MAX);
 
-	sim = devm_kzalloc(dev, struct_size(sim, chans, nr_chans), GFP_KERNEL);
+	sim = kzalloc(struct_size(sim, chans, nr_chans), GFP_KERNEL);
 	if (!sim)
 		return -ENOMEM;
 	sim->nr_chans = nr_chans;
@@ -982,7 +1125,10 @@ static int dmasim_probe(struct platform_device *pdev)
 	dma = &sim->dma;
 	dma->dev = dev;
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
-	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	if (!offer_public)
+		dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	if (offer_sg)
+		dma_cap_set(DMA_MEMCPY_SG, dma->cap_mask);
 	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
 	dma->src_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
 	dma->dst_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
@@ -991,7 +1137,9 @@ static int dmasim_probe(struct platform_device *pdev)
 					    DMA_RESIDUE_GRANULARITY_BURST;
 	dma->device_alloc_chan_resources = dmasim_alloc_chan_resources;
 	dma->device_free_chan_resources = dmasim_free_chan_resources;
+	dma->device_release = dmasim_release;
 	dma->device_prep_dma_memcpy = dmasim_prep_dma_memcpy;
+	dma->device_prep_dma_memcpy_sg = dmasim_prep_dma_memcpy_sg;
 	dma->device_issue_pending = dmasim_issue_pending;
 	dma->device_tx_status = dmasim_tx_status;
 	dma->device_terminate_all = dmasim_terminate_all;
@@ -1002,31 +1150,33 @@ static int dmasim_probe(struct platform_device *pdev)
 		dmasim_init_chan(sim, &sim->chans[i], depth);
 
 	ret = dma_async_device_register(dma);
-	if (ret)
+	if (ret) {
+		kfree(sim);
 		return dev_err_probe(dev, ret, "cannot register the engine\n");
+	}
 
+	get_device(dev);
 	platform_set_drvdata(pdev, sim);
 	return 0;
 }
 
-/* Clients hold the module, so that no channel is in use */
+/* A client that does not give its channel back keeps an engine that works. */
 static void dmasim_remove(struct platform_device *pdev)
 {
 	struct dmasim *sim = platform_get_drvdata(pdev);
 
 	dma_async_device_unregister(&sim->dma);
-	/* may be about to find that there is nothing to do */
-	hrtimer_cancel(&sim->timer);
 }
 
 static struct platform_driver dmasim_driver = {
 	.driver = {
 		.name	= KBUILD_MODNAME,
 	},
+	.probe	= dmasim_probe,
 	.remove	= dmasim_remove,
 };
 
-static struct platform_device *dmasim_pdev;
+static struct platform_device *dmasim_pdevs[DMASIM_MAX_DEVICES];
 
 static int __init dmasim_check_total_mbps(void)
 {
@@ -1046,8 +1196,59 @@ static int __init dmasim_check_total_mbps(void)
 	return 0;
 }
 
+static void dmasim_remove_devices(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < devices; i++)
+		platform_device_unregister(dmasim_pdevs[i]);
+}
+
+static int __init dmasim_add_device(unsigned int i)
+{
+	struct platform_device *pdev;
+	int ret;
+
+	pdev = platform_device_alloc(KBUILD_MODNAME, devices == 1 ?
+				     PLATFORM_DEVID_NONE : i);
+	if (!pdev)
+		return -ENOMEM;
+
+	set_dev_node(&pdev->dev, node[i]);
+	ret = platform_device_add(pdev);
+	if (ret) {
+		platform_device_put(pdev);
+		return ret;
+	}
+
+	dmasim_pdevs[i] = pdev;
+	/* a device that the driver does not want is of no use */
+	return platform_get_drvdata(pdev) ? 0 : -ENODEV;
+}
+
+static int __init dmasim_check_nodes(void)
+{
+	unsigned int i;
+
+	if (!devices || devices > DMASIM_MAX_DEVICES) {
+		pr_err("devices=%u is not in 1 to %u\n", devices,
+		       DMASIM_MAX_DEVICES);
+		return -EINVAL;
+	}
+	for (i = 0; i < devices; i++) {
+		if (node[i] != NUMA_NO_NODE &&
+		    (node[i] < 0 || node[i] >= MAX_NUMNODES ||
+		     !node_online(node[i]))) {
+			pr_err("node=%d is not online\n", node[i]);
+			return -EINVAL;
+		}
+	}
+	return 0;
+}
+
 static int __init dmasim_init(void)
 {
+	unsigned int i;
 	int ret;
 
 	if (!channels || channels > DMASIM_MAX_CHANNELS) {
@@ -1061,7 +1262,18 @@ static int __init dmasim_init(void)
 		return -EINVAL;
 	}
 
-	ret = dmasim_check_total_mbps();
+	if (dma_bits < 24 || dma_bits > 64) {
+		pr_err("dma_bits=%u is not in 24 to 64\n", dma_bits);
+		return -EINVAL;
+	}
+	if (iova_merge && (!IS_ENABLED(CONFIG_DMASIM_IOVA) || dma_bits != 64)) {
+		pr_err("iova_merge needs CONFIG_DMASIM_IOVA and dma_bits=64\n");
+		return -EINVAL;
+	}
+
+	ret = dmasim_check_nodes();
+	if (!ret)
+		ret = dmasim_check_total_mbps();
 	if (ret)
 		return ret;
 
@@ -1072,20 +1284,25 @@ static int __init dmasim_init(void)
 
 	dmasim_faults_create();
 
-	/* binds once and for all: nobody can unbind a driver in use by sysfs */
-	dmasim_pdev = platform_create_bundle(&dmasim_driver, dmasim_probe,
-					     NULL, 0, NULL, 0);
-	if (IS_ERR(dmasim_pdev)) {
-		dmasim_faults_remove();
-		return PTR_ERR(dmasim_pdev);
-	}
-	return 0;
+	ret = platform_driver_register(&dmasim_driver);
+	if (ret)
+		goto remove_faults;
+	for (i = 0; i < devices && !ret; i++)
+		ret = dmasim_add_device(i);
+	if (!ret)
+		return 0;
+
+	dmasim_remove_devices();
+	platform_driver_unregister(&dmasim_driver);
+remove_faults:
+	dmasim_faults_remove();
+	return ret;
 }
 module_init(dmasim_init);
 
 static void __exit dmasim_exit(void)
 {
-	platform_device_unregister(dmasim_pdev);
+	dmasim_remove_devices();
 	platform_driver_unregister(&dmasim_driver);
 	dmasim_faults_remove();
 }

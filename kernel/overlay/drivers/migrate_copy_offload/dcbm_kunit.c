@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, and the accounting of completions.
+ * merged, the shares of the channels, how small a segment may be, and the
+ * accounting of completions.
  */
 
 #include <kunit/test.h>
@@ -19,6 +20,7 @@
 
 struct dcbm_test {
 	struct migrate_copy_batch batch;
+	struct dcbm_job job;
 	struct scatterlist src[MAX_ENTRIES];
 	struct scatterlist dst[MAX_ENTRIES];
 	unsigned int src_nents;
@@ -43,7 +45,8 @@ static void add_pair(struct kunit *test, unsigned int order)
 	/* Only the size of a folio matters here. */
 	ctx->batch.pairs[ctx->batch.nr_pairs].src = folio;
 	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
-	ctx->batch.nr_pairs++;
+	ctx->job.pair[ctx->job.nr] = ctx->batch.nr_pairs++;
+	ctx->job.left[ctx->job.nr++] = folio_size(folio);
 	ctx->batch.nr_pages += folio_nr_pages(folio);
 }
 
@@ -67,23 +70,32 @@ static u64 address_of(struct scatterlist *sg, size_t offset)
 	return sg_dma_address(sg) + offset;
 }
 
-/* Every byte of every pair once, in order, at its address on both sides. */
-static unsigned int expect_walk(struct kunit *test)
+static size_t all_bytes(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int nr_segments = 0, pair = 0;
+
+	return ctx->batch.nr_pages * PAGE_SIZE;
+}
+
+/* Every byte of a range once, in order, at its address on both sides. */
+static unsigned int expect_walk_over(struct kunit *test,
+				     const struct dcbm_range *range)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int nr_segments = 0, item = range->first;
+	size_t offset = 0, in_item = range->offset;
 	struct dcbm_segment segment;
 	struct dcbm_walk walk;
-	size_t offset = 0, in_pair = 0;
 
-	dcbm_walk_init(&walk, ctx->batch.pairs, 0, ctx->batch.nr_pairs,
-		       ctx->src, ctx->src_nents, ctx->dst, ctx->dst_nents);
+	dcbm_walk_init(&walk, &ctx->job, range, ctx->src, ctx->src_nents,
+		       ctx->dst, ctx->dst_nents);
 
 	while (dcbm_walk_next(&walk, &segment)) {
 		size_t last = segment.len - 1;
 
 		KUNIT_ASSERT_GT(test, segment.len, 0);
-		KUNIT_EXPECT_EQ(test, pair, segment.pair);
+		KUNIT_EXPECT_EQ(test, item, segment.item);
+		KUNIT_EXPECT_EQ(test, in_item, segment.offset);
 		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset),
 				segment.src);
 		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset + last),
@@ -94,19 +106,25 @@ static unsigned int expect_walk(struct kunit *test)
 				segment.dst + last);
 
 		offset += segment.len;
-		in_pair += segment.len;
-		KUNIT_ASSERT_LE(test, in_pair,
-				folio_size(ctx->batch.pairs[pair].src));
-		if (in_pair == folio_size(ctx->batch.pairs[pair].src)) {
-			in_pair = 0;
-			pair++;
+		in_item += segment.len;
+		KUNIT_ASSERT_LE(test, in_item,
+				folio_size(dcbm_src(&ctx->job, item)));
+		if (in_item == folio_size(dcbm_src(&ctx->job, item))) {
+			in_item = 0;
+			item++;
 		}
 		nr_segments++;
 	}
 
-	KUNIT_EXPECT_EQ(test, ctx->batch.nr_pairs, pair);
-	KUNIT_EXPECT_EQ(test, ctx->batch.nr_pages * PAGE_SIZE, offset);
+	KUNIT_EXPECT_EQ(test, range->len, offset);
 	return nr_segments;
+}
+
+static unsigned int expect_walk(struct kunit *test)
+{
+	const struct dcbm_range all = { .len = all_bytes(test) };
+
+	return expect_walk_over(test, &all);
 }
 
 static void walk_unmerged(struct kunit *test)
@@ -200,41 +218,84 @@ static void walk_at_random(struct kunit *test)
 	}
 }
 
-/* Shares are ranges without gaps, none is empty, and none is much too large. */
+/* A range begins and ends inside of folios. */
+static void walk_part_of_a_batch(struct kunit *test)
+{
+	const struct dcbm_range range = {
+		.first = 1, .offset = 2 * PAGE_SIZE, .len = 7 * PAGE_SIZE,
+	};
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		add_pair(test, 2);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 7 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 4 * PAGE_SIZE);
+	/* 2 pages, 1 + 3, and 1 of the last folio. */
+	KUNIT_EXPECT_EQ(test, 4, expect_walk_over(test, &range));
+}
+
+/* Folios that the engine cannot reach are in the batch, and not in the job. */
+static void walk_leaves_out_pairs(struct kunit *test)
+{
+	const struct dcbm_range range = { .len = 6 * PAGE_SIZE };
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 1);
+	add_pair(test, 4);
+	add_pair(test, 2);
+	ctx->job.nr = 2;
+	ctx->job.pair[1] = 2;
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 6 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 6 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
+}
+
+/* Shares are rows without gaps that differ by a page at most. */
 static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned long left = ctx->batch.nr_pages, largest = 0, before;
-	unsigned int first = 0, end, i;
-
-	for (i = 0; i < ctx->batch.nr_pairs; i++)
-		largest = max(largest,
-			      folio_nr_pages(ctx->batch.pairs[i].src));
+	struct dcbm_range share, rest = { .len = all_bytes(test) };
+	size_t least = SIZE_MAX, most = 0, offset = 0;
+	unsigned int item = 0, i;
 
 	for (i = nr_lanes; i; i--) {
-		before = left;
-		end = dcbm_share(&ctx->batch, first, i, &left);
-		KUNIT_ASSERT_GT(test, end, first);
-		KUNIT_EXPECT_LE(test, before - left,
-				DIV_ROUND_UP(before, i) + largest);
-		first = end;
+		dcbm_share(&ctx->job, &rest, i, &share);
+		KUNIT_EXPECT_EQ(test, item, share.first);
+		KUNIT_EXPECT_EQ(test, offset, share.offset);
+		least = min(least, share.len);
+		most = max(most, share.len);
+
+		for (offset += share.len; item < ctx->job.nr; item++) {
+			size_t size = folio_size(dcbm_src(&ctx->job, item));
+
+			if (offset < size)
+				break;
+			offset -= size;
+		}
 	}
-	KUNIT_EXPECT_EQ(test, ctx->batch.nr_pairs, first);
-	KUNIT_EXPECT_EQ(test, 0, left);
+	KUNIT_EXPECT_EQ(test, 0, rest.len);
+	KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
+	KUNIT_EXPECT_LE(test, most - least, PAGE_SIZE);
 }
 
-static void shares_are_even(struct kunit *test)
+static void shares_of_small_folios(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-	unsigned long left;
 	unsigned int i;
 
 	for (i = 0; i < 16; i++)
 		add_pair(test, 0);
-	left = ctx->batch.nr_pages;
-	KUNIT_EXPECT_EQ(test, 4, dcbm_share(&ctx->batch, 0, 4, &left));
-	KUNIT_EXPECT_EQ(test, 12, left);
-	for (i = 1; i <= 16; i++)
+	for (i = 1; i <= 20; i++)
+		expect_shares(test, i);
+}
+
+static void shares_of_one_large_folio(struct kunit *test)
+{
+	unsigned int i;
+
+	add_pair(test, 7);
+	for (i = 1; i <= DCBM_MAX_LANES; i++)
 		expect_shares(test, i);
 }
 
@@ -246,51 +307,105 @@ static void shares_of_mixed_sizes(struct kunit *test)
 	for (i = 0; i < 6; i++)
 		add_pair(test, 0);
 	add_pair(test, 4);
-	for (i = 1; i <= 8; i++)
+	for (i = 1; i <= DCBM_MAX_LANES; i++)
 		expect_shares(test, i);
 }
 
-static void account(struct kunit *test, unsigned int pair, size_t len,
-		    bool error)
+static void lanes_are_worth_their_while(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_slot slot = { .pair = pair, .len = len, .error = error };
-
-	dcbm_account(&ctx->lane.own_job, &slot);
+	KUNIT_EXPECT_EQ(test, 16, dcbm_nr_lanes(SZ_2M, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 8, dcbm_nr_lanes(SZ_2M, SZ_256K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K + SZ_32K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_4K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 4, dcbm_nr_lanes(SZ_1G, 1, 4));
 }
 
-static enum migrate_copy_status status(struct kunit *test, unsigned int pair)
+/* An engine with a fixed cost for each descriptor, and one for an interrupt. */
+static unsigned int worthwhile(u64 fixed_ns, u64 bytes_per_us, u64 interrupt_ns)
+{
+	const u64 small = fixed_ns + SZ_4K * 1000ULL / bytes_per_us;
+
+	return dcbm_worthwhile(interrupt_ns + small, interrupt_ns + 17 * small,
+			       17, interrupt_ns + fixed_ns +
+			       SZ_256K * 1000ULL / bytes_per_us,
+			       SZ_4K, SZ_256K);
+}
+
+static void segments_are_worth_their_descriptor(struct kunit *test)
+{
+	/* 1 us at 10,000 bytes/us are 10,000 bytes, and eight times that it is */
+	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 0) - 80000), 500);
+	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 50000) - 80000),
+			500);
+	KUNIT_EXPECT_LT(test, abs((int)worthwhile(4000, 5000, 9000) - 160000),
+			500);
+	/* bounds */
+	KUNIT_EXPECT_EQ(test, SZ_16K, worthwhile(0, 10000, 5000));
+	KUNIT_EXPECT_EQ(test, SZ_2M, worthwhile(1000000, 10000, 5000));
+	/* times that make no sense */
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 0, 0, 0, 0, 0));
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
+						      SZ_256K));
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
+						      SZ_256K));
+}
+
+static void account(struct kunit *test, unsigned int item, size_t offset,
+		    size_t len, bool error)
+{
+	struct dcbm_slot slot = {
+		.range = { item, offset, len }, .error = error,
+	};
+	struct dcbm_test *ctx = test->priv;
+
+	dcbm_account(&ctx->job, &slot);
+}
+
+static enum migrate_copy_status status(struct kunit *test, unsigned int item)
 {
 	struct dcbm_test *ctx = test->priv;
 
-	return dcbm_pair_status(&ctx->lane.own_job, &ctx->lane, pair);
+	return dcbm_item_status(&ctx->job, item);
 }
 
 static void every_completion_counts(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-	size_t *left = ctx->lane.own_job.left;
-
-	left[0] = 3 * PAGE_SIZE;
-	left[1] = PAGE_SIZE;
+	add_pair(test, 2);
+	add_pair(test, 0);
 
 	/* The last one to complete proves nothing about the others. */
-	account(test, 1, PAGE_SIZE, false);
-	account(test, 0, PAGE_SIZE, false);
-	account(test, 0, PAGE_SIZE, false);
+	account(test, 1, 0, PAGE_SIZE, false);
+	account(test, 0, 3 * PAGE_SIZE, PAGE_SIZE, false);
+	account(test, 0, PAGE_SIZE, 2 * PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 1));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
-	account(test, 0, PAGE_SIZE, false);
+	account(test, 0, 0, PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 0));
+}
+
+/* One descriptor for the end of a folio, a whole one, and half of a third. */
+static void one_completion_for_several_folios(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		add_pair(test, 1);
+	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
+	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[1]);
+	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[2]);
+	account(test, 0, 0, PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 1));
 }
 
 static void one_error_fails_the_folio(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	ctx->lane.own_job.left[0] = 2 * PAGE_SIZE;
-	account(test, 0, PAGE_SIZE, true);
-	account(test, 0, PAGE_SIZE, false);
+	add_pair(test, 1);
+	account(test, 0, 0, PAGE_SIZE, true);
+	account(test, 0, PAGE_SIZE, PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
 }
 
@@ -313,7 +428,7 @@ static void completion_by_termination_is_none(struct kunit *test)
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_slot slot = { .lane = &ctx->lane };
 
-	ctx->lane.timed_out = true;
+	ctx->lane.terminated = true;
 	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_COMPLETE));
 	KUNIT_EXPECT_TRUE(test, slot.error);
 }
@@ -322,25 +437,32 @@ static void time_out_fails_what_is_left(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
 
-	ctx->lane.own_job.left[0] = PAGE_SIZE;
-	ctx->lane.own_job.left[1] = PAGE_SIZE;
-	account(test, 0, PAGE_SIZE, false);
-	ctx->lane.timed_out = true;
+	add_pair(test, 0);
+	add_pair(test, 0);
+	account(test, 0, 0, PAGE_SIZE, false);
+	ctx->job.timed_out = true;
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_TIMEOUT, status(test, 1));
 }
 
-static void quarantine_loses_all(struct kunit *test)
+/* What a stuck channel had a part of, and nothing else. */
+static void stuck_channel_loses_its_folios(struct kunit *test)
 {
+	const struct dcbm_range range = {
+		.first = 1, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
+	};
 	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
 
-	ctx->lane.own_job.left[0] = PAGE_SIZE;
-	ctx->lane.own_job.left[1] = PAGE_SIZE;
-	account(test, 0, PAGE_SIZE, false);
-	ctx->lane.timed_out = true;
-	ctx->lane.quarantined = true;
-	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 0));
+	for (i = 0; i < 4; i++)
+		add_pair(test, 1);
+	account(test, 0, 0, 8 * PAGE_SIZE, false);
+	ctx->job.timed_out = true;
+	dcbm_lose(&ctx->job, &range);
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 1));
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 2));
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 3));
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -350,6 +472,7 @@ static int dcbm_test_init(struct kunit *test)
 	if (!ctx)
 		return -ENOMEM;
 
+	ctx->job.batch = &ctx->batch;
 	sg_init_table(ctx->src, MAX_ENTRIES);
 	sg_init_table(ctx->dst, MAX_ENTRIES);
 	test->priv = ctx;
@@ -362,14 +485,20 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(walk_merged_on_one_side),
 	KUNIT_CASE(walk_folio_in_pieces),
 	KUNIT_CASE(walk_at_random),
-	KUNIT_CASE(shares_are_even),
+	KUNIT_CASE(walk_part_of_a_batch),
+	KUNIT_CASE(walk_leaves_out_pairs),
+	KUNIT_CASE(shares_of_small_folios),
+	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
+	KUNIT_CASE(lanes_are_worth_their_while),
+	KUNIT_CASE(segments_are_worth_their_descriptor),
 	KUNIT_CASE(every_completion_counts),
+	KUNIT_CASE(one_completion_for_several_folios),
 	KUNIT_CASE(one_error_fails_the_folio),
 	KUNIT_CASE(completion_is_judged_by_status),
 	KUNIT_CASE(completion_by_termination_is_none),
 	KUNIT_CASE(time_out_fails_what_is_left),
-	KUNIT_CASE(quarantine_loses_all),
+	KUNIT_CASE(stuck_channel_loses_its_folios),
 	{}
 };
 

@@ -38,6 +38,8 @@ struct module;
  *	other CPUs once &migrator.wait has returned
  * @MIGRATE_COPY_ERROR: not copied, nothing writes to dst any more
  * @MIGRATE_COPY_TIMEOUT: as @MIGRATE_COPY_ERROR, because the time was up
+ * @MIGRATE_COPY_UNREACHABLE: as @MIGRATE_COPY_ERROR, because the migrator cannot
+ *	reach one of the folios, or only by way of a bounce buffer
  * @MIGRATE_COPY_LOST: not copied, and something that cannot be stopped may
  *	still read src or write dst. Core will not migrate the folio, will never
  *	give either folio back to the allocator, and never lets the migrator's
@@ -48,6 +50,7 @@ enum migrate_copy_status {
 	MIGRATE_COPY_DONE,
 	MIGRATE_COPY_ERROR,
 	MIGRATE_COPY_TIMEOUT,
+	MIGRATE_COPY_UNREACHABLE,
 	MIGRATE_COPY_LOST,
 };
 

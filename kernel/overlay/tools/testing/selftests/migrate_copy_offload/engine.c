@@ -16,6 +16,7 @@
 #include "offload.h"
 
 #define DMASIM_FAULTS "/sys/kernel/debug/dmasim/"
+#define DCBM_CHANNELS "/sys/kernel/debug/dcbm/channels"
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
 #define DMA_DEBUG "/sys/kernel/debug/dma-api/"
 
@@ -120,6 +121,38 @@ int engine_set_fault(const char *fault, unsigned int probability)
 	}
 	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/probability", fault);
 	return setting_write_number(path, probability);
+}
+
+int engine_set_fault_times(const char *fault, int times)
+{
+	char path[128];
+	int err = engine_set_fault(fault, 100);
+
+	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
+	return err ?: setting_write_number(path, times);
+}
+
+unsigned int engine_channels(struct engine_channel *channels)
+{
+	FILE *file = fopen(DCBM_CHANNELS, "r");
+	unsigned int nr = 0;
+	char line[512];
+
+	/* The first line are the names of the columns. */
+	if (!file || !fgets(line, sizeof(line), file))
+		line[0] = '\0';
+	while (file && nr < ENGINE_MAX_CHANNELS && fgets(line, sizeof(line), file)) {
+		struct engine_channel *c = &channels[nr];
+
+		if (sscanf(line, "%31s %31s %15s %d %15s %lu %lu %lu %lu %lu %lu", c->name,
+			   c->provider, c->kind, &c->node, c->state, &c->segment_bytes,
+			   &c->descriptors, &c->lists, &c->bytes, &c->errors,
+			   &c->timeouts) == 11)
+			nr++;
+	}
+	if (file)
+		fclose(file);
+	return nr;
 }
 
 void engine_clear_faults(void)

@@ -40,6 +40,29 @@ bool engine_unload(void);
 int engine_set_fault(const char *fault, unsigned int probability);
 void engine_clear_faults(void);
 
+/* As engine_set_fault(), at every occasion, but only so often. */
+int engine_set_fault_times(const char *fault, int times);
+
+#define ENGINE_MAX_CHANNELS	64
+
+/* What dcbm says of a channel that it holds. */
+struct engine_channel {
+	char name[32];
+	char provider[32];
+	char kind[16];
+	int node;
+	char state[16];
+	unsigned long segment_bytes;
+	unsigned long descriptors;
+	unsigned long lists;
+	unsigned long bytes;
+	unsigned long errors;
+	unsigned long timeouts;
+};
+
+/* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */
+unsigned int engine_channels(struct engine_channel *channels);
+
 /* Reports of the kernel about itself: warnings, lockdep, sanitizers, oopses. */
 int kernel_log_open(void);
 /* How many lines since kernel_log_open() or the last call are such; prints them. */

@@ -5,6 +5,7 @@
  * of use again afterwards. terminate_error is for good and has its own program,
  * quarantine.
  */
+#include <stdio.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -42,6 +43,9 @@ FIXTURE_VARIANT(fault)
 	/* Counters of what the CPU copied, by the beginning of their names; NULL: none. */
 	const char *cause;
 	int timeout_ms;
+	/* Parameters of dmasim and dcbm, besides the usual ones. */
+	const char *engine;
+	const char *migrator;
 };
 
 #define FAULT_VARIANTS(name, cause_rarely, cause_always, ms)			\
@@ -51,6 +55,8 @@ FIXTURE_VARIANT(fault)
 		.probability = 10,						\
 		.cause = cause_rarely,						\
 		.timeout_ms = ms,						\
+		.engine = "sg=0",						\
+		.migrator = "",							\
 	};									\
 	FIXTURE_VARIANT_ADD(fault, name##_always)				\
 	{									\
@@ -58,6 +64,8 @@ FIXTURE_VARIANT(fault)
 		.probability = 100,						\
 		.cause = cause_always,						\
 		.timeout_ms = ms,						\
+		.engine = "sg=0",						\
+		.migrator = "",							\
 	}
 
 /* A prep that fails now and then means: submit, wait, continue. */
@@ -70,15 +78,42 @@ FAULT_VARIANTS(never_complete, "fallback_timeout", "fallback_timeout", SHORT_MS)
 FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
 FAULT_VARIANTS(out_of_order, NULL, NULL, LONG_MS);
 
+#define SPECIAL_VARIANT(name, what, percent, because, ms, of_dmasim, of_dcbm)	\
+	FIXTURE_VARIANT_ADD(fault, name)					\
+	{									\
+		.fault = #what,							\
+		.probability = percent,						\
+		.cause = because,						\
+		.timeout_ms = ms,						\
+		.engine = of_dmasim,						\
+		.migrator = of_dcbm,						\
+	}
+
+/* One descriptor for all folios that a channel has. */
+SPECIAL_VARIANT(list_error, result_error, 100, "fallback_error", LONG_MS, "", "");
+SPECIAL_VARIANT(list_status, status_error, 100, "fallback_error", LONG_MS, "", "");
+SPECIAL_VARIANT(list_late, late, 100, "fallback_timeout", SHORT_MS, "", "");
+SPECIAL_VARIANT(list_prep_null, prep_null, 50, NULL, LONG_MS, "", "");
+/* Many segments a folio: one that fails is enough. */
+SPECIAL_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, "sg=0",
+		"segment_bytes=16384");
+SPECIAL_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, "sg=0",
+		"segment_bytes=16384");
+SPECIAL_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0",
+		"segment_bytes=16384");
+
 FIXTURE_SETUP(fault)
 {
+	char engine[128];
+
 	self->log = kernel_log_open();
 	ASSERT_GE(self->log, 0);
 	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
 	self->mappings = dma_mappings();
 	offload_save();
 	area_settings_save();
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
+	snprintf(engine, sizeof(engine), "channels=4 ring_depth=64 %s", variant->engine);
+	ASSERT_TRUE(engine_load(engine, variant->migrator));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 }
 

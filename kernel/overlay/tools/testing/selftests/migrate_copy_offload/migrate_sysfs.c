@@ -242,6 +242,7 @@ TEST_F(migrate_sysfs, all_counters)
 		"batches", "folios_copied", "pages_copied",
 		"fallback_busy", "fallback_error", "fallback_lost", "fallback_no_memory",
 		"fallback_refused", "fallback_small", "fallback_timeout",
+		"fallback_unreachable",
 		"declined_mapping", "declined_metadata", "declined_poison",
 		"declined_references", "declined_type",
 	};

@@ -33,7 +33,7 @@ FIXTURE_SETUP(quarantine)
 	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
 	area_settings_save();
 	ASSERT_TRUE(module_loaded("dcbm") ||
-		    engine_load("channels=4 ring_depth=1024", ""));
+		    engine_load("channels=4 ring_depth=1024", "segment_bytes=4096"));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
@@ -152,6 +152,34 @@ TEST_F_TIMEOUT(quarantine, other_channels_go_on, TIMEOUT)
 	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
 		  area_folios(&self->area));
 	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+/* One descriptor of one channel is stuck: only what that channel had is lost. */
+TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
+{
+	struct offload_stats before, after;
+	uint64_t copied, lost;
+
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->nodes[0]));
+	break_engine(_metadata);
+	ASSERT_EQ(engine_set_fault_times("late", 1), 0);
+	offload_read_stats(&before);
+	EXPECT_GT(area_move(&self->area, self->nodes[1]), 0);
+	offload_read_stats(&after);
+	copied = offload_growth(&before, &after, "folios_copied");
+	lost = offload_growth(&before, &after, "fallback_lost");
+	TH_LOG("%llu folios lost, %llu copied", (unsigned long long)lost,
+	       (unsigned long long)copied);
+	/* Three channels have a third of eight folios each, cut where it comes. */
+	EXPECT_GE(lost, 2);
+	EXPECT_LE(lost, 4);
+	EXPECT_EQ(lost + copied, area_folios(&self->area));
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	/* The late copy hits nothing. */
+	area_stamp(&self->area, 6);
+	usleep(1500 * LATE_MS);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	repair_engine(_metadata);
 }
 
 TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)

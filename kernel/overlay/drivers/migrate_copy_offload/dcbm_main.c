@@ -1,0 +1,582 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * dcbm: copy the folios of a migration batch with a DMA engine, over several
+ * channels.
+ *
+ * The bytes of a batch are shared out evenly over the channels that are free, as
+ * many as are worth their while: a large folio is cut, and small ones are
+ * grouped. A channel copies its share with one descriptor if the provider takes
+ * scatterlists, else with one for each folio; what does not fit into a ring
+ * waits for completions. A folio counts as copied if completions without an
+ * error vouch for each of its bytes; engines may complete in any order. After a
+ * time-out the channel is terminated before anything is unmapped. One that
+ * will not terminate, or that others use as well, is never used or unmapped
+ * again while it has something in flight, and the folios it had are lost: a leak
+ * is safe, a stray write is not.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/delay.h>
+#include <linux/dma-direct.h>
+#include <linux/dma-mapping.h>
+#include <linux/dmaengine.h>
+#include <linux/list.h>
+#include <linux/migrate_copy_offload.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/rcupdate.h>
+
+#include "dcbm.h"
+
+/*
+ * A ring that is empty of our descriptors has room, but a driver may need a
+ * moment to recycle the last ones.
+ */
+#define DCBM_MAX_STALLS		16
+#define DCBM_STALL_US		100
+
+/* A lane may run dry for as long while others keep their rings full. */
+#define DCBM_REFILL_MS		10
+
+static unsigned int batch_pages;
+module_param(batch_pages, uint, 0644);
+MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; more keep more channels busy and memory inaccessible for longer (default: 0 = core's own)");
+
+/* Any context. After this the slot belongs to the task that has the job. */
+static void complete_slot(struct dcbm_slot *slot, bool error)
+{
+	struct dcbm_job *job;
+
+	/* Lanes are freed after a grace period: this may run until then. */
+	guard(rcu)();
+
+	job = READ_ONCE(slot->lane->job);
+	/* Providers have been seen to call twice. */
+	if (!xchg(&slot->in_flight, 0))
+		return;
+
+	slot->error = error;
+	llist_add(&slot->node, &job->completed);
+	if (atomic_dec_return(&job->in_flight) <= READ_ONCE(job->wake_at))
+		wake_up(&job->wait);
+}
+
+static void dcbm_callback(void *param)
+{
+	complete_slot(param, false);
+}
+
+static void dcbm_callback_result(void *param,
+				 const struct dmaengine_result *result)
+{
+	complete_slot(param, result && (result->result != DMA_TRANS_NOERROR ||
+					result->residue));
+}
+
+/* Where the memory would have to be bounced, a copy would be two. */
+static bool reachable(const struct dcbm_lane *lane, struct folio *folio)
+{
+	return phys_to_dma(lane->dev, PFN_PHYS(folio_pfn(folio))) +
+	       folio_size(folio) - 1 <= lane->reach;
+}
+
+static bool reachable_by_all(const struct dcbm_job *job,
+			     const struct migrate_copy_pair *pair)
+{
+	struct dcbm_lane *lane;
+
+	list_for_each_entry(lane, &job->lanes, node)
+		if (lane->limited && (!reachable(lane, pair->src) ||
+				      !reachable(lane, pair->dst)))
+			return false;
+
+	return true;
+}
+
+/* Gather the folios that the engine can reach. Return their size in bytes. */
+static size_t gather(struct dcbm_job *job)
+{
+	struct migrate_copy_batch *batch = job->batch;
+	bool limited = false;
+	struct dcbm_lane *lane;
+	unsigned int i, nr = 0;
+	size_t bytes = 0;
+
+	list_for_each_entry(lane, &job->lanes, node)
+		limited |= lane->limited;
+
+	for (i = 0; i < batch->nr_pairs; i++) {
+		struct migrate_copy_pair *pair = &batch->pairs[i];
+		size_t size = folio_size(pair->src);
+
+		if (limited && !reachable_by_all(job, pair)) {
+			migrate_offload_report(pair, MIGRATE_COPY_UNREACHABLE);
+			continue;
+		}
+		job->pair[nr] = i;
+		job->left[nr] = size;
+		bytes += size;
+		nr++;
+	}
+	job->nr = nr;
+
+	return bytes;
+}
+
+/* The tables keep their memory: only the end of a list moves. */
+static void fill_tables(struct dcbm_lane *lane)
+{
+	const struct dcbm_job *job = lane->job;
+	size_t offset = lane->range.offset, left = lane->range.len;
+	unsigned int item = lane->range.first, nr = 0;
+
+	if (lane->nents) {
+		sg_unmark_end(&lane->src_sg[lane->nents - 1]);
+		sg_unmark_end(&lane->dst_sg[lane->nents - 1]);
+	}
+
+	while (left) {
+		struct folio *src = dcbm_src(job, item);
+		size_t len = min(folio_size(src) - offset, left);
+
+		sg_set_folio(&lane->src_sg[nr], src, len, offset);
+		sg_set_folio(&lane->dst_sg[nr], dcbm_dst(job, item), len,
+			     offset);
+		left -= len;
+		offset = 0;
+		item++;
+		nr++;
+	}
+
+	sg_mark_end(&lane->src_sg[nr - 1]);
+	sg_mark_end(&lane->dst_sg[nr - 1]);
+	lane->nents = nr;
+}
+
+/* On failure the lane has nothing to do, and its folios stay uncopied. */
+static void map_lane(struct dcbm_lane *lane)
+{
+	int src_nents, dst_nents;
+
+	lane->more = false;
+	lane->mapped = false;
+	if (!lane->range.len)
+		return;
+
+	fill_tables(lane);
+	src_nents = dma_map_sg(lane->dev, lane->src_sg, lane->nents,
+			       DMA_TO_DEVICE);
+	if (!src_nents)
+		return;
+
+	dst_nents = dma_map_sg(lane->dev, lane->dst_sg, lane->nents,
+			       DMA_FROM_DEVICE);
+	if (!dst_nents) {
+		dma_unmap_sg(lane->dev, lane->src_sg, lane->nents,
+			     DMA_TO_DEVICE);
+		return;
+	}
+
+	lane->mapped = true;
+	lane->src_nents = src_nents;
+	lane->dst_nents = dst_nents;
+	/* A list of one piece is no list. */
+	lane->use_sg = lane->offers_sg && lane->nents > 1;
+	dcbm_walk_init(&lane->walk, lane->job, &lane->range, lane->src_sg,
+		       src_nents, lane->dst_sg, dst_nents);
+	lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+}
+
+static void unmap_lane(struct dcbm_lane *lane)
+{
+	if (!lane->mapped)
+		return;
+
+	lane->mapped = false;
+	if (!dma_need_unmap(lane->dev))
+		return;
+
+	dma_unmap_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
+	dma_unmap_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
+}
+
+static bool lane_idle(const struct dcbm_lane *lane)
+{
+	return lane->nr_free == ARRAY_SIZE(lane->slots);
+}
+
+/* Leave out what is left of the folio of the next segment. */
+static void skip_folio(struct dcbm_lane *lane)
+{
+	const unsigned int item = lane->next.item;
+
+	while (lane->more && lane->next.item == item)
+		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+}
+
+/* Return whether the channel took the descriptor. */
+static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
+		   const struct dcbm_range *range)
+{
+	struct dcbm_slot *slot = lane->free[--lane->nr_free];
+	struct dcbm_job *job = lane->job;
+
+	slot->range = *range;
+	/* Some drivers never clear the callbacks of the last use. */
+	tx->callback = dcbm_callback;
+	tx->callback_result = dcbm_callback_result;
+	tx->callback_param = slot;
+
+	/* It may complete before dmaengine_submit() returns. */
+	WRITE_ONCE(slot->in_flight, 1);
+	atomic_inc(&job->in_flight);
+	slot->cookie = dmaengine_submit(tx);
+	lane->stalls = 0;
+	if (!dma_submit_error(slot->cookie)) {
+		lane->descriptors++;
+		return true;
+	}
+
+	/* The driver has the descriptor back, and no bytes. */
+	WRITE_ONCE(slot->in_flight, 0);
+	atomic_dec(&job->in_flight);
+	lane->free[lane->nr_free++] = slot;
+	return false;
+}
+
+/* One descriptor for all; if there is none, segment by segment. */
+static bool push_list(struct dcbm_lane *lane)
+{
+	struct dma_async_tx_descriptor *tx;
+
+	lane->use_sg = false;
+	tx = dmaengine_prep_dma_memcpy_sg(lane->chan,
+					  lane->dst_sg, lane->dst_nents,
+					  lane->src_sg, lane->src_nents,
+					  DMA_PREP_INTERRUPT | DMA_CTRL_ACK);
+	if (!tx)
+		return false;
+
+	lane->more = false;
+	lane->lists++;
+	return submit(lane, tx, &lane->range);
+}
+
+/* Hand segments to the channel until there are none, or no room for more. */
+static void push_lane(struct dcbm_lane *lane)
+{
+	bool pushed = false;
+
+	if (lane->more && lane->use_sg)
+		pushed = push_list(lane);
+
+	while (lane->more && lane->nr_free) {
+		const struct dcbm_range range = {
+			lane->next.item, lane->next.offset, lane->next.len
+		};
+		struct dma_async_tx_descriptor *tx;
+
+		tx = dmaengine_prep_dma_memcpy(lane->chan, lane->next.dst,
+					       lane->next.src, lane->next.len,
+					       DMA_PREP_INTERRUPT |
+					       DMA_CTRL_ACK);
+		if (!tx) {
+			if (!lane_idle(lane) ||
+			    ++lane->stalls <= DCBM_MAX_STALLS)
+				break;
+			/* It is not the ring: the CPU copies this folio. */
+			skip_folio(lane);
+			continue;
+		}
+
+		pushed |= submit(lane, tx, &range);
+		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+	}
+
+	if (pushed)
+		dma_async_issue_pending(lane->chan);
+}
+
+static void reap(struct dcbm_job *job)
+{
+	struct llist_node *completed = llist_del_all(&job->completed);
+	struct dcbm_slot *slot, *next;
+
+	llist_for_each_entry_safe(slot, next, completed, node) {
+		struct dcbm_lane *lane = slot->lane;
+		enum dma_status status;
+
+		status = dma_async_is_tx_complete(lane->chan, slot->cookie,
+						  NULL, NULL);
+		if (!dcbm_completed(slot, status)) {
+			atomic_inc(&job->in_flight);
+			WRITE_ONCE(slot->in_flight, 1);
+			continue;
+		}
+
+		dcbm_account(job, slot);
+		if (slot->error)
+			lane->errors++;
+		else
+			lane->bytes += slot->range.len;
+		lane->free[lane->nr_free++] = slot;
+	}
+}
+
+static bool lane_in_flight(const struct dcbm_lane *lane)
+{
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(lane->slots); i++)
+		if (READ_ONCE(lane->slots[i].in_flight))
+			return true;
+
+	return false;
+}
+
+/*
+ * Only a provider that can synchronize tells when a terminated channel has
+ * stopped, and its callbacks have ended. On a public channel other clients'
+ * descriptors would be terminated as well.
+ */
+static int terminate(struct dcbm_lane *lane)
+{
+	if (lane->shared)
+		return -EBUSY;
+	if (!lane->chan->device->device_synchronize)
+		return -EOPNOTSUPP;
+
+	lane->terminated = true;
+	return dmaengine_terminate_sync(lane->chan);
+}
+
+/*
+ * After this nothing reads or writes the lane's folios, or it is quarantined;
+ * and no callback touches the job, but one that has begun already.
+ */
+static void stop_lane(struct dcbm_lane *lane)
+{
+	unsigned int i;
+	int error;
+
+	lane->more = false;
+	if (!lane_in_flight(lane))
+		return;
+
+	lane->timeouts++;
+	error = terminate(lane);
+	if (error) {
+		lane->quarantined = true;
+		dcbm_lose(lane->job, &lane->range);
+		pr_warn("%s does not terminate (%d): quarantined, and %u folios that it had are lost\n",
+			lane->name, error, lane->nents);
+	}
+
+	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
+		struct dcbm_slot *slot = &lane->slots[i];
+
+		if (xchg(&slot->in_flight, 0)) {
+			atomic_dec(&lane->job->in_flight);
+			lane->free[lane->nr_free++] = slot;
+		}
+	}
+}
+
+/* What cannot be terminated gets as much time again. */
+static void wait_for_shared(struct dcbm_job *job)
+{
+	unsigned long end = jiffies + dcbm_timeout(0);
+	struct dcbm_lane *lane;
+
+	list_for_each_entry(lane, &job->lanes, node) {
+		lane->more = false;
+		while (lane->shared && lane_in_flight(lane) &&
+		       time_before(jiffies, end))
+			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+	}
+	reap(job);
+}
+
+static void stop_job(struct dcbm_job *job)
+{
+	struct dcbm_lane *lane;
+
+	job->timed_out = true;
+	wait_for_shared(job);
+	/* What completed in time counts. */
+	list_for_each_entry(lane, &job->lanes, node)
+		stop_lane(lane);
+
+	/* Callbacks that have begun are a few instructions from their end. */
+	while (atomic_read(&job->in_flight))
+		usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+	reap(job);
+}
+
+/**
+ * dcbm_init_job() - prepare a job that dcbm_start() has not seen yet
+ * @job: the job
+ */
+void dcbm_init_job(struct dcbm_job *job)
+{
+	INIT_LIST_HEAD(&job->node);
+	INIT_LIST_HEAD(&job->lanes);
+	init_llist_head(&job->completed);
+	init_waitqueue_head(&job->wait);
+}
+
+static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
+{
+	struct dcbm_range rest = { };
+	struct dcbm_lane *lane;
+	unsigned int n;
+
+	batch->migrator_data = job;
+	job->batch = batch;
+	job->timed_out = false;
+	job->wake_at = 0;
+	atomic_set(&job->in_flight, 0);
+	bitmap_zero(job->lost, MIGRATE_COPY_MAX_PAIRS);
+	job->deadline = jiffies + dcbm_timeout(batch->nr_pages * PAGE_SIZE);
+
+	rest.len = gather(job);
+	n = list_count_nodes(&job->lanes);
+	list_for_each_entry(lane, &job->lanes, node) {
+		dcbm_share(job, &rest, n--, &lane->range);
+		lane->terminated = false;
+		lane->stalls = 0;
+		map_lane(lane);
+		push_lane(lane);
+	}
+}
+
+static void finish_job(struct dcbm_job *job)
+{
+	struct dcbm_lane *lane;
+	unsigned int i;
+
+	for (;;) {
+		bool more = false, busy = false;
+		long left;
+
+		reap(job);
+		list_for_each_entry(lane, &job->lanes, node) {
+			push_lane(lane);
+			more |= lane->more;
+			busy |= !lane_idle(lane);
+		}
+		/* A callback that has not counted yet would count for the next job. */
+		busy |= atomic_read(&job->in_flight) > 0;
+		if (!more && !busy)
+			break;
+
+		left = job->deadline - jiffies;
+		if (left <= 0) {
+			stop_job(job);
+			break;
+		}
+
+		if (!busy) {
+			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+			continue;
+		}
+
+		/* Refill rings that are half empty; otherwise wait for all. */
+		WRITE_ONCE(job->wake_at,
+			   more ? atomic_read(&job->in_flight) / 2 : 0);
+		if (more)
+			left = min(left, (long)msecs_to_jiffies(DCBM_REFILL_MS));
+		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=
+					      job->wake_at, left);
+	}
+
+	/* Bytes may reach dst as late as in the unmap: report after it. */
+	list_for_each_entry(lane, &job->lanes, node)
+		if (!lane->quarantined)
+			unmap_lane(lane);
+	for (i = 0; i < job->nr; i++)
+		migrate_offload_report(&job->batch->pairs[job->pair[i]],
+				       dcbm_item_status(job, i));
+	dcbm_put_job(job);
+}
+
+static int dcbm_submit(struct migrator *migrator,
+		       struct migrate_copy_batch *batch)
+{
+	struct dcbm_job *job;
+
+	job = dcbm_get_job(batch->nr_pages * PAGE_SIZE,
+			   folio_nid(batch->pairs[0].src),
+			   folio_nid(batch->pairs[0].dst));
+	if (!job)
+		return -EBUSY;
+
+	start_job(job, batch);
+	return 0;
+}
+
+static void dcbm_wait(struct migrator *migrator,
+		      struct migrate_copy_batch *batch)
+{
+	finish_job(batch->migrator_data);
+}
+
+/**
+ * dcbm_run_on_lane() - copy a batch with one channel
+ * @lane: a channel that nobody uses, nor will use before this returns
+ * @batch: the batch; its pairs have a report on return
+ *
+ * Return: 0; -EBUSY if too many jobs are under way
+ */
+int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch)
+{
+	struct dcbm_job *job = dcbm_get_job_on(lane);
+
+	if (!job)
+		return -EBUSY;
+
+	start_job(job, batch);
+	finish_job(job);
+	return 0;
+}
+
+static unsigned int dcbm_preferred_pages(struct migrator *migrator)
+{
+	return READ_ONCE(batch_pages);
+}
+
+static struct migrator dcbm_migrator = {
+	.name		 = "dcbm",
+	.owner		 = THIS_MODULE,
+	.preferred_pages = dcbm_preferred_pages,
+	.submit		 = dcbm_submit,
+	.wait		 = dcbm_wait,
+};
+
+static int __init dcbm_init(void)
+{
+	int error = dcbm_channels_init();
+
+	if (error)
+		return error;
+
+	error = migrate_offload_register(&dcbm_migrator);
+	if (error) {
+		pr_err("cannot register: %d\n", error);
+		dcbm_channels_exit();
+	}
+	return error;
+}
+module_init(dcbm_init);
+
+static void __exit dcbm_exit(void)
+{
+	/* No lane is quarantined: core does not let go of a module that is. */
+	migrate_offload_unregister(&dcbm_migrator);
+	dcbm_channels_exit();
+}
+module_exit(dcbm_exit);
+
+MODULE_DESCRIPTION("DMA engine batch migrator: copy offload for page migration");
+MODULE_LICENSE("GPL");

@@ -1,0 +1,495 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Engines of every kind: how a batch is shared out over channels, public and
+ * private ones, which of them the administrator allows, what comes and goes
+ * while memory migrates, what an IOMMU does to addresses, and what an engine
+ * cannot reach.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "movers.h"
+#include "offload.h"
+
+#define TIMEOUT		600
+#define LONG_MS		"timeout_ms=20000"
+#define DRIVER		"/sys/bus/platform/drivers/dmasim/"
+#define TRACING		"/sys/kernel/tracing/"
+
+FIXTURE(engines)
+{
+	int nodes[2];
+	int log;
+	long mappings;
+	struct area area;
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	unsigned int nr;
+};
+
+FIXTURE_SETUP(engines)
+{
+	self->log = kernel_log_open();
+	ASSERT_GE(self->log, 0);
+	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
+	ASSERT_TRUE(engine_unload());
+	self->mappings = dma_mappings();
+	offload_save();
+	area_settings_save();
+}
+
+FIXTURE_TEARDOWN(engines)
+{
+	area_destroy(&self->area);
+	EXPECT_TRUE(engine_unload());
+	EXPECT_EQ(dma_mappings(), self->mappings);
+	EXPECT_EQ(kernel_log_bad(self->log), 0);
+	close(self->log);
+	settings_restore();
+}
+
+/* A channel that a provider offers is taken a moment later. */
+static bool wait_for_channels(unsigned int nr)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	double end = seconds_now() + 10;
+
+	while (engine_channels(channels) != nr) {
+		if (seconds_now() > end) {
+			printf("# %u channels, not %u\n", engine_channels(channels), nr);
+			return false;
+		}
+		usleep(1000);
+	}
+	return true;
+}
+
+static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self,
+			   enum area_kind kind, size_t size)
+{
+	struct offload_stats before, after;
+
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
+		  area_folios(&self->area));
+	area_stamp(&self->area, 2);
+	EXPECT_EQ(area_move(&self->area, self->nodes[0]), 0);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	area_destroy(&self->area);
+}
+
+static void every_kind(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self)
+{
+	enum area_kind kind;
+
+	for (kind = 0; kind < NR_AREA_KINDS; kind++)
+		there_and_back(_metadata, self, kind, 4 * MIB);
+}
+
+/* What each channel did since @before, in @self->channels. */
+static void channels_since(FIXTURE_DATA(engines) *self, const struct engine_channel *before)
+{
+	unsigned int i;
+
+	self->nr = engine_channels(self->channels);
+	for (i = 0; i < self->nr; i++) {
+		self->channels[i].bytes -= before[i].bytes;
+		self->channels[i].descriptors -= before[i].descriptors;
+		self->channels[i].lists -= before[i].lists;
+	}
+}
+
+static void move_once(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self,
+		      enum area_kind kind, size_t size)
+{
+	struct engine_channel before[ENGINE_MAX_CHANNELS];
+
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+	engine_channels(before);
+	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	channels_since(self, before);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+TEST_F_TIMEOUT(engines, large_folio_over_all_channels, TIMEOUT)
+{
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=4 sg=0", LONG_MS " segment_bytes=65536"));
+	move_once(_metadata, self, AREA_ANON_2M, 2 * MIB);
+	ASSERT_EQ(self->nr, 4);
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(self->channels[i].bytes, 2 * MIB / 4);
+		EXPECT_EQ(self->channels[i].descriptors, 1);
+	}
+}
+
+/* 31 channels do not divide 512 pages. */
+TEST_F_TIMEOUT(engines, segments_of_uneven_size, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=31 ring_depth=2 sg=0",
+				LONG_MS " segment_bytes=4096"));
+	every_kind(_metadata, self);
+}
+
+TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
+{
+	unsigned int i, used = 0;
+
+	ASSERT_TRUE(engine_load("channels=4 sg=0", LONG_MS " segment_bytes=65536"));
+	move_once(_metadata, self, AREA_ANON_4K, 128 * KIB);
+	ASSERT_EQ(self->nr, 4);
+	for (i = 0; i < 4; i++) {
+		used += !!self->channels[i].bytes;
+		EXPECT_EQ(self->channels[i].bytes % (64 * KIB), 0);
+	}
+	EXPECT_EQ(used, 2);
+}
+
+TEST_F_TIMEOUT(engines, one_descriptor_for_a_list, TIMEOUT)
+{
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=4", LONG_MS " segment_bytes=65536"));
+	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
+	ASSERT_EQ(self->nr, 4);
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(self->channels[i].bytes, 2 * MIB / 4);
+		EXPECT_EQ(self->channels[i].descriptors, 1);
+		EXPECT_EQ(self->channels[i].lists, 1);
+	}
+}
+
+TEST_F_TIMEOUT(engines, one_descriptor_for_a_segment, TIMEOUT)
+{
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=4 sg=0 ring_depth=32", LONG_MS " segment_bytes=65536"));
+	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
+	ASSERT_EQ(self->nr, 4);
+	for (i = 0; i < 4; i++) {
+		EXPECT_EQ(self->channels[i].descriptors, 128);
+		EXPECT_EQ(self->channels[i].lists, 0);
+	}
+}
+
+/* As on load, so that a machine is its own reference. */
+TEST_F_TIMEOUT(engines, segments_by_measurement, TIMEOUT)
+{
+	unsigned long fast, slow;
+
+	/* Bytes that take no time next to a descriptor of a millisecond, ... */
+	ASSERT_TRUE(engine_load("channels=1 latency_ns=1000000", LONG_MS));
+	ASSERT_EQ(engine_channels(self->channels), 1);
+	slow = self->channels[0].segment_bytes;
+	ASSERT_TRUE(engine_unload());
+	/* ... and the other way round. */
+	ASSERT_TRUE(engine_load("channels=1 bandwidth_mbps=1", LONG_MS));
+	ASSERT_EQ(engine_channels(self->channels), 1);
+	fast = self->channels[0].segment_bytes;
+	TH_LOG("segments of %lu bytes with slow descriptors, %lu with slow bytes", slow, fast);
+	EXPECT_GE(slow, 512 * KIB);
+	EXPECT_LE(fast, 32 * KIB);
+}
+
+TEST_F_TIMEOUT(engines, public_channels, TIMEOUT)
+{
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=4 public=1", LONG_MS " segment_bytes=65536"));
+	ASSERT_EQ(engine_channels(self->channels), 4);
+	for (i = 0; i < 4; i++)
+		EXPECT_STREQ(self->channels[i].kind, "public");
+	every_kind(_metadata, self);
+	channels_since(self, self->channels);
+
+	/* Taken from everybody else, and shared again. */
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "exclusive", "1"), 0);
+	ASSERT_EQ(engine_channels(self->channels), 4);
+	for (i = 0; i < 4; i++)
+		EXPECT_STREQ(self->channels[i].kind, "private");
+	every_kind(_metadata, self);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "exclusive", "0"), 0);
+	ASSERT_EQ(engine_channels(self->channels), 4);
+	for (i = 0; i < 4; i++)
+		EXPECT_STREQ(self->channels[i].kind, "public");
+	every_kind(_metadata, self);
+}
+
+/* A public channel is not terminated: what is late is waited for. */
+TEST_F_TIMEOUT(engines, public_channel_is_late, TIMEOUT)
+{
+	struct offload_stats before, after;
+
+	ASSERT_TRUE(engine_load("channels=2 public=1 sg=0", "timeout_ms=2000"));
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", 3000), 0);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * KIB, self->nodes[0]));
+	ASSERT_EQ(engine_set_fault("late", 100), 0);
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	offload_read_stats(&after);
+	engine_clear_faults();
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 1);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=4 devices=2", LONG_MS));
+	EXPECT_TRUE(wait_for_channels(8));
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 3), 0);
+	EXPECT_TRUE(wait_for_channels(3));
+	every_kind(_metadata, self);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 0), 0);
+	EXPECT_TRUE(wait_for_channels(8));
+	EXPECT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 65), -EINVAL);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "ioatdma,dmasim.1"), 0);
+	EXPECT_TRUE(wait_for_channels(4));
+	every_kind(_metadata, self);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasi"), 0);
+	EXPECT_TRUE(wait_for_channels(0));
+	EXPECT_EQ(module_unload("dmasim"), 0);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
+	ASSERT_EQ(module_load("dmasim", "channels=2"), 0);
+	EXPECT_TRUE(wait_for_channels(2));
+	every_kind(_metadata, self);
+}
+
+TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
+{
+	ASSERT_EQ(module_load("dcbm", LONG_MS), 0);
+	EXPECT_EQ(engine_channels(self->channels), 0);
+	ASSERT_TRUE(engine_load("channels=4", ""));
+	EXPECT_TRUE(wait_for_channels(4));
+	every_kind(_metadata, self);
+}
+
+TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
+{
+	struct engine_channel before[ENGINE_MAX_CHANNELS];
+	unsigned long near = 0, far = 0;
+	unsigned int i, tries;
+	char parameters[64];
+	char *hole;
+
+	snprintf(parameters, sizeof(parameters), "devices=2 channels=2 node=%d,%d",
+		 self->nodes[0], self->nodes[1]);
+	/* One channel is enough for any batch. */
+	ASSERT_TRUE(engine_load(parameters, LONG_MS " segment_bytes=1073741824"));
+	ASSERT_TRUE(wait_for_channels(4));
+	ASSERT_EQ(offload_route_only("compaction", "dcbm"), 0);
+	engine_channels(before);
+
+	/* Every second page of the second node is free: compaction has work, there alone. */
+	for (tries = 0; tries < 5 && !near; tries++) {
+		ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * MIB, self->nodes[1]));
+		for (hole = self->area.addr; hole < self->area.addr + self->area.size;
+		     hole += 8 * KIB)
+			madvise(hole, 4 * KIB, MADV_DONTNEED);
+		snprintf(parameters, sizeof(parameters),
+			 "/sys/devices/system/node/node%d/compact", self->nodes[1]);
+		ASSERT_EQ(setting_write(parameters, "1"), 0);
+		area_destroy(&self->area);
+		channels_since(self, before);
+		for (near = far = i = 0; i < self->nr; i++)
+			if (self->channels[i].node == self->nodes[1])
+				near += self->channels[i].bytes;
+			else
+				far += self->channels[i].bytes;
+	}
+	TH_LOG("%lu bytes by channels of the node, %lu by others", near, far);
+	EXPECT_GT(near, 0);
+	EXPECT_EQ(far, 0);
+}
+
+TEST_F_TIMEOUT(engines, merged_by_an_iommu, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=4 iova_merge=1", LONG_MS " segment_bytes=65536"));
+	every_kind(_metadata, self);
+	ASSERT_TRUE(engine_unload());
+	ASSERT_TRUE(engine_load("channels=3 iova_merge=1 sg=0 ring_depth=8",
+				LONG_MS " segment_bytes=8192"));
+	every_kind(_metadata, self);
+}
+
+TEST_F_TIMEOUT(engines, beyond_reach, TIMEOUT)
+{
+	struct offload_stats before, after;
+	enum area_kind kind;
+
+	/* 16 MB: nothing that a test gets. */
+	ASSERT_TRUE(engine_load("channels=4 dma_bits=24", LONG_MS));
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->nodes[0]));
+		offload_read_stats(&before);
+		EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+		offload_read_stats(&after);
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_"),
+			  area_folios(&self->area));
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_unreachable"),
+			  area_folios(&self->area));
+		EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0);
+		EXPECT_EQ(area_wrong(&self->area), 0);
+		area_destroy(&self->area);
+	}
+}
+
+static unsigned long lines_of(const char *path)
+{
+	FILE *file = fopen(path, "r");
+	unsigned long lines = 0;
+	char line[1024];
+
+	while (file && fgets(line, sizeof(line), file))
+		lines += line[0] != '#';
+	if (file)
+		fclose(file);
+	return lines;
+}
+
+/* Allocations from slabs by this task, while it moves memory there and back. */
+static unsigned long allocations(FIXTURE_DATA(engines) *self)
+{
+	unsigned long found;
+
+	/* The first moves warm up whatever there is to warm up. */
+	area_move(&self->area, self->nodes[1]);
+	area_move(&self->area, self->nodes[0]);
+	setting_write(TRACING "trace", "");
+	setting_write(TRACING "tracing_on", "1");
+	area_move(&self->area, self->nodes[1]);
+	area_move(&self->area, self->nodes[0]);
+	setting_write(TRACING "tracing_on", "0");
+	found = lines_of(TRACING "trace");
+	setting_write(TRACING "trace", "");
+	return found;
+}
+
+TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
+{
+	unsigned long off, on;
+	enum area_kind kind;
+
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=1024", LONG_MS));
+	ASSERT_EQ(setting_write(TRACING "tracing_on", "0"), 0);
+	ASSERT_EQ(setting_write_number(TRACING "set_event_pid", getpid()), 0);
+	ASSERT_EQ(setting_write(TRACING "events/kmem/kmalloc/enable", "1"), 0);
+	ASSERT_EQ(setting_write(TRACING "events/kmem/kmem_cache_alloc/enable", "1"), 0);
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		/* Folios of this size are split when they move back: not the same twice. */
+		if (kind == AREA_ANON_64K)
+			continue;
+		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->nodes[0]));
+		EXPECT_EQ(offload_set_enabled(false), 0);
+		off = allocations(self);
+		EXPECT_EQ(offload_set_enabled(true), 0);
+		on = allocations(self);
+		TH_LOG("%s: %lu allocations without, %lu with the engine",
+		       area_kind_names[kind], off, on);
+		EXPECT_LE(on, off);
+		area_destroy(&self->area);
+	}
+	setting_write(TRACING "events/kmem/enable", "0");
+	setting_write(TRACING "set_event_pid", "");
+	setting_write(TRACING "tracing_on", "1");
+}
+
+/* One way to take the engine away, and to bring it back. */
+static int unbind(void)
+{
+	return setting_write(DRIVER "unbind", "dmasim");
+}
+
+static int bind(void)
+{
+	return setting_write(DRIVER "bind", "dmasim");
+}
+
+static int replace_provider(void)
+{
+	static const char * const engines[] = {
+		"channels=4", "channels=1 ring_depth=2", "channels=8 public=1",
+		"channels=3 iova_merge=1", "channels=4 sg=0 latency_ns=50000",
+	};
+	int err;
+
+	err = setting_write(DCBM_PARAMETERS "providers", "none");
+	err = err ?: module_unload("dmasim");
+	err = err ?: module_load("dmasim", engines[random() % 5]);
+	return err ?: setting_write(DCBM_PARAMETERS "providers", "");
+}
+
+static int replace_migrator(unsigned int *busy)
+{
+	int err = module_unload("dcbm");
+
+	if (err == -EAGAIN) {
+		(*busy)++;
+		return 0;
+	}
+	err = err ?: module_load("dcbm", random() % 2 ? "timeout_ms=20000" :
+				 "timeout_ms=20000 segment_bytes=16384");
+	return err ?: offload_route_only("syscall_or_cpuset", "dcbm");
+}
+
+TEST_F_TIMEOUT(engines, come_and_go_100_times, TIMEOUT)
+{
+	unsigned int done[3] = { 0 }, busy = 0, i;
+	struct offload_stats before, after;
+	struct movers_result result;
+
+	ASSERT_TRUE(engine_load("channels=4", LONG_MS));
+	srandom(1);
+	ASSERT_TRUE(movers_start(self->nodes, 2 * MIB));
+	offload_read_stats(&before);
+	for (i = 0; i < 100; i++) {
+		unsigned int what = i % 3;
+
+		usleep(random() % 20000);
+		switch (what) {
+		case 0:
+			EXPECT_EQ(unbind(), 0);
+			usleep(random() % 5000);
+			EXPECT_EQ(bind(), 0);
+			break;
+		case 1:
+			EXPECT_EQ(replace_provider(), 0);
+			break;
+		case 2:
+			EXPECT_EQ(replace_migrator(&busy), 0);
+			break;
+		}
+		done[what]++;
+	}
+	/* The engine that came last is of use. */
+	usleep(200000);
+	movers_stop(&result);
+	offload_read_stats(&after);
+	TH_LOG("%u unbound, %u other engines, %u other migrators of which %u were busy; %llu moves, %llu folios by engines",
+	       done[0], done[1], done[2], busy, (unsigned long long)result.moves,
+	       (unsigned long long)offload_growth(&before, &after, "folios_copied"));
+	EXPECT_EQ(result.failed, 0);
+	EXPECT_EQ(result.bytes_wrong, 0);
+	EXPECT_GT(result.moves, 20);
+	EXPECT_LT(busy, 25);
+	EXPECT_GT(offload_growth(&before, &after, "folios_copied"), 1000);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_lost"), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_timeout"), 0);
+	EXPECT_EQ(kmemleak_found(), 0);
+}
+
+TEST_HARNESS_MAIN
