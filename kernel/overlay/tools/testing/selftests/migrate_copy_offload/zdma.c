@@ -212,7 +212,11 @@ static int set_timeout(int ms)
 static void load(struct __test_metadata *_metadata, struct run *run,
 		 const char *dcbm_parameters)
 {
-	ASSERT_TRUE(engine_load("", dcbm_parameters));
+	char parameters[64];
+
+	/* What others might use as well is never terminated. */
+	snprintf(parameters, sizeof(parameters), "exclusive=1 %s", dcbm_parameters);
+	ASSERT_TRUE(engine_load("", parameters));
 	ASSERT_EQ(set_timeout(LONG_MS), 0);
 }
 
