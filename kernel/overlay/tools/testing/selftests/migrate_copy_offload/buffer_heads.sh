@@ -6,7 +6,7 @@
 # and must not be copied before the move phase. The file system has no journal:
 # jbd2 holds on to the buffers and so hides the mistake.
 #
-# usage: buffer_heads.sh [SECONDS]
+# usage: buffer_heads.sh [SECONDS [FOLIOS]]
 
 dir=$(dirname "$0")
 offload=/sys/kernel/mm/migrate_copy_offload
@@ -18,7 +18,7 @@ mount_point=$work/mnt
 manifest=$work/manifest
 declined=$offload/stats/declined_mapping
 # How many folios must have been declined for the test to say something.
-pressure=5000
+pressure=${2:-5000}
 [ "$MIG_DEBUG" = 1 ] && pressure=1000
 count=0
 failures=0
