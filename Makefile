@@ -6,6 +6,7 @@
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
 #   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell)
+#   ENGINE=dmasim|zdma   which DMA engine, and the machine that has it (demo)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
@@ -15,6 +16,7 @@
 .PHONY: help demo check bench-copy lab report kernel series lint guest shell clean
 
 CONFIG ?= base
+ENGINE ?= dmasim
 SUITE ?= hello
 export CACHE_DIR LINUX_SRC JOBS
 
@@ -23,6 +25,7 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
+	@echo "              [ENGINE=zdma: on 16 channels of a real driver, arm64]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make series   a series for git am, in out/series/"
@@ -35,7 +38,10 @@ help:
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
 
-demo check series lint bench-copy:
+demo:
+	$(HARNESS) $@ --engine '$(ENGINE)'
+
+check series lint bench-copy:
 	$(HARNESS) $@
 
 kernel shell:

@@ -114,6 +114,16 @@ load_module()
 	[ -d "/sys/module/$1" ] || modprobe "$@"
 }
 
+# load_engine: the DMA engine that suites use, of which dcbm takes channels.
+load_engine()
+{
+	if [ "$MIG_ENGINE" = dmasim ]; then
+		load_module dmasim channels=4
+	else
+		load_module "$MIG_ENGINE"
+	fi
+}
+
 # set_routes <migrator|none>: the route of every reason.
 set_routes()
 {
@@ -135,7 +145,7 @@ set_mode()
 	cpu)
 		set_routes cpu && echo 1 >"$offload/enabled" ;;
 	dcbm)
-		load_module dmasim channels=4 && load_module dcbm &&
+		load_engine && load_module dcbm &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
 	*)
 		echo "# unknown mode '$1'"

@@ -14,7 +14,8 @@ class Machine:
     `virtio_results` is set the second is a virtio console, since there is one serial port only.
     `device_tree` names a source in harness/machines, '' if QEMU makes its own. A machine of
     that kind has the processors and the memory that its tree says, and knows no NUMA nodes:
-    the guest's kernel makes up two (`numa=fake=2`).
+    the guest's kernel makes up two (`numa=fake=2`). `engine` is the module that drives its DMA
+    engine, and `append` what its kernels are told besides.
     """
 
     name: str
@@ -27,6 +28,8 @@ class Machine:
     device_tree: str = ""
     cpus: int | None = None
     memory_mib: int | None = None
+    engine: str = "dmasim"
+    append: tuple[str, ...] = ("kernelcore=50%",)
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,9 @@ ZCU102 = Machine(
     device_tree="zcu102.dts",
     cpus=4,
     memory_mib=2048,
+    engine="zynqmp_dma",
+    # The rest is memory that comes and goes: a pmem-region of the tree.
+    append=("numa=fake=2", "mem=1536M"),
 )
 
 X86_64 = Architecture(

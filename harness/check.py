@@ -208,11 +208,23 @@ def _suite(paths: Paths, ready: guest.Ready, suite: str, out: Path) -> list[Case
     return suite_cases(result)
 
 
-def _demo(paths: Paths, ready: guest.Ready) -> list[Case]:
-    report = demo.run(paths, ready)
-    if report.suite.failure:
-        guest.show_failure(report.suite, paths.out / "demo")
-    return report.cases
+def _demo(
+    paths: Paths, ready: guest.Ready | None, report: Report, engine: demo.Engine = demo.DMASIM
+) -> None:
+    """Run the demo on an engine, if there is the kernel for it."""
+    name = demo.directory_of(paths, engine).name
+
+    def stage() -> list[Case]:
+        assert ready
+        shown = demo.run(paths, ready, engine)
+        if shown.suite.failure:
+            guest.show_failure(shown.suite, paths.out / name)
+        return shown.cases
+
+    if ready:
+        report.attempt(name, stage)
+    else:
+        report.skip(name, f"there is no {engine.config} kernel")
 
 
 def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
@@ -289,10 +301,7 @@ def main(paths: Paths) -> int:
     report.attempt("unit", lambda: _unit_tests(out))
 
     base = _kernel(paths, "base", report)
-    if base:
-        report.attempt("demo", lambda: _demo(paths, base))
-    else:
-        report.skip("demo", "there is no base kernel")
+    _demo(paths, base, report)
     _suites(paths, "base", base, report)
     if base:
         report.attempt(LATENCY_SUITE, lambda: _latency(paths, base, out))
@@ -309,7 +318,9 @@ def main(paths: Paths) -> int:
         debug = _kernel(paths, "debug", report)
         report.attempt("lab", lambda: _lab(paths, out))
     _suites(paths, "debug", debug, report)
-    _suites(paths, "arm64", _kernel(paths, "arm64", report), report, ARM64_SUITES)
+    arm64 = _kernel(paths, "arm64", report)
+    _demo(paths, arm64, report, demo.ZDMA)
+    _suites(paths, "arm64", arm64, report, ARM64_SUITES)
 
     report.attempt("lint", lambda: _lint(paths))
     report.attempt("series", lambda: _series(paths))

@@ -25,7 +25,8 @@ def parser() -> argparse.ArgumentParser:
     def config(sub: argparse.ArgumentParser) -> None:
         sub.add_argument("--config", choices=list(build.CONFIGS), default="base")
 
-    command("demo", _demo, "migrate process memory through a DMA engine, and verify")
+    show = command("demo", _demo, "migrate process memory through a DMA engine, and verify")
+    show.add_argument("--engine", choices=list(demo.ENGINES), default=demo.DMASIM.name)
     command("check", _check, "all tests")
     config(command("kernel", _kernel, "the patched kernel and modules"))
     command("series", _series, "a series for git am")
@@ -48,8 +49,8 @@ def parser() -> argparse.ArgumentParser:
     return top
 
 
-def _demo(_: argparse.Namespace) -> int:
-    return demo.main(default_paths())
+def _demo(args: argparse.Namespace) -> int:
+    return demo.main(default_paths(), args.engine)
 
 
 def _check(_: argparse.Namespace) -> int:

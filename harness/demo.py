@@ -4,12 +4,14 @@ import json
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from rich.console import Console
 from rich.table import Table
 
 from harness import guest, ui
+from harness.architecture import ZCU102
 from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
@@ -23,6 +25,26 @@ _COUNTS = (
     "channels", "folios_asked", "folios_moved", "folios_by_engine", "bytes_verified",
     "bytes_wrong",
 )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Engine:
+    """A DMA engine that the demo can show: the kernel and the machine that have it.
+
+    `machine` is '' for the first machine of the kernel's architecture; `driver` is what the
+    guest calls the engine.
+    """
+
+    name: str
+    config: str
+    machine: str
+    driver: str
+    channels: int
+
+
+DMASIM = Engine("dmasim", "base", "", "dmasim", 4)
+ZDMA = Engine("zdma", "arm64", ZCU102.name, "xilinx-zynqmp-dma", 16)
+ENGINES = {engine.name: engine for engine in (DMASIM, ZDMA)}
 
 
 @dataclass(frozen=True)
@@ -92,8 +114,8 @@ def parse_results(text: str) -> list[Result]:
     return results
 
 
-def problems(results: Sequence[Result]) -> list[str]:
-    """Say everything that makes a set of results a failure."""
+def problems(results: Sequence[Result], engine: Engine = DMASIM) -> list[str]:
+    """Say everything that makes a set of results a failure, with `engine` in mode dcbm."""
     found = []
     for size in FOLIO_KIB:
         for mode in MODES:
@@ -108,6 +130,10 @@ def problems(results: Sequence[Result]) -> list[str]:
             found.append(f"{result.name}: no folio moved")
         if result.mode == "dcbm" and not result.folios_by_engine:
             found.append(f"{result.name}: the engine copied no folio")
+        seen = f"{result.channels} channels of {result.engine}"
+        wanted = f"{engine.channels} channels of {engine.driver}"
+        if result.mode == "dcbm" and seen != wanted:
+            found.append(f"{result.name}: {seen}, not {wanted}")
         if result.mode == "off" and result.folios_by_engine:
             found.append(f"{result.name}: an engine copied although the feature is off")
     return found
@@ -162,10 +188,15 @@ class Report:
         ]
 
 
-def run(paths: Paths, ready: guest.Ready) -> Report:
-    """Run the demo suite and write out/demo/results.json."""
-    directory = paths.out / "demo"
-    suite = guest.run_suite(paths, ready, "demo", "", directory)
+def directory_of(paths: Paths, engine: Engine) -> Path:
+    """Return where the results for an engine go."""
+    return paths.out / ("demo" if engine == DMASIM else f"demo-{engine.name}")
+
+
+def run(paths: Paths, ready: guest.Ready, engine: Engine = DMASIM) -> Report:
+    """Run the demo suite and write results.json."""
+    directory = directory_of(paths, engine)
+    suite = guest.run_suite(paths, ready, "demo", "", directory, engine.machine)
     found = [f"demo: {suite.failure}"] if suite.failure else []
     results: list[Result] = []
     try:
@@ -173,7 +204,7 @@ def run(paths: Paths, ready: guest.Ready) -> Report:
     except HarnessError as error:
         found.append(str(error))
     if not found:
-        found += problems(results)
+        found += problems(results, engine)
     document = {
         "kernel": ready.kernel.release,
         "emulated": True,
@@ -192,18 +223,20 @@ def show(report: Report) -> None:
     )
 
 
-def main(paths: Paths) -> int:
-    """Run the demo; anything wrong with its results is an error."""
-    report = run(paths, guest.prepare(paths, "base"))
+def main(paths: Paths, name: str = DMASIM.name) -> int:
+    """Run the demo on an engine; anything wrong with its results is an error."""
+    engine = ENGINES[name]
+    report = run(paths, guest.prepare(paths, engine.config), engine)
+    directory = directory_of(paths, engine)
     if report.results:
         show(report)
     if report.problems:
         if report.suite.failure:
-            guest.show_failure(report.suite, paths.out / "demo")
+            guest.show_failure(report.suite, directory)
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
         raise HarnessError(
             f"demo failed: {report.problems[0]}{more}", "\n".join(report.problems)
         )
     total = sum(result.bytes_verified for result in report.results)
-    ui.say(f"demo: {total:,} bytes verified, 0 wrong; {paths.out}/demo/results.json")
+    ui.say(f"demo: {total:,} bytes verified, 0 wrong; {directory}/results.json")
     return 0

@@ -113,13 +113,11 @@ def command_line(
     config: str, suite: str, args: str, settings: Settings, machine: Machine = PC
 ) -> str:
     """Return the guest kernel's command line."""
-    words = [f"console={machine.console}", "panic=-1", "oops=panic", "kernelcore=50%"]
+    words = [f"console={machine.console}", "panic=-1", "oops=panic", *machine.append]
     if config == "debug":
         words += ["panic_on_warn=1", "page_poison=1", "mig.debug=1"]
-    if machine.device_tree:
-        words.append("numa=fake=2")
-    if machine != PC:  # where the guest looks for the second serial port by itself
-        words.append(f"mig.results={machine.results}")
+    if machine != PC:  # what the guest assumes by itself
+        words += [f"mig.results={machine.results}", f"mig.engine={machine.engine}"]
     words += settings.append
     words.append(f"mig.suite={suite}")
     if args:
@@ -255,10 +253,14 @@ def run_in_virtual_time(
 
 
 def run_suite(
-    paths: Paths, ready: Ready, suite: str, args: str, directory: Path
+    paths: Paths, ready: Ready, suite: str, args: str, directory: Path, machine: str = ""
 ) -> SuiteResult:
-    """Run one suite, with its logs in `directory`; a failure does not raise."""
+    """Run one suite, with its logs in `directory`; a failure does not raise.
+
+    `machine` is the one to run it on, or '' for the one that it asks for.
+    """
     settings = settings_of(paths, suite)
+    settings = replace(settings, machine=machine or settings.machine)
     config = ready.kernel.config
     shutil.rmtree(directory, ignore_errors=True)
     guest = _guest(ready, suite, args, settings, accelerator(paths, ready))

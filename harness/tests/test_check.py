@@ -2,10 +2,11 @@
 
 from pathlib import Path
 
-from harness import check, guest, vm
+from harness import check, demo, guest, vm
 from harness.check import Report
 from harness.errors import HarnessError
 from harness.ktap import Case, Counts, Status
+from harness.paths import Paths
 
 GOOD = Case("good", Status.PASSED)
 BAD = Case("bad", Status.FAILED, "why")
@@ -106,6 +107,17 @@ def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> No
         report.listed(Status.SKIPPED)[-1] == "  mm: no swap: t0, t1, t2, t3, t4, t5 and 2 more"
     )
     assert '<testsuite name="kernel"' in (tmp_path / "junit.xml").read_text()
+
+
+def test_a_demo_without_its_kernel_is_skipped(tmp_path: Path) -> None:
+    report = Report(tmp_path)
+    paths = Paths(tmp_path, tmp_path, tmp_path / "out")
+    for engine in demo.ENGINES.values():
+        check._demo(paths, None, report, engine)
+    assert report.listed(Status.SKIPPED) == [
+        "  demo: there is no base kernel: all",
+        "  demo-zdma: there is no arm64 kernel: all",
+    ]
 
 
 def test_junit_of_pytest_is_read() -> None:

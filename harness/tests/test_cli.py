@@ -12,7 +12,7 @@ from harness.paths import ROOT
 def test_an_error_is_one_line_after_its_details(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def broken(_: object) -> int:
+    def broken(_: object, __: str) -> int:
         raise HarnessError("no kernel", "a detail")
 
     monkeypatch.setattr(demo, "main", broken)
@@ -43,6 +43,20 @@ def test_guest_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(guest, "main", record)
     assert cli.main(["guest", "--config", "debug", "--args", "a,b", "faults"]) == 0
     assert seen == ["debug", "faults", "a,b"]
+
+
+def test_the_demo_has_an_engine(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[str] = []
+
+    def record(_: object, engine: str) -> int:
+        seen.append(engine)
+        return 0
+
+    monkeypatch.setattr(demo, "main", record)
+    assert [cli.main(["demo"]), cli.main(["demo", "--engine", "zdma"])] == [0, 0]
+    assert seen == ["dmasim", "zdma"]
+    with pytest.raises(SystemExit):
+        cli.main(["demo", "--engine", "gpu"])
 
 
 def test_unknown_arguments_are_refused() -> None:

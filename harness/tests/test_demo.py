@@ -61,6 +61,14 @@ def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
     assert found(**changes) == [problem]
 
 
+def test_an_engine_of_another_kind_is_named() -> None:
+    results = demo.parse_results(lines(*whole()))
+    wrong = "4 KiB, mode dcbm: 4 channels of dmasim, not 16 channels of xilinx-zynqmp-dma"
+    assert demo.problems(results, demo.ZDMA)[0] == wrong
+    zdma = whole(channels=16, engine="xilinx-zynqmp-dma")
+    assert len(demo.problems(demo.parse_results(lines(*zdma)), demo.ZDMA)) == 2
+
+
 def test_a_missing_run_is_named() -> None:
     results = demo.parse_results(lines(*whole()[:-1]))
     assert demo.problems(results) == ["2048 KiB, mode dcbm: no result"]

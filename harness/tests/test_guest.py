@@ -59,10 +59,11 @@ def test_command_lines() -> None:
 def test_the_command_line_names_the_ports_of_other_machines() -> None:
     virt = guest.command_line("arm64", "mte", "", Settings(), VIRT)
     assert virt.startswith("console=ttyAMA0 panic=-1")
-    assert "mig.results=hvc0 mig.suite=mte" in virt
+    assert "kernelcore=50% mig.results=hvc0 mig.engine=dmasim mig.suite=mte" in virt
     assert "numa=fake" not in virt
     board = guest.command_line("arm64", "zdma", "", Settings(), ZCU102)
-    assert "console=ttyPS0,115200" in board and "numa=fake=2 mig.results=ttyPS1" in board
+    assert "console=ttyPS0,115200" in board and "kernelcore" not in board
+    assert "numa=fake=2 mem=1536M mig.results=ttyPS1 mig.engine=zynqmp_dma" in board
 
 
 def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:

@@ -41,6 +41,11 @@
 #define DCBM_MAX_SEGMENT_BYTES	SZ_1G
 #define DCBM_PROVIDERS_SIZE	256
 
+/* A channel that was terminated rests for a while, which grows up to 6.4 s. */
+#define DCBM_REOPEN_MS		100
+#define DCBM_REOPEN_DOUBLINGS	6
+#define DCBM_REOPEN_FORGET_S	60
+
 /* What a new channel is measured with: small copies, and a large one. */
 #define DCBM_SMALL		17
 #define DCBM_LARGE_ORDER	6
@@ -64,6 +69,7 @@ static DECLARE_WAIT_QUEUE_HEAD(lane_returned);
 
 static void rescan(struct work_struct *work);
 static DECLARE_WORK(rescan_work, rescan);
+static DECLARE_DELAYED_WORK(reopen_work, rescan);
 static struct dentry *debugfs_dir;
 
 static bool segments = true;
@@ -280,6 +286,27 @@ struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane)
 	return job;
 }
 
+/*
+ * Some drivers leave a terminated channel dead until it is released. One that is
+ * dead for other reasons costs a time-out each time: not too often.
+ */
+static void reopen_later(void)
+{
+	static unsigned long last;
+	static unsigned int doublings;
+	unsigned int delay;
+
+	scoped_guard(spinlock, &dcbm_lock) {
+		if (time_after(jiffies, last + DCBM_REOPEN_FORGET_S * HZ))
+			doublings = 0;
+		delay = DCBM_REOPEN_MS << doublings;
+		if (schedule_delayed_work(&reopen_work, msecs_to_jiffies(delay)) &&
+		    doublings < DCBM_REOPEN_DOUBLINGS)
+			doublings++;
+		last = jiffies;
+	}
+}
+
 /**
  * dcbm_put_job() - give a job and its channels back
  * @job: the job, with nothing in flight but on quarantined channels
@@ -287,14 +314,16 @@ struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane)
 void dcbm_put_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane, *next;
-	bool wake = false;
+	bool wake = false, reopen = false;
 
 	scoped_guard(spinlock, &dcbm_lock) {
 		list_for_each_entry_safe(lane, next, &job->lanes, node) {
 			WRITE_ONCE(lane->job, NULL);
-			if (lane->quarantined || lane->retiring) {
+			if (lane->quarantined || lane->retiring ||
+			    lane->terminated) {
 				list_del_init(&lane->node);
 				wake |= lane->retiring;
+				reopen |= lane->terminated;
 				continue;
 			}
 			list_move_tail(&lane->node, &free_lanes);
@@ -304,6 +333,8 @@ void dcbm_put_job(struct dcbm_job *job)
 	}
 	if (wake)
 		wake_up_all(&lane_returned);
+	if (reopen)
+		reopen_later();
 }
 
 /* Is @name, up to a comma or the end, the name of the provider or of its driver? */
@@ -625,6 +656,11 @@ static bool is_unwanted(const struct dcbm_lane *lane, const void *arg)
 	return !lane->quarantined && !allowed(lane->chan);
 }
 
+static bool is_spent(const struct dcbm_lane *lane, const void *arg)
+{
+	return !lane->quarantined && !READ_ONCE(lane->job) && lane->terminated;
+}
+
 static bool is_sound(const struct dcbm_lane *lane, const void *arg)
 {
 	return !lane->quarantined;
@@ -649,6 +685,7 @@ static void reconsider(void)
 		return;
 
 	release(is_unwanted, NULL);
+	release(is_spent, NULL);
 	while (channels && nr_lanes > channels) {
 		struct dcbm_lane *last = lanes[nr_lanes - 1];
 
@@ -795,6 +832,7 @@ void dcbm_channels_exit(void)
 		live = false;
 		release(is_any, NULL);
 	}
+	cancel_delayed_work_sync(&reopen_work);
 	cancel_work_sync(&rescan_work);
 	kvfree(jobs);
 }

@@ -6,18 +6,19 @@
 # and must not be copied before the move phase. The file system has no journal:
 # jbd2 holds on to the buffers and so hides the mistake.
 #
-# usage: buffer_heads.sh [SECONDS]
+# usage: buffer_heads.sh [SECONDS [FOLIOS]]
 
 dir=$(dirname "$0")
 offload=/sys/kernel/mm/migrate_copy_offload
 seconds=${1:-30}
+engine=${MIG_ENGINE:-dmasim}
 work=$(mktemp -d)
 image=$work/image
 mount_point=$work/mnt
 manifest=$work/manifest
 declined=$offload/stats/declined_mapping
 # How many folios must have been declined for the test to say something.
-pressure=5000
+pressure=${2:-5000}
 [ "$MIG_DEBUG" = 1 ] && pressure=1000
 count=0
 failures=0
@@ -106,9 +107,9 @@ fi
 echo "1..10"
 trap cleanup EXIT
 run cpu
-modprobe dmasim
+modprobe "$engine"
 modprobe dcbm
 run dcbm
 modprobe -r dcbm
-modprobe -r dmasim
+modprobe -r "$engine"
 [ "$failures" -eq 0 ]

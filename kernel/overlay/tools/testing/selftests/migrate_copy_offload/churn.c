@@ -46,13 +46,16 @@ static void bring_in(void)
 		"channels=8 ring_depth=16 bandwidth_mbps=500",
 	};
 
+	const char *engine = engine_module();
+	const char *parameters = strcmp(engine, "dmasim") ? "" : engines[random() % 4];
+
 	/* Now and then another engine, which only works when nobody has the old one. */
-	if (!(random() % 4) && module_loaded("dmasim")) {
-		must("unload dmasim", module_unload("dmasim"));
+	if (!(random() % 4) && module_loaded(engine)) {
+		must("unload the engine", module_unload(engine));
 		done.engine_changes++;
 	}
-	if (!module_loaded("dmasim"))
-		must("load dmasim", module_load("dmasim", engines[random() % 4]));
+	if (!module_loaded(engine))
+		must("load the engine", module_load(engine, parameters));
 	must("load dcbm", module_load("dcbm", random() % 2 ? "" : "channels=1"));
 	done.loads++;
 }

@@ -66,9 +66,18 @@ int module_unload(const char *name)
 	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
 }
 
+const char *engine_module(void)
+{
+	const char *module = getenv("MIG_ENGINE");
+
+	return module && *module ? module : "dmasim";
+}
+
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 {
-	return !module_load("dmasim", dmasim_parameters) &&
+	bool dmasim = !strcmp(engine_module(), "dmasim");
+
+	return !module_load(engine_module(), dmasim ? dmasim_parameters : "") &&
 	       !module_load("dcbm", dcbm_parameters) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
 	       !offload_set_enabled(true);
@@ -76,7 +85,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 
 bool engine_unload(void)
 {
-	static const char * const modules[] = { "dcbm", "dmasim" };
+	const char * const modules[] = { "dcbm", engine_module() };
 	unsigned int i;
 	int err;
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The engine made of software (dmasim) and its migrator (dcbm), as tests load,
- * tune, break and unload them; and what else must stay right meanwhile: the
+ * The engine made of software (dmasim), or another one, and its migrator (dcbm), as
+ * tests load, tune, break and unload them; and what else must stay right meanwhile: the
  * kernel log and the amount of memory in use.
  */
 #ifndef ENGINE_H
@@ -26,9 +26,12 @@ int module_load(const char *name, const char *parameters);
 /* 0 or -errno; waits for the module's exit, but not for others that use it. */
 int module_unload(const char *name);
 
+/* The module of the engine: MIG_ENGINE, or dmasim. */
+const char *engine_module(void);
 /*
  * Loads dmasim with @parameters, no fault on, and dcbm on top, and routes only the
- * reason of move_pages(2) to it. The settings of the feature were saved before.
+ * reason of move_pages(2) to it. Another engine than dmasim has no parameters. The
+ * settings of the feature were saved before.
  */
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 /* Unloads both; true also when they were not loaded. */

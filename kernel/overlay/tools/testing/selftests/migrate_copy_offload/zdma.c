@@ -1,0 +1,538 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ZDMA of the ZynqMP as dcbm's engine, with the driver that is in the tree. What is
+ * peculiar to that driver must cost no byte:
+ *
+ *  - A ring has 32 descriptors.
+ *  - A channel that reports an error completes one descriptor as if all were well, and
+ *    drops the others without a word.
+ *  - A channel that lost a completion is dead once it was terminated, until somebody
+ *    requests it anew.
+ *
+ * The faults are provoked by accesses to registers behind the driver's back, which takes
+ * /dev/mem, and a machine that nobody needs: QEMU's xlnx-zcu102.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "movers.h"
+#include "offload.h"
+
+#define TIMEOUT		240
+#define NR_CHANNELS	16
+#define RING		32
+
+/* Of a batch: where faults strike, and where there are none. */
+#define SHORT_MS	100
+#define LONG_MS		30000
+
+#define REG_UNDECODED	0x008
+#define REG_STATUS	0x100
+#define REG_DISABLE	0x10c
+#define STATUS_DONE	0x400U
+#define ALL_INTERRUPTS	0xfffU
+
+/* Until a channel that was terminated must be of use again. */
+#define RECOVERY_S	(debug_kernel() ? 60 : 20)
+
+enum fault {
+	/* What an access to no register is to a channel. */
+	CHANNEL_ERROR,
+	LOST_COMPLETION,
+	BOTH_FAULTS,
+};
+
+/* Strikes at channels that have just copied, before the driver hears of it. */
+struct saboteur {
+	pthread_t thread;
+	enum fault fault;
+	/* How many such moments go by for each strike. */
+	unsigned int period;
+	unsigned int strikes;
+	bool stop;
+};
+
+struct run {
+	int nodes[2];
+	int log;
+	long mappings;
+	uint32_t *channel[NR_CHANNELS];
+	struct area area;
+	struct saboteur saboteur;
+};
+
+/* Once for each kind of memory. */
+FIXTURE(zdma)
+{
+	struct run run;
+};
+
+/* Once. */
+FIXTURE(zdma_once)
+{
+	struct run run;
+};
+
+static uint32_t reg_read(uint32_t *channel, unsigned int offset)
+{
+	return __atomic_load_n(&channel[offset / sizeof(*channel)], __ATOMIC_RELAXED);
+}
+
+static void strike(uint32_t *channel, enum fault fault)
+{
+	if (fault == CHANNEL_ERROR)
+		reg_read(channel, REG_UNDECODED);
+	else
+		__atomic_store_n(&channel[REG_DISABLE / sizeof(*channel)], ALL_INTERRUPTS,
+				 __ATOMIC_RELAXED);
+}
+
+struct sabotage {
+	struct saboteur *saboteur;
+	uint32_t **channel;
+};
+
+static void *sabotage_thread(void *arg)
+{
+	struct sabotage *sabotage = arg;
+	struct saboteur *saboteur = sabotage->saboteur;
+	bool was_done[NR_CHANNELS] = { false };
+	unsigned int seen = 0;
+	unsigned int i;
+
+	while (!__atomic_load_n(&saboteur->stop, __ATOMIC_RELAXED)) {
+		for (i = 0; i < NR_CHANNELS; i++) {
+			bool done = reg_read(sabotage->channel[i], REG_STATUS) & STATUS_DONE;
+			bool begins = done && !was_done[i];
+			enum fault fault = saboteur->fault;
+
+			was_done[i] = done;
+			if (!begins || ++seen % saboteur->period)
+				continue;
+			if (fault == BOTH_FAULTS)
+				fault = saboteur->strikes % 2 ? CHANNEL_ERROR :
+								LOST_COMPLETION;
+			strike(sabotage->channel[i], fault);
+			__atomic_fetch_add(&saboteur->strikes, 1, __ATOMIC_RELAXED);
+		}
+	}
+	free(sabotage);
+	return NULL;
+}
+
+static unsigned int saboteur_strikes(const struct saboteur *saboteur)
+{
+	return __atomic_load_n(&saboteur->strikes, __ATOMIC_RELAXED);
+}
+
+/* The devices of all channels are named by the addresses of their registers. */
+static unsigned int map_channels(uint32_t **channel)
+{
+	int fd = open("/dev/mem", O_RDWR | O_SYNC);
+	unsigned int nr = 0;
+	glob_t found;
+
+	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &found)) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	for (size_t i = 0; i < found.gl_pathc && nr < NR_CHANNELS; i++) {
+		char device[PATH_MAX];
+		void *map;
+
+		if (!realpath(found.gl_pathv[i], device))
+			continue;
+		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			   strtoull(strrchr(device, '/') + 1, NULL, 16));
+		if (map != MAP_FAILED)
+			channel[nr++] = map;
+	}
+	globfree(&found);
+	close(fd);
+	return nr;
+}
+
+struct interrupts {
+	unsigned int nr;
+	/* Over all processors, one for each channel. */
+	uint64_t count[NR_CHANNELS];
+};
+
+static void read_interrupts(struct interrupts *interrupts)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	char line[1024];
+
+	interrupts->nr = 0;
+	while (file && interrupts->nr < NR_CHANNELS && fgets(line, sizeof(line), file)) {
+		char *pos = strchr(line, ':');
+		uint64_t sum = 0;
+
+		if (!pos || !strstr(line, "zynqmp-dma"))
+			continue;
+		for (pos++;; ) {
+			char *end;
+			unsigned long count = strtoul(pos, &end, 10);
+
+			if (end == pos)
+				break;
+			sum += count;
+			pos = end;
+		}
+		interrupts->count[interrupts->nr++] = sum;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* How many channels had interrupts in between. */
+static unsigned int channels_used(const struct interrupts *before)
+{
+	struct interrupts after;
+	unsigned int used = 0;
+
+	read_interrupts(&after);
+	for (unsigned int i = 0; i < before->nr && i < after.nr; i++)
+		used += after.count[i] > before->count[i];
+	return used;
+}
+
+static int set_timeout(int ms)
+{
+	return setting_write_number(DCBM_PARAMETERS "timeout_ms", ms);
+}
+
+static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
+{
+	ASSERT_TRUE(engine_load("", dcbm_parameters));
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+}
+
+/* What others may use as well is never terminated, and so never of use again. */
+#define EXCLUSIVE	"exclusive=1"
+
+static void set_up(struct __test_metadata *_metadata, struct run *run)
+{
+	if (strcmp(engine_module(), "zynqmp_dma"))
+		SKIP(return, "the engine is %s", engine_module());
+	run->log = kernel_log_open();
+	ASSERT_GE(run->log, 0);
+	ASSERT_TRUE(memory_two_nodes(&run->nodes[0], &run->nodes[1]));
+	run->mappings = dma_mappings();
+	offload_save();
+	area_settings_save();
+	ASSERT_EQ(module_load("zynqmp_dma", ""), 0);
+	ASSERT_EQ(map_channels(run->channel), NR_CHANNELS)
+		TH_LOG("/dev/mem: %s", strerror(errno));
+}
+
+FIXTURE_SETUP(zdma)
+{
+	set_up(_metadata, &self->run);
+}
+
+FIXTURE_SETUP(zdma_once)
+{
+	set_up(_metadata, &self->run);
+}
+
+static void begin_sabotage(struct __test_metadata *_metadata, struct run *run,
+			   enum fault fault, unsigned int period)
+{
+	struct sabotage *sabotage = malloc(sizeof(*sabotage));
+
+	ASSERT_NE(sabotage, NULL);
+	sabotage->saboteur = &run->saboteur;
+	sabotage->channel = run->channel;
+	run->saboteur = (struct saboteur){ .fault = fault, .period = period };
+	ASSERT_EQ(set_timeout(SHORT_MS), 0);
+	ASSERT_EQ(pthread_create(&run->saboteur.thread, NULL, sabotage_thread, sabotage), 0);
+}
+
+static void end_sabotage(struct __test_metadata *_metadata, struct run *run)
+{
+	__atomic_store_n(&run->saboteur.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(pthread_join(run->saboteur.thread, NULL), 0);
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+}
+
+static void tear_down(struct __test_metadata *_metadata, struct run *run)
+{
+	area_destroy(&run->area);
+	EXPECT_TRUE(engine_unload());
+	EXPECT_EQ(dma_mappings(), run->mappings);
+	EXPECT_EQ(kernel_log_bad(run->log), 0);
+	close(run->log);
+	settings_restore();
+}
+
+FIXTURE_TEARDOWN(zdma)
+{
+	tear_down(_metadata, &self->run);
+}
+
+FIXTURE_TEARDOWN(zdma_once)
+{
+	tear_down(_metadata, &self->run);
+}
+
+struct outcome {
+	uint64_t folios;
+	uint64_t copied;
+	uint64_t failed;
+	/* Of these, those that the engine had, and those that found no channel. */
+	uint64_t by_engine;
+	uint64_t busy;
+};
+
+static uint64_t engine_failures(const struct offload_stats *before,
+				const struct offload_stats *after)
+{
+	return offload_growth(before, after, "fallback_timeout") +
+	       offload_growth(before, after, "fallback_error");
+}
+
+/* Moves the area with new contents, all of it, and adds up what became of its folios. */
+static void move(struct __test_metadata *_metadata, struct run *run, int node,
+		 struct outcome *sum)
+{
+	struct offload_stats before, after;
+
+	area_stamp(&run->area, run->area.seed + 1);
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&run->area, node), 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(area_wrong(&run->area), 0);
+
+	sum->folios += area_folios(&run->area);
+	sum->copied += offload_growth(&before, &after, "folios_copied");
+	sum->failed += offload_growth(&before, &after, "fallback_");
+	sum->by_engine += engine_failures(&before, &after);
+	sum->busy += offload_growth(&before, &after, "fallback_busy");
+	EXPECT_EQ(offload_growth(&before, &after, "declined_"), 0);
+}
+
+static void show(const char *what, const struct outcome *sum)
+{
+	printf("# %s: %llu folios, %llu copied by the engine, %llu not: %llu failed, %llu busy\n",
+	       what, (unsigned long long)sum->folios, (unsigned long long)sum->copied,
+	       (unsigned long long)sum->failed, (unsigned long long)sum->by_engine,
+	       (unsigned long long)sum->busy);
+}
+
+FIXTURE_VARIANT(zdma)
+{
+	enum area_kind kind;
+	size_t size;
+};
+
+FIXTURE_VARIANT_ADD(zdma, anon_4k) { .kind = AREA_ANON_4K, .size = 16 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_64k) { .kind = AREA_ANON_64K, .size = 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_2m) { .kind = AREA_ANON_2M, .size = 64 * MIB };
+FIXTURE_VARIANT_ADD(zdma, shmem) { .kind = AREA_SHMEM, .size = 16 * MIB };
+
+static uint64_t sum_of_bytes(struct __test_metadata *_metadata,
+			     struct engine_channel *channels)
+{
+	uint64_t bytes = 0;
+	unsigned int i;
+
+	ASSERT_EQ(engine_channels(channels), NR_CHANNELS);
+	for (i = 0; i < NR_CHANNELS; i++) {
+		EXPECT_STREQ(channels[i].provider, "xilinx-zynqmp-dma");
+		EXPECT_STREQ(channels[i].kind, "public");
+		bytes += channels[i].bytes;
+	}
+	return bytes;
+}
+
+/* All folios, on all channels, which are public and stay so. */
+TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
+{
+	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
+	struct run *run = &self->run;
+	struct interrupts interrupts;
+	struct outcome sum = { 0 };
+	uint64_t bytes;
+	unsigned int i;
+
+	load(_metadata, "");
+	bytes = sum_of_bytes(_metadata, before);
+	ASSERT_TRUE(area_create(&run->area, variant->kind, variant->size, run->nodes[0]));
+	read_interrupts(&interrupts);
+	ASSERT_EQ(interrupts.nr, NR_CHANNELS);
+
+	move(_metadata, run, run->nodes[1], &sum);
+	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+	move(_metadata, run, run->nodes[0], &sum);
+	EXPECT_GE(sum.copied * 100, (sum.copied + sum.failed) * 99);
+	bytes = sum_of_bytes(_metadata, after) - bytes;
+	EXPECT_GE(bytes * 100, 2 * run->area.size * 99);
+	EXPECT_LE(bytes, 2 * run->area.size);
+	for (i = 0; i < NR_CHANNELS; i++)
+		EXPECT_GT(after[i].bytes, before[i].bytes);
+	show(area_kind_names[variant->kind], &sum);
+}
+
+/* A batch that is many times as long as the ring of the one channel that there is. */
+TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct interrupts interrupts;
+	struct outcome sum = { 0 };
+
+	load(_metadata, EXCLUSIVE " channels=1");
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 8 * MIB, run->nodes[0]));
+	ASSERT_LT(RING, area_folios(&run->area));
+	read_interrupts(&interrupts);
+	move(_metadata, run, run->nodes[1], &sum);
+	EXPECT_EQ(channels_used(&interrupts), 1);
+	EXPECT_EQ(sum.copied, sum.folios);
+	EXPECT_EQ(sum.failed, 0);
+}
+
+/*
+ * Soon after the faults have ended, every channel copies again. What is moved meanwhile
+ * arrives.
+ */
+static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
+{
+	double end = seconds_now() + RECOVERY_S;
+	unsigned int used, moves = 0;
+	struct outcome sum;
+
+	area_destroy(&run->area);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 4 * MIB, run->nodes[0]));
+	ASSERT_EQ(set_timeout(1000), 0);
+	do {
+		struct interrupts interrupts;
+
+		sum = (struct outcome){ 0 };
+		read_interrupts(&interrupts);
+		move(_metadata, run, run->nodes[++moves % 2], &sum);
+		used = channels_used(&interrupts);
+	} while ((used < NR_CHANNELS || sum.failed) && seconds_now() < end);
+
+	EXPECT_EQ(used, NR_CHANNELS);
+	EXPECT_EQ(sum.failed, 0);
+	EXPECT_EQ(sum.copied, sum.folios);
+	show("last move", &sum);
+	printf("# all channels copied again in move %u after the faults\n", moves);
+}
+
+/*
+ * A strike may find a channel with one descriptor, which the driver completes whatever
+ * happens: with large folios that may be so each time.
+ */
+static void survive(struct __test_metadata *_metadata, struct run *run,
+		    enum area_kind kind, enum fault fault, bool must_fail)
+{
+	struct outcome sum = { 0 };
+	unsigned int moves = 0;
+
+	load(_metadata, EXCLUSIVE);
+	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->nodes[0]));
+	/* Large folios are few, and so are the occasions. */
+	begin_sabotage(_metadata, run, fault, kind == AREA_ANON_2M ? 1 : 3);
+	do {
+		move(_metadata, run, run->nodes[++moves % 2], &sum);
+	} while (moves < 6 || (moves < 100 && (!saboteur_strikes(&run->saboteur) ||
+					       (must_fail && !sum.by_engine))));
+	end_sabotage(_metadata, run);
+
+	show(area_kind_names[kind], &sum);
+	printf("# %u strikes in %u moves\n", saboteur_strikes(&run->saboteur), moves);
+	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	EXPECT_GT(sum.copied, 0);
+	if (must_fail)
+		EXPECT_GT(sum.by_engine, 0);
+	/* Nothing for another reason, or lost; and each folio once. */
+	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
+	/* Vanilla 7.3 splits an anonymous folio of 64 KiB when it migrates again. */
+	if (kind != AREA_ANON_64K)
+		EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+
+	expect_recovery(_metadata, run);
+}
+
+TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
+{
+	survive(_metadata, &self->run, variant->kind, CHANNEL_ERROR,
+		variant->kind == AREA_ANON_4K || variant->kind == AREA_SHMEM);
+}
+
+TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
+{
+	survive(_metadata, &self->run, variant->kind, LOST_COMPLETION, true);
+}
+
+/* Many batches that fail, each of which could forget its pages. */
+TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
+{
+	struct run *run = &self->run;
+	const unsigned int rounds = 40;
+	const long noise = debug_kernel() ? 400 : 100;
+	long before, grown;
+	unsigned int i;
+
+	load(_metadata, EXCLUSIVE);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 256 * KIB, run->nodes[0]));
+	begin_sabotage(_metadata, run, BOTH_FAULTS, 2);
+	ASSERT_EQ(set_timeout(1), 0);
+	for (i = 0; i < 10; i++)
+		ASSERT_EQ(area_move(&run->area, run->nodes[(i + 1) % 2]), 0);
+	before = pages_unaccounted();
+	for (; i < rounds; i++)
+		ASSERT_EQ(area_move(&run->area, run->nodes[(i + 1) % 2]), 0);
+	grown = pages_unaccounted() - before;
+	end_sabotage(_metadata, run);
+
+	printf("# %ld pages more in use, %u strikes\n", grown, saboteur_strikes(&run->saboteur));
+	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	EXPECT_LT(grown, noise);
+	EXPECT_EQ(area_wrong(&run->area), 0);
+}
+
+/* Memory of every kind at once, and both faults. */
+TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct offload_stats before, after;
+	struct movers_result result;
+
+	load(_metadata, EXCLUSIVE);
+	offload_read_stats(&before);
+	ASSERT_TRUE(movers_start(run->nodes, 4 * MIB));
+	begin_sabotage(_metadata, run, BOTH_FAULTS, 20);
+	sleep(10);
+	movers_stop(&result);
+	end_sabotage(_metadata, run);
+	offload_read_stats(&after);
+
+	printf("# %llu moves, %u strikes, %llu folios copied, %llu not\n",
+	       (unsigned long long)result.moves, saboteur_strikes(&run->saboteur),
+	       (unsigned long long)offload_growth(&before, &after, "folios_copied"),
+	       (unsigned long long)offload_growth(&before, &after, "fallback_"));
+	EXPECT_EQ(result.failed, 0);
+	EXPECT_EQ(result.bytes_wrong, 0);
+	EXPECT_GT(result.moves, 20);
+	EXPECT_GT(offload_growth(&before, &after, "folios_copied"), 0);
+	EXPECT_GT(engine_failures(&before, &after), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_lost"), 0);
+	expect_recovery(_metadata, run);
+}
+
+TEST_HARNESS_MAIN
