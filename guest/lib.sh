@@ -122,7 +122,7 @@ set_routes()
 	done
 }
 
-# set_mode off|cpu|dcbm: brings the feature into a mode, with modules loaded as needed.
+# set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
 set_mode()
 {
 	if [ ! -d "$offload" ]; then
@@ -137,6 +137,12 @@ set_mode()
 	dcbm)
 		load_module dmasim channels=4 && load_module dcbm &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
+	mtcopy) # however small a batch is
+		load_module mtcopy min_pages=1 && set_routes mtcopy &&
+			echo 1 >"$offload/enabled" ;;
+	sample)
+		load_module sample_migrator && set_routes sample &&
+			echo 1 >"$offload/enabled" ;;
 	*)
 		echo "# unknown mode '$1'"
 		return 1 ;;

@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
-SUITES = ("kunit", "copy", "selftest", "rules", "faults", "churn")
+SUITES = ("kunit", "copy", "selftest", "rules", "faults", "churn", "migrators")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"

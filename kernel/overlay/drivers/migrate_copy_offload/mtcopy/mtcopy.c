@@ -255,7 +255,6 @@ static struct smp_hotplug_thread helper_threads = {
 	.thread_comm		= "mtcopy/%u",
 };
 
-
 static struct mtcopy_job *get_job(void)
 {
 	unsigned int i;

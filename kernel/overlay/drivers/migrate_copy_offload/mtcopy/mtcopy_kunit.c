@@ -136,7 +136,7 @@ static void threads_for_their_share(struct kunit *test)
 			MTCOPY_MAX_THREADS);
 }
 
-static void pieces_for_each_thread(struct kunit *test)
+static void several_pieces_a_thread(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(512, 2), 64);
 	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(512, 4), 32);
@@ -174,7 +174,7 @@ static struct kunit_case mtcopy_test_cases[] = {
 	KUNIT_CASE(cut_random_batches),
 	KUNIT_CASE(end_reads_nothing),
 	KUNIT_CASE(threads_for_their_share),
-	KUNIT_CASE(pieces_for_each_thread),
+	KUNIT_CASE(several_pieces_a_thread),
 	KUNIT_CASE(rest_grows_and_ends),
 	{}
 };
@@ -184,6 +184,7 @@ static struct kunit_suite mtcopy_test_suite = {
 	.init = mtcopy_test_init,
 	.test_cases = mtcopy_test_cases,
 };
+
 kunit_test_suite(mtcopy_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests for mtcopy");
