@@ -184,3 +184,17 @@ make_swap()
 		mkswap "$swap_device" >/dev/null &&
 		swapon "$swap_device"
 }
+
+# test_environment: a file system with buffer heads, on $MIG_FILE_DIR, and a swap area, all of
+# it on the first node, where compaction tests are not disturbed by it.
+test_environment()
+{
+	taskset -p 1 $$ >/dev/null &&
+		mkdir -p /run/ramfs &&
+		mount -t ramfs ramfs /run/ramfs &&
+		make_ext4 /run/ext4.img 96 "$MIG_FILE_DIR" &&
+		make_swap /run/ramfs/swap.img 32
+	environment_rc=$?
+	taskset -p ffffffff $$ >/dev/null
+	return $environment_rc
+}

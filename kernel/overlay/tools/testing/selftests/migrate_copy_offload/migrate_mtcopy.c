@@ -54,6 +54,13 @@ static void run_on(int first, int last)
 	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
+/* Folios that a child has mapped too would stay where they are. */
+static bool create(struct area *area, enum area_kind kind, size_t size, int node)
+{
+	return area_create(area, kind, size, node) &&
+	       !madvise(area->addr, area->size, MADV_DONTFORK);
+}
+
 FIXTURE_SETUP(mtcopy)
 {
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2 ||
@@ -68,7 +75,7 @@ FIXTURE_SETUP(mtcopy)
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "mtcopy"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
+	ASSERT_TRUE(create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
 }
 
 FIXTURE_TEARDOWN(mtcopy)
@@ -123,7 +130,7 @@ TEST_F_TIMEOUT(mtcopy, folios_of_every_size, TIMEOUT)
 		unsigned int i;
 
 		area_destroy(&self->area);
-		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->nodes[0]));
+		ASSERT_TRUE(create(&self->area, kind, 8 * MIB, self->nodes[0]));
 		for (i = 0; i < MOVES; i++) {
 			EXPECT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
 			EXPECT_EQ(area_wrong(&self->area), 0);
@@ -233,7 +240,7 @@ TEST_F_TIMEOUT(mtcopy, small_batches, TIMEOUT)
 	long helped = helped_pages();
 
 	area_destroy(&self->area);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * KIB, self->nodes[0]));
+	ASSERT_TRUE(create(&self->area, AREA_ANON_4K, 64 * KIB, self->nodes[0]));
 	offload_read_stats(&before);
 	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
@@ -392,7 +399,7 @@ FIXTURE_SETUP(mtcopy_lost)
 	ASSERT_EQ(module_load("mtcopy", "timeout_ms=10"), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "mtcopy"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
+	ASSERT_TRUE(create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
 }
 
 FIXTURE_TEARDOWN(mtcopy_lost)
@@ -435,7 +442,7 @@ TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 	usleep(500000);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	area_destroy(&self->area);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
+	ASSERT_TRUE(create(&self->area, AREA_ANON_2M, 8 * MIB, self->nodes[0]));
 	run_on(0, 0);
 	run_on(0, 1);
 	helped = helped_pages();
