@@ -31,7 +31,7 @@
 
 /* How long a helper is left alone that was asked in vain, doubled each time. */
 #define MTCOPY_REST_NS		1000000ULL
-#define MTCOPY_MAX_REST_SHIFT	10
+#define MTCOPY_MAX_REST_SHIFT	7
 
 /**
  * struct mtcopy_piece - what a thread copies before it comes for more
@@ -159,7 +159,7 @@ static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
  * @helped: whether it copied anything
  *
  * A helper on a busy processor costs the caller the attempt to wake it. With this
- * it does so ever more rarely, down to once in a second.
+ * it does so ever more rarely, down to once in 128 ms.
  */
 static inline void mtcopy_note(struct mtcopy_rest *rest, __u64 now, bool helped)
 {

@@ -110,6 +110,19 @@ static long to_and_fro(struct __test_metadata *_metadata, FIXTURE_DATA(mtcopy) *
 	return helped_pages() - helped;
 }
 
+/* Helpers that were of no use are asked again some time. */
+static bool help_returns(struct __test_metadata *_metadata, FIXTURE_DATA(mtcopy) *self)
+{
+	double end = seconds_now() + 10;
+
+	while (seconds_now() < end) {
+		if (to_and_fro(_metadata, self, 2))
+			return true;
+		usleep(50000);
+	}
+	return false;
+}
+
 TEST_F_TIMEOUT(mtcopy, helpers_copy, TIMEOUT)
 {
 	long pages = MOVES * self->area.size / memory_page_size();
@@ -250,76 +263,69 @@ TEST_F_TIMEOUT(mtcopy, small_batches, TIMEOUT)
 	EXPECT_EQ(helped_pages(), helped);
 }
 
-static double clock_seconds(clockid_t clock)
+/* Processor time of a helper so far, in seconds. */
+static double helper_seconds(int cpu)
 {
-	struct timespec ts;
+	char path[64], stat[512], *at;
+	unsigned long user = 0, system = 0;
 
-	clock_gettime(clock, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	snprintf(path, sizeof(path), "/proc/%d/stat", find_helper(cpu));
+	if (setting_read(path, stat, sizeof(stat)))
+		return -1;
+	at = strrchr(stat, ')');
+	if (!at || sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
+			  &user, &system) != 2)
+		return -1;
+	return (double)(user + system) / sysconf(_SC_CLK_TCK);
 }
 
-/* A process that wants all of CPU 1, and what it gets from *go to its end. */
-static pid_t start_spinner(const int *go, double *share)
+/* Processes that want all of both CPUs. */
+static void start_spinners(pid_t pids[2])
 {
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		double wall, cpu;
-
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run_on(1, 1);
-		while (!__atomic_load_n(go, __ATOMIC_RELAXED))
-			;
-		wall = clock_seconds(CLOCK_MONOTONIC);
-		cpu = clock_seconds(CLOCK_PROCESS_CPUTIME_ID);
-		while (__atomic_load_n(go, __ATOMIC_RELAXED) == 1)
-			;
-		*share = (clock_seconds(CLOCK_PROCESS_CPUTIME_ID) - cpu) /
-			 (clock_seconds(CLOCK_MONOTONIC) - wall);
-		_exit(0);
+	for (int cpu = 0; cpu < 2; cpu++) {
+		fflush(stdout);
+		pids[cpu] = fork();
+		if (!pids[cpu]) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			run_on(cpu, cpu);
+			for (;;)
+				;
+		}
 	}
-	return pid;
 }
 
-/*
- * Somebody else's work has the other CPU: it keeps it, and the caller finishes.
- * When it ends, helpers are of use again within their longest rest.
- */
-TEST_F_TIMEOUT(mtcopy, busy_cpu_is_left_alone, TIMEOUT)
+/* Somebody else's work has the CPUs: it keeps them, and the caller finishes. */
+TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 {
-	double end = seconds_now() + 4, *share;
-	struct { double share; int go; } *shared;
+	double begin, took, wall;
 	unsigned int moves = 0;
+	pid_t spinners[2];
 	long helped;
-	pid_t pid;
 
-	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(shared, MAP_FAILED);
-	share = &shared->share;
-	pid = start_spinner(&shared->go, share);
-	ASSERT_GT(pid, 0);
+	start_spinners(spinners);
 	usleep(200000);
-
-	__atomic_store_n(&shared->go, 1, __ATOMIC_RELAXED);
 	helped = helped_pages();
-	while (seconds_now() < end) {
+	took = helper_seconds(0) + helper_seconds(1);
+	EXPECT_GE(took, 0);
+	begin = seconds_now();
+	do {
 		EXPECT_EQ(area_move(&self->area, self->nodes[++moves % 2]), 0);
 		EXPECT_EQ(area_wrong(&self->area), 0);
+		wall = seconds_now() - begin;
+	} while (wall < 4);
+	took = helper_seconds(0) + helper_seconds(1) - took;
+	for (int cpu = 0; cpu < 2; cpu++) {
+		kill(spinners[cpu], SIGKILL);
+		waitpid(spinners[cpu], NULL, 0);
 	}
-	__atomic_store_n(&shared->go, 2, __ATOMIC_RELAXED);
-	waitpid(pid, NULL, 0);
-	printf("# %u moves, helpers copied %ld pages, the other process had %.1f %%\n",
-	       moves, helped_pages() - helped, *share * 100);
+	printf("# %u moves, helpers copied %ld pages and took %.1f %% of a CPU\n", moves,
+	       helped_pages() - helped, took / wall * 100);
 	EXPECT_GT(moves, 2);
-	EXPECT_GT(*share, 0.9);
+	EXPECT_LT(took, wall * 0.1);
 
 	if (moves % 2)
 		EXPECT_EQ(area_move(&self->area, self->nodes[0]), 0);
-	usleep(1100000);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 }
 
 TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
@@ -352,8 +358,7 @@ TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 
 	if (moves % 2)
 		EXPECT_EQ(area_move(&self->area, self->nodes[0]), 0);
-	usleep(1100000);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 }
 
 /* A helper loses its CPU in the middle of a copy for longer than callers wait. */
