@@ -23,7 +23,7 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
-SUITES = ("kunit", "copy", "selftest", "rules", "faults", "engines", "churn")
+SUITES = ("kunit", "copy", "selftest", "rules", "faults", "engines", "migrators", "churn")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
