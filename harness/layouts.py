@@ -123,7 +123,7 @@ def _boot(
     if run.verdict.outcome is not vm.Outcome.FINISHED:
         raise HarnessError(f"{where}: {run.verdict.message}", run.what_happened)
     try:
-        found = layouts_dump.parse(run.results)
+        found = layouts_dump.parse(layouts_dump.unpack(run.results))
     except ValueError as error:
         raise HarnessError(f"{where}: {error}") from error
     if len(found) != span[1]:

@@ -10,8 +10,11 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 - Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
 """
 
+import base64
 import difflib
+import gzip
 import re
+import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -23,6 +26,7 @@ _PAGES = re.compile(
     r" map (?P<map>-?\d+) large (?P<large>-?\d+) entire (?P<entire>-?\d+)"
     r" pages (?P<pages>[0-9a-f]+) (?P<flags>\S+))?(?P<rest>.*)"
 )
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" (?:nr_mlock|nr_unevictable_total) [+-]\d+")
@@ -87,6 +91,15 @@ class Stage:
     lines: list[str] = field(default_factory=list)
 
 
+def unpack(results: str) -> str:
+    """Return what `migrate_layouts` printed from the suite's results: base64 of gzip."""
+    packed = [line for line in results.splitlines() if _BASE64.fullmatch(line)]
+    try:
+        return gzip.decompress(base64.b64decode("".join(packed))).decode(errors="replace")
+    except (EOFError, OSError, ValueError, zlib.error) as error:
+        raise ValueError(f"the results cannot be unpacked: {error}") from error
+
+
 def parse(text: str) -> dict[int, Layout]:
     """Return all layouts in what `migrate_layouts` printed, which must be whole."""
     layouts: dict[int, Layout] = {}
@@ -138,14 +151,17 @@ def _pages_of(match: re.Match[str]) -> Iterator[Page]:
     if match["folio"] is None:
         yield from [Page(match["pte"], rest=match["rest"])] * number
         return
+    order = int(match["order"])
     for offset in range(number):
+        # Small folios in one line were first seen one after the other.
+        further, inside = (0, offset) if order else (offset, 0)
         yield Page(
             pte=match["pte"],
             node=int(match["node"]),
             mapcount=int(match["map"]),
             flags=frozenset(match["flags"].split(",")),
             folio=Folio(
-                int(match["folio"]), int(match["index"]) + offset, int(match["order"]),
+                int(match["folio"]) + further, int(match["index"]) + inside, order,
                 int(match["large"]), int(match["entire"]), match["pages"],
             ),
             rest=match["rest"],

@@ -84,6 +84,11 @@ size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max);
 
 /* Builds what the seed says, and prints each step and how it ended. */
 void layout_build(struct layout *layout);
+/* Accesses that may fail: pages may be guards, or beyond the end of a file. */
+void layout_catch_faults(void);
+bool layout_try_read(const void *addr);
+bool layout_try_write(void *addr, uint64_t value);
+
 /* Once, by the first process: the settings that all layouts need. */
 void layout_settings(void);
 
@@ -112,9 +117,11 @@ void layout_write_all(struct layout *layout);
 /* What the pages were before the move: each still has to have its contents. */
 struct snapshot;
 
-/* Prints the state of all processes as @stage, against @before if there is one. */
+/*
+ * Prints the state of all processes as @stage, against @before if there is one.
+ * The caller frees what it returns, NULL if there is no memory.
+ */
 struct snapshot *layout_show(const struct layout *layout, const char *stage,
 			     const struct snapshot *before);
-void snapshot_free(struct snapshot *snapshot);
 
 #endif /* LAYOUT_H */

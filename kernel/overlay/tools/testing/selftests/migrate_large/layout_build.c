@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A layout from its seed: a few regions, then operations on random parts of them. */
-#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,8 +33,7 @@ bool rng_chance(struct rng *rng, unsigned int percent)
 
 size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 {
-	char path[64], line[512], perms[8];
-	unsigned long start, end;
+	char path[64], line[512];
 	size_t nr = 0;
 	FILE *file;
 
@@ -42,17 +42,55 @@ size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 	if (!file)
 		return 0;
 	while (nr < max && fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%lx %7s", &start, &end, perms) != 3 ||
-		    start < ARENA_BASE || start >= ARENA_END)
+		char *pos;
+		unsigned long start = strtoul(line, &pos, 16);
+		unsigned long end = strtoul(pos + 1, &pos, 16);
+
+		if (start < ARENA_BASE)
 			continue;
+		if (start >= ARENA_END)
+			break;
+		/* " rwxp" */
 		vmas[nr++] = (struct vma) {
 			.addr = (char *)start, .len = end - start,
-			.readable = perms[0] == 'r', .writable = perms[1] == 'w',
-			.shared = perms[3] == 's',
+			.readable = pos[1] == 'r', .writable = pos[2] == 'w',
+			.shared = pos[4] == 's',
 		};
 	}
 	fclose(file);
 	return nr;
+}
+
+static sigjmp_buf failed_access;
+
+static void on_fault(int signal)
+{
+	siglongjmp(failed_access, 1);
+}
+
+void layout_catch_faults(void)
+{
+	/* Neither saved nor restored at each access: the mask must not change. */
+	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
+
+	sigaction(SIGSEGV, &action, NULL);
+	sigaction(SIGBUS, &action, NULL);
+}
+
+bool layout_try_read(const void *addr)
+{
+	if (sigsetjmp(failed_access, 0))
+		return false;
+	(void)*(const volatile char *)addr;
+	return true;
+}
+
+bool layout_try_write(void *addr, uint64_t value)
+{
+	if (sigsetjmp(failed_access, 0))
+		return false;
+	*(volatile uint64_t *)addr = value;
+	return true;
 }
 
 char *layout_new_slot(struct layout *layout)

@@ -107,14 +107,14 @@ static void write_pages(struct rng *rng, char *addr, size_t len, unsigned int pe
 		uint64_t value = rng_next(rng);
 
 		if (rng_chance(rng, percent))
-			*(volatile uint64_t *)word = value;
+			layout_try_write(word, value);
 	}
 }
 
 static void read_pages(char *addr, size_t len)
 {
 	for (size_t i = 0; i < len; i += memory_page_size())
-		(void)*(volatile char *)(addr + i);
+		layout_try_read(addr + i);
 }
 
 static int new_file(struct layout *layout, bool on_disk, size_t len)
@@ -479,7 +479,8 @@ static int do_merge(struct layout *layout, const struct vma *vma, struct range p
 	if (err)
 		return err;
 	for (size_t i = 0; i < part.len; i += page)
-		memory_stamp(part.addr + i, page, 1000 + rng_below(&layout->rng, 3));
+		if (layout_try_write(part.addr + i, 0))
+			memory_stamp(part.addr + i, page, 1000 + rng_below(&layout->rng, 3));
 	err = setting_write(KSM_DIR "/run", "1");
 	for (int i = 0; !err && i < 5000; i++) {
 		if (setting_read_number(KSM_DIR "/full_scans") >= scans + 3)
@@ -512,11 +513,11 @@ static int do_numa_hint(struct layout *layout, const struct vma *vma, struct ran
 	int err = setting_write(NUMA_BALANCING, "1");
 	int i;
 
-	for (i = 0; !err && i < 100 && vmstat("numa_pte_updates") == before; i++)
-		for (volatile int j = 0; j < 1000000; j++)
+	for (i = 0; !err && i < 20 && vmstat("numa_pte_updates") == before; i++)
+		for (volatile int j = 0; j < 500000; j++)
 			;
 	setting_write(NUMA_BALANCING, "0");
-	return err ?: i < 100 ? 0 : -ETIME;
+	return err ?: i < 20 ? 0 : -ETIME;
 }
 
 /* A reference to some pages: their folios cannot be moved, until it is dropped. */
@@ -645,8 +646,8 @@ const struct operation operations[] = {
 	{ "clear_soft_dirty", 8, do_clear_soft_dirty },
 	{ "uffd_wp", 8, do_uffd_wp },
 	{ "uffd_rwp", 3, do_uffd_rwp },
-	{ "merge", 3, do_merge },
-	{ "numa_hint", 3, do_numa_hint },
+	{ "merge", 2, do_merge },
+	{ "numa_hint", 1, do_numa_hint },
 	{ "hold", 2, do_hold },
 	{ "pin", 3, do_pin },
 	{ "fork", 12, do_fork },

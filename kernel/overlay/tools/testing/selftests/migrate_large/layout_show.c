@@ -17,7 +17,7 @@
 #include "page_state/page_state.h"
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
-#define MAX_PAGES		16384
+#define MAX_PAGES		8192
 #define NR_COUNTERS		9
 
 struct snapshot {
@@ -65,22 +65,27 @@ static const struct bit_name page_bits[] = {
 };
 
 /* Numbers for folios, in the order in which they are seen. */
+#define HASH_SIZE	(2 * MAX_PAGES)
+
 struct numbers {
-	size_t nr;
-	uint64_t pfns[MAX_PAGES];
+	uint32_t nr;
+	struct {
+		uint64_t pfn;
+		uint32_t number;
+	} known[HASH_SIZE];
 };
 
-static size_t number_of(struct numbers *numbers, uint64_t pfn)
+static uint32_t number_of(struct numbers *numbers, uint64_t pfn)
 {
-	size_t i;
+	size_t i = pfn * 0x9e3779b97f4a7c15ULL % HASH_SIZE;
 
-	/* Most pages belong to the folio that the last one belonged to. */
-	for (i = numbers->nr; i--; )
-		if (numbers->pfns[i] == pfn)
-			return i;
-	if (numbers->nr < MAX_PAGES)
-		numbers->pfns[numbers->nr++] = pfn;
-	return numbers->nr - 1;
+	while (numbers->known[i].pfn && numbers->known[i].pfn != pfn)
+		i = (i + 1) % HASH_SIZE;
+	if (!numbers->known[i].pfn) {
+		numbers->known[i].pfn = pfn;
+		numbers->known[i].number = numbers->nr++;
+	}
+	return numbers->known[i].number;
 }
 
 static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
@@ -96,21 +101,27 @@ static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
 		printf(" -");
 }
 
-/* Same but for the address, the place in the folio, and the contents. */
+/* Same but for the address, the contents, and that the second one is @apart further. */
 static bool alike(const struct page_state *a, const struct page_state *b, size_t apart)
 {
-	return a->pte == b->pte && a->page == b->page && a->folio_pfn == b->folio_pfn &&
-	       b->index == a->index + (a->folio_pfn ? apart : 0) && a->mapcount == b->mapcount;
+	if (a->pte != b->pte || a->page != b->page || a->mapcount != b->mapcount ||
+	    a->node != b->node || a->order != b->order || !a->folio_pfn != !b->folio_pfn)
+		return false;
+	if (!a->folio_pfn)
+		return true;
+	/* Small folios that were first seen one after the other are one line, too. */
+	if (!a->order)
+		return b->folio_pfn == a->folio_pfn + apart;
+	return a->folio_pfn == b->folio_pfn && b->index == a->index + apart;
 }
 
-static void print_run(const struct page_state *state, size_t first, size_t nr,
-		      struct numbers *numbers, size_t wrong)
+static void print_run(const struct page_state *state, size_t first, size_t nr, size_t wrong)
 {
 	printf("%lx+%zx", first, nr);
 	print_bits(pte_bits, ARRAY_SIZE(pte_bits), state->pte);
 	if (state->folio_pfn) {
-		printf(" folio %zu.%u order %u node %d map %d large %d entire %d pages %x",
-		       number_of(numbers, state->folio_pfn), state->index, state->order,
+		printf(" folio %llu.%u order %u node %d map %d large %d entire %d pages %x",
+		       (unsigned long long)state->folio_pfn - 1, state->index, state->order,
 		       state->node, state->mapcount, state->large_mapcount,
 		       state->entire_mapcount, state->nr_pages_mapped);
 		print_bits(page_bits, ARRAY_SIZE(page_bits), state->page);
@@ -126,7 +137,7 @@ static bool contents_wrong(const struct page_state *before, const struct page_st
 }
 
 static void print_pages(const struct vma *vma, const struct page_state *states,
-			const struct page_state *before, struct numbers *numbers)
+			const struct page_state *before)
 {
 	size_t page = memory_page_size();
 	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
@@ -138,7 +149,7 @@ static void print_pages(const struct vma *vma, const struct page_state *states,
 		for (i = start; i < nr && alike(&states[start], &states[i], i - start); i++)
 			wrong += before && contents_wrong(&before[i], &states[i]);
 		if (states[start].pte || wrong)
-			print_run(&states[start], first + start, i - start, numbers, wrong);
+			print_run(&states[start], first + start, i - start, wrong);
 	}
 }
 
@@ -180,12 +191,20 @@ static void print_pagemap(pid_t pid, const struct vma *vma)
 	printf(" %zx+%zx:%lx\n", first + run, nr - run, last);
 }
 
+/* The same for all mappings: no need to have it said. */
+static bool is_constant(const char *name)
+{
+	return !strcmp(name, "Size") || !strcmp(name, "KernelPageSize") ||
+	       !strcmp(name, "MMUPageSize");
+}
+
 /* What /proc/pid/smaps says on the mappings in the arena, but for zeros. */
 static void print_smaps(pid_t pid)
 {
-	char path[64], line[512], name[64];
 	unsigned long start, end, value;
+	char path[64], line[512];
 	bool inside = false;
+	char *colon;
 	FILE *file;
 
 	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
@@ -193,21 +212,28 @@ static void print_smaps(pid_t pid)
 	if (!file)
 		return;
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%lx-%lx ", &start, &end) == 2) {
+		colon = strchr(line, ':');
+		if (strchr("0123456789abcdef", line[0])) {
 			if (inside)
 				putchar('\n');
+			start = strtoul(line, &colon, 16);
+			end = strtoul(colon + 1, NULL, 16);
 			inside = start >= ARENA_BASE && start < ARENA_END;
 			if (inside)
 				printf(" smaps %lx+%lx:", (start - ARENA_BASE) /
 				       memory_page_size(), (end - start) / memory_page_size());
 			continue;
 		}
-		if (!inside)
+		if (!inside || !colon)
 			continue;
-		if (sscanf(line, "%63[^:]: %lu kB", name, &value) == 2 && value)
-			printf(" %s %lu", name, value);
-		else if (!strncmp(line, "VmFlags:", 8))
+		if (!strncmp(line, "VmFlags:", 8)) {
 			printf(" %.*s", (int)strcspn(line, "\n"), line);
+			continue;
+		}
+		*colon = '\0';
+		value = strtoul(colon + 1, NULL, 10);
+		if (value && !is_constant(line))
+			printf(" %s %lu", line, value);
 	}
 	if (inside)
 		putchar('\n');
@@ -220,40 +246,53 @@ static const char * const counter_names[NR_COUNTERS] = {
 	"nr_shmem_pmdmapped", "nr_file_pmdmapped",
 };
 
-static void read_counters(long *counters)
+/* Of a line "<name> <value>": which of @names it is, @nr if none. */
+static size_t named_value(char *line, const char * const *names, size_t nr, long *value)
 {
-	char line[128], name[64];
-	long value;
-	FILE *file;
+	char *end = strpbrk(line, " \t");
+	size_t i;
 
-	/* Each CPU's part goes into the sums. */
-	setting_read_number("/proc/sys/vm/stat_refresh");
-	file = fopen("/proc/vmstat", "r");
-	while (file && fgets(line, sizeof(line), file))
-		for (size_t i = 0; i < NR_COUNTERS; i++)
-			if (sscanf(line, "%63s %ld", name, &value) == 2 &&
-			    !strcmp(name, counter_names[i]))
-				counters[i] = value;
+	if (!end)
+		return nr;
+	*end = '\0';
+	for (i = 0; i < nr; i++)
+		if (!strcmp(line, names[i])) {
+			*value = strtol(end + 1, NULL, 10);
+			break;
+		}
+	return i;
+}
+
+static void read_values(const char *path, const char * const *names, size_t nr, long *values)
+{
+	FILE *file = fopen(path, "r");
+	char line[256];
+	long value;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		size_t i = named_value(line, names, nr, &value);
+
+		if (i < nr)
+			values[i] = value;
+	}
 	if (file)
 		fclose(file);
+}
+
+static void read_counters(long *counters)
+{
+	/* Each CPU's part goes into the sums. */
+	setting_read_number("/proc/sys/vm/stat_refresh");
+	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
 }
 
 static void read_rss(pid_t pid, long *rss)
 {
 	static const char * const names[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
-	char path[64], line[256], name[64];
-	long value;
-	FILE *file;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-			if (sscanf(line, "%63s %ld", name, &value) == 2 &&
-			    !strcmp(name, names[i]))
-				rss[i] = value;
-	if (file)
-		fclose(file);
+	read_values(path, names, ARRAY_SIZE(names), rss);
 }
 
 static int device(void)
@@ -297,8 +336,13 @@ static void show_process(const struct layout *layout, unsigned int number,
 			printf("NO STATE: %d\n", errno);
 			return;
 		}
+		/* Frame numbers are chance: from here on a folio has a number of ours. */
+		for (size_t j = now->nr_pages; j < now->nr_pages + pages; j++)
+			if (now->pages[j].folio_pfn)
+				now->pages[j].folio_pfn =
+					number_of(numbers, now->pages[j].folio_pfn) + 1;
 		print_pages(&vmas[i], now->pages + now->nr_pages,
-			    before ? before->pages + now->nr_pages : NULL, numbers);
+			    before ? before->pages + now->nr_pages : NULL);
 		now->nr_pages += pages;
 	}
 	read_rss(pid, now->rss[number]);
@@ -317,7 +361,7 @@ struct snapshot *layout_show(const struct layout *layout, const char *stage,
 
 	if (!now)
 		return NULL;
-	numbers.nr = 0;
+	memset(&numbers, 0, sizeof(numbers));
 	printf("stage %s\n", stage);
 	for (unsigned int i = 0; i < layout->nr_processes; i++)
 		show_process(layout, i, now, before, &numbers);
@@ -330,9 +374,4 @@ struct snapshot *layout_show(const struct layout *layout, const char *stage,
 		putchar('\n');
 	}
 	return now;
-}
-
-void snapshot_free(struct snapshot *snapshot)
-{
-	free(snapshot);
 }

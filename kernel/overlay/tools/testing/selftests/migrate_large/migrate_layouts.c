@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
-#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,19 +27,14 @@
 
 #define SECONDS_PER_LAYOUT	120
 
-static sigjmp_buf no_access;
-
-static void on_fault(int signal)
+static uint64_t *own_word(const struct vma *vma, size_t offset)
 {
-	siglongjmp(no_access, 1);
+	return (uint64_t *)(vma->addr + offset) + 7;
 }
 
-static bool try_write(volatile uint64_t *word, uint64_t value)
+static uint64_t own_value(const struct layout *layout, const uint64_t *word)
 {
-	if (sigsetjmp(no_access, 1))
-		return false;
-	*word = value;
-	return true;
+	return ((uintptr_t)word << 8) + layout->self + 1;
 }
 
 /*
@@ -54,23 +48,21 @@ void layout_write_all(struct layout *layout)
 	size_t page = memory_page_size();
 	size_t written = 0, failed = 0, lost = 0;
 
-	signal(SIGSEGV, on_fault);
-	signal(SIGBUS, on_fault);
-	for (int pass = 0; pass < 2; pass++)
-		for (size_t i = 0; i < nr; i++) {
-			if (!vmas[i].writable || !vmas[i].readable)
-				continue;
-			for (size_t j = 0; j < vmas[i].len; j += page) {
-				volatile uint64_t *word = (uint64_t *)(vmas[i].addr + j) + 7;
-				uint64_t value = ((uintptr_t)word << 8) + layout->self + 1;
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
+			uint64_t *word = own_word(&vmas[i], j);
 
-				if (!pass && !try_write(word, value))
-					failed++;
-				else if (!pass)
-					written++;
-				else if (!vmas[i].shared && !sigsetjmp(no_access, 1))
-					lost += *word != value;
-			}
+			if (layout_try_write(word, own_value(layout, word)))
+				written++;
+			else
+				failed++;
+		}
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
+			uint64_t *word = own_word(&vmas[i], j);
+
+			if (!vmas[i].shared && layout_try_read(word))
+				lost += *word != own_value(layout, word);
 		}
 	printf("p%u wrote %zu pages, could not write %zu, lost %zu\n", layout->self, written,
 	       failed, lost);
@@ -193,7 +185,7 @@ static void release(struct layout *layout)
 static int run_layout(uint64_t seed, bool threaded)
 {
 	static struct layout layout;
-	struct snapshot *before, *there, *back, *last;
+	struct snapshot *before, *after;
 
 	layout = (struct layout) {
 		.seed = seed, .rng = { .state = seed * 0x2545f4914f6cdd1dULL },
@@ -204,24 +196,39 @@ static int run_layout(uint64_t seed, bool threaded)
 	if (!memory_two_nodes(&layout.nodes[0], &layout.nodes[1]))
 		return 1;
 	alarm(SECONDS_PER_LAYOUT);
+	layout_catch_faults();
 	layout_build(&layout);
 
 	before = layout_show(&layout, "before", NULL);
 	move(&layout, layout.nodes[1], threaded);
-	there = layout_show(&layout, "there", before);
-	release(&layout);
-	move(&layout, layout.nodes[0], threaded);
-	back = layout_show(&layout, "back", before);
-	write_everywhere(&layout);
-	last = layout_show(&layout, "written", NULL);
-	if (!before || !there || !back || !last)
+	after = layout_show(&layout, "there", before);
+	if (!before || !after)
 		return 1;
+	free(after);
+	release(&layout);
+	if (rng_chance(&layout.rng, 50)) {
+		move(&layout, layout.nodes[0], threaded);
+		free(layout_show(&layout, "back", before));
+	}
+	write_everywhere(&layout);
+	free(layout_show(&layout, "written", NULL));
 	for (unsigned int i = 1; i < layout.nr_processes; i++) {
 		kill(layout.processes[i].pid, SIGKILL);
 		waitpid(layout.processes[i].pid, NULL, 0);
 	}
 	fflush(stdout);
 	return 0;
+}
+
+/* Should the kernel die, its log says in which layout. */
+static void say_in_log(uint64_t seed)
+{
+	FILE *log = fopen("/dev/kmsg", "w");
+
+	if (!log)
+		return;
+	fprintf(log, "layout %llu\n", (unsigned long long)seed);
+	fclose(log);
 }
 
 int main(int argc, char **argv)
@@ -249,6 +256,7 @@ int main(int argc, char **argv)
 		pid_t pid;
 
 		printf("layout %llu\n", (unsigned long long)seed);
+		say_in_log(seed);
 		fflush(stdout);
 		pid = fork();
 		if (!pid)

@@ -103,7 +103,7 @@ static void size_path(char *path, size_t len, size_t folio_size, const char *nam
 
 static long size_count(size_t folio_size, const char *name)
 {
-	char path[128], full[64];
+	char path[192], full[64];
 
 	snprintf(full, sizeof(full), "stats/%s", name);
 	size_path(path, sizeof(path), folio_size, full);
@@ -123,7 +123,7 @@ static const size_t sizes[] = { 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, PMD_SIZE
 
 static void __attribute__((constructor)) save_settings(void)
 {
-	char path[128];
+	char path[192];
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		size_path(path, sizeof(path), sizes[i], "enabled");
@@ -137,7 +137,7 @@ static void __attribute__((constructor)) save_settings(void)
 /* From now on memory with MADV_HUGEPAGE gets folios of just this size. */
 static void only_size(size_t folio_size)
 {
-	char path[128];
+	char path[192];
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
 		bool on = sizes[i] == folio_size;

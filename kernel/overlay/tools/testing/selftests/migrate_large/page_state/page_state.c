@@ -4,7 +4,6 @@
  * compare kernels. Reading changes nothing: no bit, no reference that stays.
  */
 #include <linux/hugetlb.h>
-#include <linux/jhash.h>
 #include <linux/leafops.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
@@ -27,6 +26,18 @@ static int page_mapcount_of(struct folio *folio, struct page *page)
 	if (page_mapcount_is_type(mapcount))
 		mapcount = 0;
 	return mapcount + (folio_test_large(folio) ? folio_entire_mapcount(folio) : 0);
+}
+
+/* Quick, and another one if any word is: there are a lot of pages to look at. */
+static u32 hash_of(struct page *page)
+{
+	const u64 *word = page_address(page);
+	u64 hash = 0;
+	int i;
+
+	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++)
+		hash = rol64(hash, 5) ^ word[i];
+	return hash ^ hash >> 32;
 }
 
 static void fill_folio(struct page_state *state, unsigned long pfn)
@@ -69,7 +80,7 @@ static void fill_folio(struct page_state *state, unsigned long pfn)
 		state->large_mapcount = folio_large_mapcount(folio);
 		state->nr_pages_mapped = hugetlb ? 0 : atomic_read(&folio->_nr_pages_mapped);
 	}
-	state->hash = jhash2(page_address(page), PAGE_SIZE / sizeof(u32), 0);
+	state->hash = hash_of(page);
 }
 
 static void fill_present(struct page_state *state, unsigned long pfn)
@@ -126,10 +137,10 @@ static void fill(struct page_state *state, struct mm_struct *mm, unsigned long a
 	pmd_t *pmd;
 	pmd_t entry;
 
-	if (pgd_none_or_clear_bad(pgd))
+	if (pgd_none(pgdp_get(pgd)))
 		return;
 	p4d = p4d_offset(pgd, addr);
-	if (p4d_none_or_clear_bad(p4d))
+	if (p4d_none(p4dp_get(p4d)))
 		return;
 	pud = pud_offset(p4d, addr);
 	if (pud_none(pudp_get(pud)) || pud_leaf(pudp_get(pud)))
