@@ -10,10 +10,11 @@
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
+#   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check bench-copy bench-mt lab report kernel series lint guest shell clean
+.PHONY: help demo check bench-copy bench-mt lab layouts report kernel series lint guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
@@ -33,6 +34,7 @@ help:
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
+	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make bench-mt    what a second thread brings to mtcopy on this machine, in out/bench-mt/"
@@ -53,6 +55,10 @@ guest:
 
 lab:
 	$(HARNESS) lab $(if $(PRESET),--preset '$(PRESET)') $(if $(QUICK),--quick)
+
+layouts:
+	$(HARNESS) layouts $(if $(COUNT),--count '$(COUNT)') $(if $(SEED),--seed '$(SEED)') \
+		$(if $(VCPUS),--vcpus '$(VCPUS)')
 
 report:
 	$(HARNESS) report --from $(FROM) --to '$(TO)'

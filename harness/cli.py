@@ -40,6 +40,10 @@ def parser() -> argparse.ArgumentParser:
         "--preset", default=lab_preset.DEFAULT, help="engine, a file in lab/presets"
     )
     lab.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
+    layouts = command("layouts", _layouts, "random layouts of memory, against vanilla")
+    layouts.add_argument("--count", type=int, default=500, help="how many")
+    layouts.add_argument("--seed", type=int, default=1, help="the first one")
+    layouts.add_argument("--vcpus", type=int, default=1, help="1, in virtual time, or 2")
     report = command("report", _report, "the lab's report, from results.json")
     files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
     files.help = "results.json, or files written by migrate_bench"
@@ -85,6 +89,12 @@ def _lab(args: argparse.Namespace) -> int:
     from harness import lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
     return lab.main(default_paths(), args.preset, args.quick)
+
+
+def _layouts(args: argparse.Namespace) -> int:
+    from harness import layouts  # noqa: PLC0415 (as the laboratory, whose kernels it takes)
+
+    return layouts.main(default_paths(), args.seed, args.count, args.vcpus)
 
 
 def _report(args: argparse.Namespace) -> int:

@@ -10,7 +10,7 @@ from harness.errors import HarnessError
 from harness.patches import Tree
 from harness.paths import Paths
 
-OURS = "migrate_copy_offload"
+OURS = ("migrate_copy_offload", "migrate_large")
 
 # The tree's own tests that the feature must not change the outcome of.
 MM_TESTS = ("migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test")
@@ -29,7 +29,7 @@ _NOT_INSTALLED = ("Makefile", ".gitignore", "config", "settings")
 class Programs:
     """Directories with what belongs into the guest."""
 
-    ours: Path
+    ours: tuple[Path, ...]
     mm: Path
     tools: Path
 
@@ -37,7 +37,7 @@ class Programs:
     def directories(self) -> dict[str, Path]:
         """What the guest calls each directory."""
         return {
-            f"selftests/{OURS}": self.ours,
+            **{f"selftests/{path.name}": path for path in self.ours},
             "selftests/mm": self.mm,
             "usr/bin": self.tools,
         }
@@ -50,9 +50,12 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> Progra
     need libraries of the host.
     """
     home = tree.source.home / _suffixed("programs", architecture)
-    programs = Programs(ours=home / OURS, mm=home / "mm", tools=home / "tools")
-    if not (tree.path / _SELFTESTS / OURS).is_dir():
-        raise HarnessError(f"no {_SELFTESTS}/{OURS} in the overlay")
+    programs = Programs(
+        ours=tuple(home / name for name in OURS), mm=home / "mm", tools=home / "tools"
+    )
+    for name in OURS:
+        if not (tree.path / _SELFTESTS / name).is_dir():
+            raise HarnessError(f"no {_SELFTESTS}/{name} in the overlay")
     with ui.step("guest programs") as step:
         step.progress("headers")
         built = _headers(paths, tree, architecture)
@@ -60,8 +63,9 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> Progra
             step.progress(f"{_SELFTESTS}/mm")
             targets = [f"{programs.mm}/{test}" for test in MM_TESTS]
             built |= _make(paths, tree, "mm", programs.mm, targets, architecture)
-        step.progress(f"{_SELFTESTS}/{OURS}")
-        built |= _make(paths, tree, OURS, programs.ours, [], architecture)
+        for output in programs.ours:
+            step.progress(f"{_SELFTESTS}/{output.name}")
+            built |= _make(paths, tree, output.name, output, [], architecture)
         step.progress(_TOOLS)
         built |= _build_tools(paths, tree, programs.tools, architecture)
         text = f"in {home}"
@@ -105,8 +109,9 @@ def _make(
     architecture: Architecture,
 ) -> bool:
     """Build the tests of one directory; return whether that was necessary."""
+    sources = [f"{part}/" for part in (OURS if name in OURS else (name,))]
     key = tree.subset_key(
-        rf"^{_SELFTESTS}/({name}/|[^/]*$|lib/)", r"(^|/)include/uapi/", r"^tools/include/"
+        rf"^{_SELFTESTS}/({'|'.join(sources)}|[^/]*$|lib/)", r"(^|/)include/uapi/", r"^tools/include/"
     )
     stamp = output.with_name(f"{output.name}.key")
     if stamp.exists() and stamp.read_text() == key:

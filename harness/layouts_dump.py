@@ -1,0 +1,273 @@
+"""What two kernels left of random layouts of memory: parsed, and compared.
+
+Where our kernel is meant to differ from vanilla, a rule below says so; nothing else may.
+
+- Vanilla marks every large anonymous folio that it moves as partially mapped, and queues it
+  for a split: ours must leave the mark and the queue as they were before the move.
+- For that reason vanilla splits such folios when they move again ("back"): from then on,
+  sizes of folios and what is counted for a whole folio are not compared, nor is the choice
+  between writing in place and copying, which depends on them.
+- Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
+"""
+
+import base64
+import difflib
+import gzip
+import re
+import zlib
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+STAGES = ("before", "there", "back", "written")
+
+_PAGES = re.compile(
+    r"(?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+) (?P<pte>\S+)"
+    r"(?: folio (?P<folio>\d+)\.(?P<index>\d+) order (?P<order>\d+) node (?P<node>-?\d+)"
+    r" map (?P<map>-?\d+) large (?P<large>-?\d+) entire (?P<entire>-?\d+)"
+    r" pages (?P<pages>[0-9a-f]+) (?P<flags>\S+))?(?P<rest>.*)"
+)
+_BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+_LABELS = frozenset(("partial", "queued"))
+_LOCKED = frozenset(("mlocked", "unevictable"))
+_LOCKED_COUNTERS = re.compile(r" (?:nr_mlock|nr_unevictable_total) [+-]\d+")
+# Of a whole folio, or a consequence of how large it is when it is written to.
+_OF_FOLIO = _LABELS | {"shared"}
+_OF_COPIES = _OF_FOLIO | {"active", "referenced", "workingset", "idle"}
+_CONTEXT = 1
+_SHOWN = 40
+
+
+@dataclass(frozen=True)
+class Layout:
+    """What a seed stands for, and the lines of each stage."""
+
+    seed: int
+    built: tuple[str, ...]
+    stages: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Folio:
+    """Where in which folio a page is, and what is counted for the folio."""
+
+    number: int
+    index: int
+    order: int
+    large: int
+    entire: int
+    mapped: str
+
+
+@dataclass(frozen=True)
+class Page:
+    """One page as a process sees it; `flags` are the folio's, and the page's."""
+
+    pte: str
+    node: int = 0
+    mapcount: int = 0
+    flags: frozenset[str] = frozenset()
+    folio: Folio | None = None
+    rest: str = ""
+
+    def __str__(self) -> str:
+        if not self.flags and self.folio is None:
+            return f"{self.pte}{self.rest}"
+        place = ""
+        if self.folio:
+            one = self.folio
+            place = (
+                f" folio {one.number}.{one.index} order {one.order} large {one.large}"
+                f" entire {one.entire} pages {one.mapped}"
+            )
+        words = ",".join(sorted(self.flags))
+        return f"{self.pte} node {self.node} map {self.mapcount}{place} {words}{self.rest}"
+
+
+@dataclass
+class Stage:
+    """The pages of a stage, by process and page number, and all other lines."""
+
+    pages: dict[tuple[int, int], Page] = field(default_factory=dict)
+    lines: list[str] = field(default_factory=list)
+
+
+def unpack(results: str) -> str:
+    """Return what `migrate_layouts` printed from the suite's results: base64 of gzip."""
+    packed = [line for line in results.splitlines() if _BASE64.fullmatch(line)]
+    try:
+        return gzip.decompress(base64.b64decode("".join(packed))).decode(errors="replace")
+    except (EOFError, OSError, ValueError, zlib.error) as error:
+        raise ValueError(f"the results cannot be unpacked: {error}") from error
+
+
+def parse(text: str) -> dict[int, Layout]:
+    """Return all layouts in what `migrate_layouts` printed, which must be whole."""
+    layouts: dict[int, Layout] = {}
+    seed: int | None = None
+    built: list[str] = []
+    stages: dict[str, list[str]] = {}
+    lines = built
+    for line in text.splitlines():
+        word, _, rest = line.partition(" ")
+        if word == "layout":
+            if seed is not None:
+                raise ValueError(f"layout {seed} has no end")
+            seed, built, stages = int(rest), [], {}
+            lines = built
+        elif seed is None:
+            continue
+        elif word == "stage":
+            lines = stages.setdefault(rest, [])
+        elif word == "end":
+            whole = {name: tuple(said) for name, said in stages.items()}
+            layouts[seed] = Layout(seed, tuple(built), whole)
+            seed = None
+        else:
+            lines.append(line)
+    if seed is not None:
+        raise ValueError(f"layout {seed} has no end")
+    return layouts
+
+
+def parse_stage(lines: Iterable[str]) -> Stage:
+    """Return the pages of a stage one by one."""
+    stage = Stage()
+    process = 0
+    for line in lines:
+        match = _PAGES.fullmatch(line)
+        if not match:
+            if line.startswith("process "):
+                process = int(line.removeprefix("process "))
+            stage.lines.append(line)
+            continue
+        first = int(match["first"], 16)
+        for offset, page in enumerate(_pages_of(match)):
+            stage.pages[process, first + offset] = page
+    return stage
+
+
+def _pages_of(match: re.Match[str]) -> Iterator[Page]:
+    number = int(match["number"], 16)
+    if match["folio"] is None:
+        yield from [Page(match["pte"], rest=match["rest"])] * number
+        return
+    order = int(match["order"])
+    for offset in range(number):
+        # Small folios in one line were first seen one after the other.
+        further, inside = (0, offset) if order else (offset, 0)
+        yield Page(
+            pte=match["pte"],
+            node=int(match["node"]),
+            mapcount=int(match["map"]),
+            flags=frozenset(match["flags"].split(",")),
+            folio=Folio(
+                int(match["folio"]) + further, int(match["index"]) + inside, order,
+                int(match["large"]), int(match["entire"]), match["pages"],
+            ),
+            rest=match["rest"],
+        )  # fmt: skip
+
+
+def compare(vanilla: Layout, ours: Layout) -> list[str]:
+    """Return how two kernels differ in one layout, in words; nothing if they do not."""
+    found = _difference("layout", vanilla.built, ours.built)
+    if found:
+        return found
+    if list(vanilla.stages) != list(ours.stages):
+        return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
+    before = parse_stage(ours.stages.get("before", ()))
+    moved_back = "back" in ours.stages
+    for name in vanilla.stages:
+        old, new = vanilla.stages[name], ours.stages[name]
+        if old != new:
+            found += _compare_stage(name, parse_stage(old), parse_stage(new), before, moved_back)
+        if name == "there":
+            found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
+    return found + wrongs(ours)
+
+
+def _compare_stage(
+    name: str, old: Stage, new: Stage, before: Stage, moved_back: bool
+) -> list[str]:
+    if name != "before":
+        old, new = _with_locks_kept(old, new, before)
+        ignored, whole = _LABELS, True
+        if name == "back" or (name == "written" and moved_back):
+            ignored, whole = (_OF_COPIES if name == "written" else _OF_FOLIO), False
+        old, new = (_without(stage, ignored, whole) for stage in (old, new))
+    return _difference(name, list(_lines(old)), list(_lines(new)))
+
+
+def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stage]:
+    """Forgive vanilla what it lost and ours kept: flags that a page had before the move."""
+    pages = dict(old.pages)
+    lines = (old.lines, new.lines)
+    for key, page in new.pages.items():
+        theirs, was = pages.get(key), before.pages.get(key)
+        if theirs is None or was is None or theirs.flags == page.flags:
+            continue
+        kept = (page.flags - theirs.flags) & _LOCKED & was.flags
+        lost = theirs.flags & _LOCKED - page.flags
+        if kept and not lost:
+            pages[key] = replace(theirs, flags=theirs.flags | kept)
+            lines = (_uncounted(old.lines), _uncounted(new.lines))
+    return Stage(pages, lines[0]), Stage(dict(new.pages), lines[1])
+
+
+def _uncounted(lines: Sequence[str]) -> list[str]:
+    return [
+        _LOCKED_COUNTERS.sub("", line) if line.startswith("counters") else line
+        for line in lines
+    ]
+
+
+def _without(stage: Stage, flags: frozenset[str], whole: bool) -> Stage:
+    """Return a stage without some flags, and without folios unless they are compared."""
+    pages = {
+        key: replace(page, flags=page.flags - flags, folio=page.folio if whole else None)
+        for key, page in stage.pages.items()
+    }
+    return Stage(pages, stage.lines)
+
+
+def _lines(stage: Stage) -> Iterator[str]:
+    yield from stage.lines
+    for (process, number), page in sorted(stage.pages.items()):
+        yield f"process {process} page {number:x}: {page}"
+
+
+def new_labels(before: Stage, there: Stage) -> list[str]:
+    """Return pages of folios of ours whose mark, or place in the queue, a move changed."""
+    found = []
+    for (process, number), page in there.pages.items():
+        was = before.pages.get((process, number))
+        if not was or not was.folio or not page.folio or was.folio.order != page.folio.order:
+            continue
+        if changed := (was.flags ^ page.flags) & _LABELS:
+            words = ", ".join(
+                f"{'not ' if label in was.flags else ''}{label}" for label in sorted(changed)
+            )
+            found.append(f"process {process} page {number:x}: now {words}: {page}")
+    return _shortened(found)
+
+
+def wrongs(layout: Layout) -> list[str]:
+    """Return lines in which the program itself says that something is wrong."""
+    return [
+        f"{name}: {line}"
+        for name, lines in (("layout", layout.built), *layout.stages.items())
+        for line in lines
+        if re.search(r"CONTENTS|MIGRATION|GONE|FAILED|TOO MANY|NO STATE|lost [1-9]", line)
+    ]
+
+
+def _difference(name: str, old: Sequence[str], new: Sequence[str]) -> list[str]:
+    if list(old) == list(new):
+        return []
+    diff = difflib.unified_diff(old, new, "vanilla", "ours", lineterm="", n=_CONTEXT)
+    return _shortened([f"{name}: {line}" for line in diff])
+
+
+def _shortened(lines: list[str]) -> list[str]:
+    more = len(lines) - _SHOWN
+    return [*lines[:_SHOWN], f"... and {more} lines more"] if more > 0 else lines

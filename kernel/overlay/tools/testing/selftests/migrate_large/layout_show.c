@@ -1,0 +1,377 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * All that can be seen of a layout, as text: neighbouring pages of one folio that
+ * are alike make one line, and folios are numbered as they come.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "layout.h"
+#include "memory.h"
+#include "offload.h"
+#include "page_state/page_state.h"
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#define MAX_PAGES		8192
+#define NR_COUNTERS		9
+
+struct snapshot {
+	size_t nr_pages;
+	struct page_state pages[MAX_PAGES];
+	long counters[NR_COUNTERS];
+	long rss[MAX_PROCESSES][3];
+};
+
+struct bit_name {
+	uint32_t bit;
+	const char *name;
+};
+
+static const struct bit_name pte_bits[] = {
+	{ PTE_IS_HUGE, "pmd" },
+	{ PTE_IS_WRITABLE, "write" },
+	{ PTE_IS_YOUNG, "young" },
+	{ PTE_IS_DIRTY, "dirty" },
+	{ PTE_IS_PROTNONE, "protnone" },
+	{ PTE_IS_SPECIAL, "special" },
+	{ PTE_IS_SOFT_DIRTY, "soft" },
+	{ PTE_IS_UFFD, "uffd" },
+	{ PTE_IS_SWAP, "swap" },
+	{ PTE_IS_MIGRATION, "MIGRATION" },
+};
+
+static const struct bit_name page_bits[] = {
+	{ PAGE_IS_EXCLUSIVE, "exclusive" },
+	{ FOLIO_IS_ANON, "anon" },
+	{ FOLIO_IS_KSM, "ksm" },
+	{ FOLIO_IS_HUGETLB, "hugetlb" },
+	{ FOLIO_IS_DIRTY, "fdirty" },
+	{ FOLIO_IS_REFERENCED, "referenced" },
+	{ FOLIO_IS_ACTIVE, "active" },
+	{ FOLIO_IS_MLOCKED, "mlocked" },
+	{ FOLIO_IS_UNEVICTABLE, "unevictable" },
+	{ FOLIO_IS_SWAPBACKED, "swapbacked" },
+	{ FOLIO_IS_SWAPCACHE, "swapcache" },
+	{ FOLIO_IS_WORKINGSET, "workingset" },
+	{ FOLIO_IS_IDLE, "idle" },
+	{ FOLIO_IS_PARTIAL, "partial" },
+	{ FOLIO_IS_QUEUED, "queued" },
+	{ FOLIO_IS_SHARED, "shared" },
+};
+
+/* Numbers for folios, in the order in which they are seen. */
+#define HASH_SIZE	(2 * MAX_PAGES)
+
+struct numbers {
+	uint32_t nr;
+	struct {
+		uint64_t pfn;
+		uint32_t number;
+	} known[HASH_SIZE];
+};
+
+static uint32_t number_of(struct numbers *numbers, uint64_t pfn)
+{
+	size_t i = pfn * 0x9e3779b97f4a7c15ULL % HASH_SIZE;
+
+	while (numbers->known[i].pfn && numbers->known[i].pfn != pfn)
+		i = (i + 1) % HASH_SIZE;
+	if (!numbers->known[i].pfn) {
+		numbers->known[i].pfn = pfn;
+		numbers->known[i].number = numbers->nr++;
+	}
+	return numbers->known[i].number;
+}
+
+static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
+{
+	const char *separator = " ";
+
+	for (size_t i = 0; i < nr; i++)
+		if (value & bits[i].bit) {
+			printf("%s%s", separator, bits[i].name);
+			separator = ",";
+		}
+	if (*separator == ' ')
+		printf(" -");
+}
+
+/* Same but for the address, the contents, and that the second one is @apart further. */
+static bool alike(const struct page_state *a, const struct page_state *b, size_t apart)
+{
+	if (a->pte != b->pte || a->page != b->page || a->mapcount != b->mapcount ||
+	    a->node != b->node || a->order != b->order || !a->folio_pfn != !b->folio_pfn)
+		return false;
+	if (!a->folio_pfn)
+		return true;
+	/* Small folios that were first seen one after the other are one line, too. */
+	if (!a->order)
+		return b->folio_pfn == a->folio_pfn + apart;
+	return a->folio_pfn == b->folio_pfn && b->index == a->index + apart;
+}
+
+static void print_run(const struct page_state *state, size_t first, size_t nr, size_t wrong)
+{
+	printf("%lx+%zx", first, nr);
+	print_bits(pte_bits, ARRAY_SIZE(pte_bits), state->pte);
+	if (state->folio_pfn) {
+		printf(" folio %llu.%u order %u node %d map %d large %d entire %d pages %x",
+		       (unsigned long long)state->folio_pfn - 1, state->index, state->order,
+		       state->node, state->mapcount, state->large_mapcount,
+		       state->entire_mapcount, state->nr_pages_mapped);
+		print_bits(page_bits, ARRAY_SIZE(page_bits), state->page);
+	}
+	if (wrong)
+		printf(" CONTENTS WRONG IN %zu PAGES", wrong);
+	putchar('\n');
+}
+
+static bool contents_wrong(const struct page_state *before, const struct page_state *after)
+{
+	return before->folio_pfn && (!after->folio_pfn || before->hash != after->hash);
+}
+
+static void print_pages(const struct vma *vma, const struct page_state *states,
+			const struct page_state *before)
+{
+	size_t page = memory_page_size();
+	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
+	size_t nr = vma->len / page;
+	size_t start, i, wrong;
+
+	for (start = 0; start < nr; start = i) {
+		wrong = 0;
+		for (i = start; i < nr && alike(&states[start], &states[i], i - start); i++)
+			wrong += before && contents_wrong(&before[i], &states[i]);
+		if (states[start].pte || wrong)
+			print_run(&states[start], first + start, i - start, wrong);
+	}
+}
+
+/* Bits of /proc/pid/pagemap, as runs of equal ones; without frame numbers. */
+static void print_pagemap(pid_t pid, const struct vma *vma)
+{
+	size_t page = memory_page_size();
+	size_t nr = vma->len / page;
+	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
+	uint64_t entries[512];
+	uint64_t last = 0;
+	size_t run = 0, done, i;
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return;
+	printf(" pagemap");
+	for (done = 0; done < nr; done += i) {
+		size_t wanted = nr - done < 512 ? nr - done : 512;
+		off_t offset = ((uintptr_t)vma->addr / page + done) * sizeof(entries[0]);
+		ssize_t got = pread(fd, entries, wanted * sizeof(entries[0]), offset);
+
+		if (got <= 0)
+			break;
+		for (i = 0; i < got / sizeof(entries[0]); i++) {
+			uint64_t bits = entries[i] >> 55;
+
+			if (done + i && bits != last) {
+				printf(" %zx+%zx:%lx", first + run, done + i - run, last);
+				run = done + i;
+			}
+			last = bits;
+		}
+	}
+	close(fd);
+	printf(" %zx+%zx:%lx\n", first + run, nr - run, last);
+}
+
+/* The same for all mappings: no need to have it said. */
+static bool is_constant(const char *name)
+{
+	return !strcmp(name, "Size") || !strcmp(name, "KernelPageSize") ||
+	       !strcmp(name, "MMUPageSize");
+}
+
+/* What /proc/pid/smaps says on the mappings in the arena, but for zeros. */
+static void print_smaps(pid_t pid)
+{
+	unsigned long start, end, value;
+	char path[64], line[512];
+	bool inside = false;
+	char *colon;
+	FILE *file;
+
+	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
+	file = fopen(path, "r");
+	if (!file)
+		return;
+	while (fgets(line, sizeof(line), file)) {
+		colon = strchr(line, ':');
+		if (strchr("0123456789abcdef", line[0])) {
+			if (inside)
+				putchar('\n');
+			start = strtoul(line, &colon, 16);
+			end = strtoul(colon + 1, NULL, 16);
+			inside = start >= ARENA_BASE && start < ARENA_END;
+			if (inside)
+				printf(" smaps %lx+%lx:", (start - ARENA_BASE) /
+				       memory_page_size(), (end - start) / memory_page_size());
+			continue;
+		}
+		if (!inside || !colon)
+			continue;
+		if (!strncmp(line, "VmFlags:", 8)) {
+			printf(" %.*s", (int)strcspn(line, "\n"), line);
+			continue;
+		}
+		*colon = '\0';
+		value = strtoul(colon + 1, NULL, 10);
+		if (value && !is_constant(line))
+			printf(" %s %lu", line, value);
+	}
+	if (inside)
+		putchar('\n');
+	fclose(file);
+}
+
+static const char * const counter_names[NR_COUNTERS] = {
+	"nr_anon_pages", "nr_mapped", "nr_file_pages", "nr_shmem", "nr_mlock",
+	"nr_unevictable_total", "nr_anon_transparent_hugepages",
+	"nr_shmem_pmdmapped", "nr_file_pmdmapped",
+};
+
+/* Of a line "<name> <value>": which of @names it is, @nr if none. */
+static size_t named_value(char *line, const char * const *names, size_t nr, long *value)
+{
+	char *end = strpbrk(line, " \t");
+	size_t i;
+
+	if (!end)
+		return nr;
+	*end = '\0';
+	for (i = 0; i < nr; i++)
+		if (!strcmp(line, names[i])) {
+			*value = strtol(end + 1, NULL, 10);
+			break;
+		}
+	return i;
+}
+
+static void read_values(const char *path, const char * const *names, size_t nr, long *values)
+{
+	FILE *file = fopen(path, "r");
+	char line[256];
+	long value;
+
+	while (file && fgets(line, sizeof(line), file)) {
+		size_t i = named_value(line, names, nr, &value);
+
+		if (i < nr)
+			values[i] = value;
+	}
+	if (file)
+		fclose(file);
+}
+
+static void read_counters(long *counters)
+{
+	/* Each CPU's part goes into the sums. */
+	setting_read_number("/proc/sys/vm/stat_refresh");
+	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
+}
+
+static void read_rss(pid_t pid, long *rss)
+{
+	static const char * const names[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/%d/status", pid);
+	read_values(path, names, ARRAY_SIZE(names), rss);
+}
+
+static int device(void)
+{
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = open("/dev/page_state", O_RDWR | O_CLOEXEC);
+	return fd;
+}
+
+static bool get_states(pid_t pid, const struct vma *vma, struct page_state *states)
+{
+	struct page_state_query query = {
+		.pid = pid, .start = (uintptr_t)vma->addr,
+		.nr = vma->len / memory_page_size(), .states = (uintptr_t)states,
+	};
+
+	return !ioctl(device(), PAGE_STATE_GET, &query);
+}
+
+static void show_process(const struct layout *layout, unsigned int number,
+			 struct snapshot *now, const struct snapshot *before,
+			 struct numbers *numbers)
+{
+	static struct vma vmas[MAX_VMAS];
+	pid_t pid = layout->processes[number].pid;
+	size_t nr = layout_vmas(pid, vmas, MAX_VMAS);
+
+	printf("process %u\n", number);
+	print_smaps(pid);
+	for (size_t i = 0; i < nr; i++) {
+		size_t pages = vmas[i].len / memory_page_size();
+
+		if (now->nr_pages + pages > MAX_PAGES) {
+			printf("TOO MANY PAGES\n");
+			return;
+		}
+		print_pagemap(pid, &vmas[i]);
+		if (!get_states(pid, &vmas[i], now->pages + now->nr_pages)) {
+			printf("NO STATE: %d\n", errno);
+			return;
+		}
+		/* Frame numbers are chance: from here on a folio has a number of ours. */
+		for (size_t j = now->nr_pages; j < now->nr_pages + pages; j++)
+			if (now->pages[j].folio_pfn)
+				now->pages[j].folio_pfn =
+					number_of(numbers, now->pages[j].folio_pfn) + 1;
+		print_pages(&vmas[i], now->pages + now->nr_pages,
+			    before ? before->pages + now->nr_pages : NULL);
+		now->nr_pages += pages;
+	}
+	read_rss(pid, now->rss[number]);
+	if (before)
+		printf(" rss anon %+ld shmem %+ld swap %+ld\n",
+		       now->rss[number][0] - before->rss[number][0],
+		       now->rss[number][1] - before->rss[number][1],
+		       now->rss[number][2] - before->rss[number][2]);
+}
+
+struct snapshot *layout_show(const struct layout *layout, const char *stage,
+			     const struct snapshot *before)
+{
+	struct snapshot *now = calloc(1, sizeof(*now));
+	static struct numbers numbers;
+
+	if (!now)
+		return NULL;
+	memset(&numbers, 0, sizeof(numbers));
+	printf("stage %s\n", stage);
+	for (unsigned int i = 0; i < layout->nr_processes; i++)
+		show_process(layout, i, now, before, &numbers);
+	read_counters(now->counters);
+	if (before) {
+		printf("counters");
+		for (size_t i = 0; i < NR_COUNTERS; i++)
+			printf(" %s %+ld", counter_names[i],
+			       now->counters[i] - before->counters[i]);
+		putchar('\n');
+	}
+	return now;
+}

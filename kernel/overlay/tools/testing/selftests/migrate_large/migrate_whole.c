@@ -1,0 +1,405 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A folio that was whole stays whole: large folios that migrate ten times are not
+ * split, not even queued for it, and those that could not be moved are as before.
+ * What was mapped in part keeps its mark, and is split by its next migration.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <linux/mempolicy.h>
+
+#include "kselftest_harness.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		240
+#define MOVES		10
+#define FOLIOS		4
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define PMD_SIZE	(2 * MIB)
+#define SEED		17
+
+enum layout {
+	/* One mapping, of a process with one thread. */
+	PLAIN,
+	/* Another thread has run on another CPU. */
+	THREADED,
+	MLOCKED,
+	/* A second process maps it all. */
+	FORKED,
+	/* The last quarter of each folio belongs to another VMA. */
+	STRADDLED,
+	/* Each folio is mapped one page behind its natural place. */
+	SHIFTED,
+	/* Page cache of tmpfs. */
+	SHMEM,
+	/* The last page of each folio is not mapped any more. */
+	PARTIAL,
+};
+
+FIXTURE(migrate_whole)
+{
+	char *addr;
+	size_t len;
+	int nodes[2];
+	pid_t child;
+	pthread_t thread;
+	bool thread_runs;
+	bool thread_stops;
+};
+
+FIXTURE_VARIANT(migrate_whole)
+{
+	size_t folio_size;
+	enum layout layout;
+};
+
+#define SIZE_VARIANTS(name, which)						\
+	FIXTURE_VARIANT_ADD(migrate_whole, name##_16k) {			\
+		.folio_size = 16 * KIB, .layout = (which),			\
+	};									\
+	FIXTURE_VARIANT_ADD(migrate_whole, name##_64k) {			\
+		.folio_size = 64 * KIB, .layout = (which),			\
+	};									\
+	FIXTURE_VARIANT_ADD(migrate_whole, name##_256k) {			\
+		.folio_size = 256 * KIB, .layout = (which),			\
+	};									\
+	FIXTURE_VARIANT_ADD(migrate_whole, name##_1m) {				\
+		.folio_size = 1 * MIB, .layout = (which),			\
+	};									\
+	FIXTURE_VARIANT_ADD(migrate_whole, name##_2m) {				\
+		.folio_size = PMD_SIZE, .layout = (which),			\
+	}
+
+SIZE_VARIANTS(plain, PLAIN);
+SIZE_VARIANTS(threaded, THREADED);
+SIZE_VARIANTS(mlocked, MLOCKED);
+SIZE_VARIANTS(forked, FORKED);
+SIZE_VARIANTS(straddled, STRADDLED);
+SIZE_VARIANTS(shifted, SHIFTED);
+SIZE_VARIANTS(shmem, SHMEM);
+SIZE_VARIANTS(partial, PARTIAL);
+
+/* What the kernel counts for folios of one size. */
+struct counts {
+	long split;
+	long split_deferred;
+	long partially_mapped;
+};
+
+static void size_path(char *path, size_t len, size_t folio_size, const char *name)
+{
+	snprintf(path, len, THP_DIR "/hugepages-%zukB/%s", folio_size / KIB, name);
+}
+
+static long size_count(size_t folio_size, const char *name)
+{
+	char path[192], full[64];
+
+	snprintf(full, sizeof(full), "stats/%s", name);
+	size_path(path, sizeof(path), folio_size, full);
+	return setting_read_number(path);
+}
+
+static struct counts read_counts(size_t folio_size)
+{
+	return (struct counts) {
+		.split = size_count(folio_size, "split"),
+		.split_deferred = size_count(folio_size, "split_deferred"),
+		.partially_mapped = size_count(folio_size, "nr_anon_partially_mapped"),
+	};
+}
+
+static const size_t sizes[] = { 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, PMD_SIZE };
+
+static void __attribute__((constructor)) save_settings(void)
+{
+	char path[192];
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		size_path(path, sizeof(path), sizes[i], "enabled");
+		setting_save(path);
+		size_path(path, sizeof(path), sizes[i], "shmem_enabled");
+		setting_save(path);
+	}
+	setting_save("/proc/sys/kernel/numa_balancing");
+}
+
+/* From now on memory with MADV_HUGEPAGE gets folios of just this size. */
+static void only_size(size_t folio_size)
+{
+	char path[192];
+
+	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
+		bool on = sizes[i] == folio_size;
+
+		size_path(path, sizeof(path), sizes[i], "enabled");
+		setting_write(path, on ? "madvise" : "never");
+		size_path(path, sizeof(path), sizes[i], "shmem_enabled");
+		setting_write(path, on ? "advise" : "never");
+	}
+}
+
+/* Has the shrinkers do all that they can: what is queued for a split is split. */
+static int run_shrinkers(void)
+{
+	return setting_write("/proc/sys/vm/drop_caches", "2");
+}
+
+/* Keeps a CPU's translations of the process in use, and touches nothing. */
+static void *other_thread(void *arg)
+{
+	bool *stops = arg;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	while (!__atomic_load_n(stops, __ATOMIC_ACQUIRE))
+		usleep(200);
+	return NULL;
+}
+
+/* A second process with the same memory; it ends with us. */
+static pid_t fork_idle(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		while (getppid() != 1)
+			pause();
+		_exit(0);
+	}
+	return pid;
+}
+
+static bool move_by_one_page(FIXTURE_DATA(migrate_whole) *self)
+{
+	char *room = memory_map_aligned(self->len + PMD_SIZE, PMD_SIZE);
+	char *to = room + memory_page_size();
+
+	if (!room || munmap(room, self->len + PMD_SIZE))
+		return false;
+	if (mremap(self->addr, self->len, self->len, MREMAP_MAYMOVE | MREMAP_FIXED, to) != to)
+		return false;
+	self->addr = to;
+	return true;
+}
+
+static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
+		    const FIXTURE_VARIANT(migrate_whole) *variant)
+{
+	size_t size = variant->folio_size;
+	size_t page = memory_page_size();
+	size_t quarter = size / 4;
+
+	switch (variant->layout) {
+	case THREADED:
+		if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+			SKIP(return, "needs two CPUs");
+		ASSERT_EQ(0, pthread_create(&self->thread, NULL, other_thread,
+					    &self->thread_stops));
+		self->thread_runs = true;
+		usleep(2000);
+		break;
+	case MLOCKED:
+		ASSERT_EQ(0, mlock(self->addr, self->len));
+		break;
+	case FORKED:
+		self->child = fork_idle();
+		ASSERT_GT(self->child, 0);
+		break;
+	case STRADDLED:
+		for (size_t i = 0; i < self->len; i += size)
+			ASSERT_EQ(0, mprotect(self->addr + i + size - quarter, quarter,
+					      PROT_READ));
+		break;
+	case SHIFTED:
+		ASSERT_TRUE(move_by_one_page(self));
+		break;
+	case PARTIAL:
+		for (size_t i = 0; i < self->len; i += size)
+			ASSERT_EQ(0, munmap(self->addr + i + size - page, page));
+		break;
+	case PLAIN:
+	case SHMEM:
+		break;
+	}
+}
+
+FIXTURE_SETUP(migrate_whole)
+{
+	size_t size = variant->folio_size;
+
+	settings_restore();
+	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
+		SKIP(return, "needs two nodes with memory");
+	if (size_count(size, "split") < 0)
+		SKIP(return, "no folios of this size");
+
+	setting_write("/proc/sys/kernel/numa_balancing", "0");
+	only_size(size);
+	self->len = FOLIOS * size;
+	self->addr = memory_map_aligned(self->len, PMD_SIZE);
+	ASSERT_NE(NULL, self->addr);
+	if (variant->layout == SHMEM)
+		ASSERT_NE(MAP_FAILED,
+			  mmap(self->addr, self->len, PROT_READ | PROT_WRITE,
+			       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
+	ASSERT_EQ(0, madvise(self->addr, self->len, MADV_HUGEPAGE));
+	ASSERT_EQ(0, memory_bind(self->nodes[0]));
+	memory_stamp(self->addr, self->len, SEED);
+	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_TRUE(memory_folios_are(self->addr, self->len, size));
+	lay_out(_metadata, self, variant);
+}
+
+FIXTURE_TEARDOWN(migrate_whole)
+{
+	if (self->child > 0) {
+		kill(self->child, SIGKILL);
+		waitpid(self->child, NULL, 0);
+	}
+	if (self->thread_runs) {
+		__atomic_store_n(&self->thread_stops, true, __ATOMIC_RELEASE);
+		pthread_join(self->thread, NULL);
+	}
+	/* What was mapped in part has no mapping of its whole length. */
+	munmap(self->addr, self->len);
+	settings_restore();
+}
+
+static long move_all(FIXTURE_DATA(migrate_whole) *self, size_t step, int node)
+{
+	return memory_move(0, self->addr, self->len, step, node,
+			   self->child ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE);
+}
+
+static size_t bytes_wrong(FIXTURE_DATA(migrate_whole) *self, size_t folio_size, bool partial)
+{
+	size_t part = folio_size - (partial ? memory_page_size() : 0);
+	char *copy = malloc(self->len);
+	size_t wrong;
+
+	if (!copy)
+		return self->len;
+	/* Pages that are not mapped any more are right by definition. */
+	memory_stamp(copy, self->len, SEED);
+	for (size_t i = 0; i < self->len; i += folio_size)
+		memcpy(copy + i, self->addr + i, part);
+	wrong = memory_verify(copy, self->len, SEED);
+	free(copy);
+	return wrong;
+}
+
+/* Not one folio was split or queued since @before, and none is marked. */
+static void check_whole(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
+			size_t folio_size, const struct counts *before)
+{
+	struct counts after = read_counts(folio_size);
+
+	EXPECT_EQ(before->split, after.split);
+	EXPECT_EQ(before->split_deferred, after.split_deferred);
+	EXPECT_EQ(before->partially_mapped, after.partially_mapped);
+	EXPECT_TRUE(memory_folios_are(self->addr, self->len, folio_size));
+}
+
+/* A reference to every page, as long as the pipe is there: nothing can be moved. */
+struct hold {
+	int pipe[2];
+};
+
+static bool hold_pages(struct hold *hold, char *addr, size_t len, size_t folio_size)
+{
+	if (pipe(hold->pipe))
+		return false;
+	if (fcntl(hold->pipe[1], F_SETPIPE_SZ, 64 * memory_page_size()) < 0)
+		return false;
+	for (size_t i = 0; i < len; i += folio_size) {
+		struct iovec vec = { .iov_base = addr + i, .iov_len = 8 };
+
+		if (vmsplice(hold->pipe[1], &vec, 1, 0) != 8)
+			return false;
+	}
+	return true;
+}
+
+static void release_pages(struct hold *hold)
+{
+	close(hold->pipe[0]);
+	close(hold->pipe[1]);
+}
+
+TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
+{
+	struct counts before = read_counts(variant->folio_size);
+	bool partial = variant->layout == PARTIAL;
+	size_t step = partial ? memory_page_size() : variant->folio_size;
+	struct counts after;
+
+	if (!partial) {
+		for (int i = 0; i < MOVES; i++) {
+			ASSERT_EQ(0, move_all(self, step, self->nodes[(i + 1) % 2]));
+			ASSERT_TRUE(memory_folios_are(self->addr, self->len, step))
+				TH_LOG("split by move %d", i + 1);
+		}
+		EXPECT_EQ(0, run_shrinkers());
+		check_whole(_metadata, self, step, &before);
+		EXPECT_EQ(0, bytes_wrong(self, step, false));
+		return;
+	}
+
+	/* As ever, a folio that is mapped in part is split, rather than moved as one. */
+	ASSERT_LE(FOLIOS, before.partially_mapped);
+	EXPECT_EQ(FOLIOS, move_all(self, step, self->nodes[1]))
+		TH_LOG("other addresses than those without a page stayed");
+	after = read_counts(variant->folio_size);
+	EXPECT_EQ(before.split + FOLIOS, after.split);
+	EXPECT_EQ(before.partially_mapped - FOLIOS, after.partially_mapped);
+	EXPECT_EQ(before.split_deferred, after.split_deferred);
+	EXPECT_EQ(0, bytes_wrong(self, variant->folio_size, true));
+}
+
+TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
+{
+	size_t size = variant->folio_size;
+	bool partial = variant->layout == PARTIAL;
+	struct counts before = read_counts(size);
+	struct counts after;
+	struct hold hold;
+
+	ASSERT_TRUE(hold_pages(&hold, self->addr, self->len, size));
+	/* Every folio, and what is not there. */
+	EXPECT_EQ(FOLIOS, move_all(self, size, self->nodes[1]));
+	after = read_counts(size);
+	EXPECT_EQ(before.split, after.split);
+	EXPECT_EQ(before.split_deferred, after.split_deferred);
+	EXPECT_EQ(before.partially_mapped, after.partially_mapped);
+	release_pages(&hold);
+
+	if (partial) {
+		ASSERT_LE(FOLIOS, before.partially_mapped);
+		/* Still in the queue. */
+		EXPECT_EQ(0, run_shrinkers());
+		EXPECT_EQ(before.split + FOLIOS, read_counts(size).split);
+		EXPECT_EQ(0, bytes_wrong(self, size, true));
+		return;
+	}
+	/* The next attempt finds them whole. */
+	EXPECT_EQ(0, run_shrinkers());
+	EXPECT_EQ(0, move_all(self, size, self->nodes[1]));
+	check_whole(_metadata, self, size, &before);
+	EXPECT_EQ(0, bytes_wrong(self, size, false));
+}
+
+TEST_HARNESS_MAIN

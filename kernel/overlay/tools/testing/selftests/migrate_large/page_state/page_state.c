@@ -1,0 +1,226 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * /dev/page_state: what page tables and folios of a process look like, for tests that
+ * compare kernels. Reading changes nothing: no bit, no reference that stays.
+ */
+#include <linux/hugetlb.h>
+#include <linux/leafops.h>
+#include <linux/miscdevice.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/page_idle.h>
+#include <linux/pgtable.h>
+#include <linux/sched/mm.h>
+#include <linux/slab.h>
+#include <linux/uaccess.h>
+
+#include "page_state.h"
+
+#define BATCH	512U
+
+/* As folio_precise_page_mapcount(), which is internal to /proc. */
+static int page_mapcount_of(struct folio *folio, struct page *page)
+{
+	int mapcount = atomic_read(&page->_mapcount) + 1;
+
+	if (page_mapcount_is_type(mapcount))
+		mapcount = 0;
+	return mapcount + (folio_test_large(folio) ? folio_entire_mapcount(folio) : 0);
+}
+
+/* Quick, and another one if any word is: there are a lot of pages to look at. */
+static u32 hash_of(struct page *page)
+{
+	const u64 *word = page_address(page);
+	u64 hash = 0;
+	int i;
+
+	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++)
+		hash = rol64(hash, 5) ^ word[i];
+	return hash ^ hash >> 32;
+}
+
+static void fill_folio(struct page_state *state, unsigned long pfn)
+{
+	struct page *page = pfn_to_page(pfn);
+	struct folio *folio = page_folio(page);
+	bool large = folio_test_large(folio);
+	bool hugetlb = folio_test_hugetlb(folio);
+	u32 flags = 0;
+
+	flags |= folio_test_anon(folio) ? FOLIO_IS_ANON : 0;
+	flags |= folio_test_ksm(folio) ? FOLIO_IS_KSM : 0;
+	flags |= hugetlb ? FOLIO_IS_HUGETLB : 0;
+	flags |= folio_test_dirty(folio) ? FOLIO_IS_DIRTY : 0;
+	flags |= folio_test_referenced(folio) ? FOLIO_IS_REFERENCED : 0;
+	flags |= folio_test_active(folio) ? FOLIO_IS_ACTIVE : 0;
+	flags |= folio_test_mlocked(folio) ? FOLIO_IS_MLOCKED : 0;
+	flags |= folio_test_unevictable(folio) ? FOLIO_IS_UNEVICTABLE : 0;
+	flags |= folio_test_swapbacked(folio) ? FOLIO_IS_SWAPBACKED : 0;
+	flags |= folio_test_swapcache(folio) ? FOLIO_IS_SWAPCACHE : 0;
+	flags |= folio_test_workingset(folio) ? FOLIO_IS_WORKINGSET : 0;
+	flags |= folio_test_idle(folio) ? FOLIO_IS_IDLE : 0;
+	flags |= folio_maybe_mapped_shared(folio) ? FOLIO_IS_SHARED : 0;
+	if (folio_test_anon(folio) && !folio_test_ksm(folio) &&
+	    PageAnonExclusive(hugetlb ? &folio->page : page))
+		flags |= PAGE_IS_EXCLUSIVE;
+	if (folio_order(folio) > 1 && folio_test_anon(folio) && !hugetlb) {
+		flags |= folio_test_partially_mapped(folio) ? FOLIO_IS_PARTIAL : 0;
+		flags |= list_empty(&folio->_deferred_list) ? 0 : FOLIO_IS_QUEUED;
+	}
+
+	state->page = flags;
+	state->folio_pfn = folio_pfn(folio);
+	state->index = pfn - folio_pfn(folio);
+	state->order = folio_order(folio);
+	state->node = folio_nid(folio);
+	state->mapcount = page_mapcount_of(folio, page);
+	if (large) {
+		state->entire_mapcount = folio_entire_mapcount(folio);
+		state->large_mapcount = folio_large_mapcount(folio);
+		state->nr_pages_mapped = hugetlb ? 0 : atomic_read(&folio->_nr_pages_mapped);
+	}
+	state->hash = hash_of(page);
+}
+
+static void fill_present(struct page_state *state, unsigned long pfn)
+{
+	if (!pfn_valid(pfn) || is_zero_pfn(pfn))
+		state->pte |= PTE_IS_SPECIAL;
+	else
+		fill_folio(state, pfn);
+}
+
+static void fill_pte(struct page_state *state, pte_t pte)
+{
+	if (pte_none(pte))
+		return;
+	if (!pte_present(pte)) {
+		state->pte |= softleaf_is_migration(softleaf_from_pte(pte)) ?
+			      PTE_IS_MIGRATION : PTE_IS_SWAP;
+		state->pte |= pte_swp_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
+		state->pte |= pte_swp_uffd_any(pte) ? PTE_IS_UFFD : 0;
+		return;
+	}
+	state->pte |= PTE_IS_PRESENT;
+	state->pte |= pte_write(pte) ? PTE_IS_WRITABLE : 0;
+	state->pte |= pte_young(pte) ? PTE_IS_YOUNG : 0;
+	state->pte |= pte_dirty(pte) ? PTE_IS_DIRTY : 0;
+	state->pte |= pte_protnone(pte) ? PTE_IS_PROTNONE : 0;
+	state->pte |= pte_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
+	state->pte |= pte_uffd(pte) ? PTE_IS_UFFD : 0;
+	fill_present(state, pte_pfn(pte));
+}
+
+static void fill_pmd(struct page_state *state, pmd_t pmd, unsigned long addr)
+{
+	state->pte |= PTE_IS_HUGE;
+	if (!pmd_present(pmd)) {
+		state->pte |= PTE_IS_MIGRATION;
+		return;
+	}
+	state->pte |= PTE_IS_PRESENT;
+	state->pte |= pmd_write(pmd) ? PTE_IS_WRITABLE : 0;
+	state->pte |= pmd_young(pmd) ? PTE_IS_YOUNG : 0;
+	state->pte |= pmd_dirty(pmd) ? PTE_IS_DIRTY : 0;
+	state->pte |= pmd_protnone(pmd) ? PTE_IS_PROTNONE : 0;
+	state->pte |= pmd_soft_dirty(pmd) ? PTE_IS_SOFT_DIRTY : 0;
+	state->pte |= pmd_uffd(pmd) ? PTE_IS_UFFD : 0;
+	fill_present(state, pmd_pfn(pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT));
+}
+
+static void fill(struct page_state *state, struct mm_struct *mm, unsigned long addr)
+{
+	pgd_t *pgd = pgd_offset(mm, addr);
+	p4d_t *p4d;
+	pud_t *pud;
+	pmd_t *pmd;
+	pmd_t entry;
+
+	if (pgd_none(pgdp_get(pgd)))
+		return;
+	p4d = p4d_offset(pgd, addr);
+	if (p4d_none(p4dp_get(p4d)))
+		return;
+	pud = pud_offset(p4d, addr);
+	if (pud_none(pudp_get(pud)) || pud_leaf(pudp_get(pud)))
+		return;
+	pmd = pmd_offset(pud, addr);
+	entry = pmdp_get(pmd);
+	if (pmd_none(entry))
+		return;
+	if (!pmd_present(entry) || pmd_leaf(entry))
+		fill_pmd(state, entry, addr);
+	else
+		fill_pte(state, ptep_get(pte_offset_kernel(pmd, addr)));
+}
+
+static int copy_states(struct mm_struct *mm, const struct page_state_query *query,
+		       struct page_state *states)
+{
+	struct page_state __user *out = u64_to_user_ptr(query->states);
+	u32 done, i;
+
+	for (done = 0; done < query->nr; done += i) {
+		u32 nr = min(query->nr - done, BATCH);
+
+		memset(states, 0, nr * sizeof(*states));
+		mmap_write_lock(mm);
+		for (i = 0; i < nr; i++)
+			fill(&states[i], mm, query->start + (done + i) * PAGE_SIZE);
+		mmap_write_unlock(mm);
+		if (copy_to_user(out + done, states, nr * sizeof(*states)))
+			return -EFAULT;
+	}
+	return 0;
+}
+
+static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	struct page_state_query query;
+	struct page_state *states;
+	struct task_struct *task;
+	struct mm_struct *mm;
+	struct pid *pid;
+	int err;
+
+	if (cmd != PAGE_STATE_GET)
+		return -ENOTTY;
+	if (copy_from_user(&query, (void __user *)arg, sizeof(query)))
+		return -EFAULT;
+	if (!PAGE_ALIGNED(query.start) ||
+	    query.start + query.nr * PAGE_SIZE > TASK_SIZE_MAX)
+		return -EINVAL;
+
+	pid = find_get_pid(query.pid);
+	task = get_pid_task(pid, PIDTYPE_PID);
+	put_pid(pid);
+	if (!task)
+		return -ESRCH;
+	mm = get_task_mm(task);
+	put_task_struct(task);
+	if (!mm)
+		return -ESRCH;
+
+	states = kvmalloc_array(BATCH, sizeof(*states), GFP_KERNEL);
+	err = states ? copy_states(mm, &query, states) : -ENOMEM;
+	kvfree(states);
+	mmput(mm);
+	return err;
+}
+
+static const struct file_operations page_state_fops = {
+	.owner = THIS_MODULE,
+	.unlocked_ioctl = page_state_ioctl,
+};
+
+static struct miscdevice page_state_device = {
+	.minor = MISC_DYNAMIC_MINOR,
+	.name = "page_state",
+	.fops = &page_state_fops,
+	.mode = 0600,
+};
+module_misc_device(page_state_device);
+
+MODULE_DESCRIPTION("Page table entries and folios of a process, for tests");
+MODULE_LICENSE("GPL");
