@@ -36,6 +36,7 @@ TITLES = [
     "Phases of a batch",
     "Calibration",
     "Cost of being there",
+    "Folios cut into segments",
     "Copies by the CPU",
 ]
 
