@@ -411,7 +411,8 @@ class Report:
 
     def _segments(self) -> Section:
         section = Section(
-            "Folios cut into segments", "nothing was copied in segments, or not with a model"
+            "Folios cut into segments",
+            "no engine copied in segments",
         )
         rows = []
         for goal in lab_goals.goals_of(self._results):
