@@ -563,7 +563,10 @@ static void measure(struct dcbm_lane *lane)
 	if (!batch)
 		return;
 
+	/* No job but this one's is to get it. */
+	lane->retiring = true;
 	measure_with(lane, batch);
+	lane->retiring = false;
 	if (lane->quarantined)
 		__module_get(THIS_MODULE);
 	else

@@ -424,7 +424,7 @@ static void one_completion_for_several_folios(struct kunit *test)
 	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
 	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[1]);
-	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[2]);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[2]);
 	account(test, 0, 0, PAGE_SIZE, true);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 1));
