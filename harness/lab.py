@@ -172,7 +172,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
 
     runs = [*sizes, *calls]
     own = lab_plan.ours(quick)
-    copied = lab_plan.engine(published, quick)
+    copied = [*lab_plan.engine(published, quick), *lab_plan.segments(quick)]
     parameters = {
         boot.channels: preset.dmasim_parameters(boot.channels, dilation) for boot in copied
     }

@@ -32,7 +32,7 @@ _LARGE_PAGES = 32768
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
 QUICK_SWEEP = ((0, 512), (0, 8192), (9, 512), (9, 2048), (9, 8192))
-_QUICK_WORKLOAD = ((0, 2048), (9, 256))
+_QUICK_WORKLOAD = ((0, 2048), (9, 1), (9, 256))
 
 
 @dataclass(frozen=True)
@@ -113,6 +113,34 @@ def ours(quick: bool) -> list[Boot]:
         Boot("ours-cpu", OURS, 0, (Measurement("cpu", 0, sizes, mib, repeat=_REPEAT),)),
         Boot("ours-bulk", OURS, 0, (Measurement("bulk", 0, sizes, mib, repeat=_REPEAT),)),
     ]
+
+
+SEGMENT_CHANNELS = (4, 16)
+SMALL_BATCH_PAGES = VANILLA_BATCH_PAGES
+
+
+def segments(quick: bool) -> list[Boot]:
+    """Return what dcbm does beyond the published design: folios cut, one descriptor a list.
+
+    With batches as small as vanilla's, with a single folio at a time, and by folio size.
+    """
+    huge = FOLIO_KIB[-1]
+    boots = []
+    for channels in SEGMENT_CHANNELS:
+        part = [
+            Measurement("segments", channels, (huge,), _MIB, SMALL_BATCH_PAGES, moves=1),
+            Measurement(
+                "segments", channels, (huge,), _MIB, SMALL_BATCH_PAGES,
+                folios_per_call=1, moves=1,
+            ),
+        ]  # fmt: skip
+        if channels == max(SEGMENT_CHANNELS):
+            sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
+            part.append(
+                Measurement("segments", channels, sizes, _MIB, SIZE_BATCH_PAGES, moves=1)
+            )
+        boots.append(Boot(f"segments-{channels:02d}", OURS, channels, tuple(part)))
+    return boots
 
 
 def engine(published: Published, quick: bool) -> list[Boot]:

@@ -76,7 +76,7 @@ class Report:
         return plots.Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
             plots.MARKERS[rank % len(plots.MARKERS)],
-            "--" if design == "pipeline" else "-",
+            {"pipeline": "--", "segments": "-."}.get(design, "-"),
         )
 
     def _configuration_look(self, kernel: str, design: str, channels: int | None) -> plots.Look:
@@ -475,7 +475,7 @@ def _short_name(run: Run) -> str:
     """Return a configuration's name for the axis of a bar."""
     if run.design not in ENGINE_DESIGNS:
         return _configuration_name(run.kernel, run.design, run.channels)
-    mark = "p" if run.design == "pipeline" else ""
+    mark = {"pipeline": "p", "segments": "s"}.get(run.design, "")
     return f"{'?' if run.channels is None else run.channels} ch{mark}"
 
 

@@ -15,14 +15,16 @@ from harness import schema
 from harness.errors import HarnessError
 
 Kernel = Literal["vanilla", "ours"]
-Design = Literal["off", "cpu", "bulk", "batch", "pipeline"]
+Design = Literal["off", "cpu", "bulk", "batch", "segments", "pipeline"]
 Quantity = Literal["gbps", "first_folio_us"]
 
-ENGINE_DESIGNS = ("batch", "pipeline")
+ENGINE_DESIGNS = ("batch", "segments", "pipeline")
 """Designs in which an engine copies; in the others the CPU does.
 
 "bulk" is "cpu" with ranges of pages copied by the primitive that the kernel's calibration
-chose; in all others the CPU copies page by page, as vanilla does.
+chose; in all others the CPU copies page by page, as vanilla does. "batch" is what was
+published: a folio to a channel, a descriptor to a folio. With "segments" folios are cut, and
+a channel gets one descriptor for all that it copies of a batch.
 """
 
 

@@ -83,6 +83,7 @@ struct dcbm_job {
 	struct list_head lanes;
 	unsigned long deadline;		/* in jiffies */
 	bool timed_out;
+	bool whole;			/* no folio is cut */
 
 	struct llist_head completed;	/* slots, not yet accounted for */
 	atomic_t in_flight;		/* slots, not yet in @completed */
@@ -151,7 +152,7 @@ void dcbm_init_job(struct dcbm_job *job);
 int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch);
 
 /* dcbm_channels.c */
-struct dcbm_job *dcbm_get_job(size_t bytes, int src_nid, int dst_nid);
+struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch);
 struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane);
 void dcbm_put_job(struct dcbm_job *job);
 int dcbm_channels_init(void);

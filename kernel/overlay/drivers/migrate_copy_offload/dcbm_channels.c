@@ -72,6 +72,10 @@ static DECLARE_WORK(rescan_work, rescan);
 static DECLARE_DELAYED_WORK(reopen_work, rescan);
 static struct dentry *debugfs_dir;
 
+static bool segments = true;
+module_param(segments, bool, 0644);
+MODULE_PARM_DESC(segments, "Cut folios, so that a single one keeps many channels busy (default: Y)");
+
 static unsigned int channels;
 static char providers[DCBM_PROVIDERS_SIZE];
 static bool exclusive;
@@ -218,16 +222,16 @@ static bool is_near(const struct dcbm_lane *lane, int src_nid, int dst_nid)
 
 /**
  * dcbm_get_job() - get a job with as many free channels as are worth their while
- * @bytes: how much is to be copied
- * @src_nid: the node where the bytes are
- * @dst_nid: the node where they go
+ * @batch: what is to be copied
  *
- * Channels near the memory come first.
+ * Channels near the memory of the first folio come first.
  *
  * Return: the job; NULL if there is none, or no channel.
  */
-struct dcbm_job *dcbm_get_job(size_t bytes, int src_nid, int dst_nid)
+struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch)
 {
+	const int src_nid = folio_nid(batch->pairs[0].src);
+	const int dst_nid = folio_nid(batch->pairs[0].dst);
 	struct dcbm_lane *lane, *next;
 	struct dcbm_job *job;
 	unsigned int n;
@@ -241,8 +245,13 @@ struct dcbm_job *dcbm_get_job(size_t bytes, int src_nid, int dst_nid)
 		return NULL;
 
 	lane = list_first_entry(&free_lanes, struct dcbm_lane, node);
-	n = dcbm_nr_lanes(bytes, READ_ONCE(segment_bytes) ?:
-			  lane->segment_bytes, nr_free_lanes);
+	job->whole = !READ_ONCE(segments);
+	if (job->whole)
+		n = min(batch->nr_pairs, nr_free_lanes);
+	else
+		n = dcbm_nr_lanes(batch->nr_pages * PAGE_SIZE,
+				  READ_ONCE(segment_bytes) ?:
+				  lane->segment_bytes, nr_free_lanes);
 	nr_free_lanes -= n;
 
 	list_for_each_entry_safe(lane, next, &free_lanes, node) {
@@ -554,7 +563,10 @@ static void measure(struct dcbm_lane *lane)
 	if (!batch)
 		return;
 
+	/* No job but this one's is to get it. */
+	lane->retiring = true;
 	measure_with(lane, batch);
+	lane->retiring = false;
 	if (lane->quarantined)
 		__module_get(THIS_MODULE);
 	else

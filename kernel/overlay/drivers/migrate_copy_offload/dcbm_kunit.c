@@ -311,6 +311,35 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i);
 }
 
+/* No folio is cut or left out, and no share is more than a folio too large. */
+static void shares_of_whole_folios(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
+	unsigned int nr, i, item;
+
+	ctx->job.whole = true;
+	add_pair(test, 5);
+	for (i = 0; i < 6; i++)
+		add_pair(test, 0);
+	add_pair(test, 4);
+
+	for (nr = 1; nr <= 8; nr++) {
+		rest = (struct dcbm_range){ .len = all_bytes(test) };
+		for (i = nr, item = 0; i; i--) {
+			size_t fair = DIV_ROUND_UP(rest.len, i);
+
+			dcbm_share(&ctx->job, &rest, i, &share);
+			KUNIT_EXPECT_EQ(test, item, share.first);
+			KUNIT_EXPECT_EQ(test, 0, share.offset);
+			KUNIT_EXPECT_LT(test, share.len, fair + SZ_128K);
+			item = rest.first;
+		}
+		KUNIT_EXPECT_EQ(test, 0, rest.len);
+		KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
+	}
+}
+
 static void lanes_are_worth_their_while(struct kunit *test)
 {
 	KUNIT_EXPECT_EQ(test, 16, dcbm_nr_lanes(SZ_2M, SZ_64K, 16));
@@ -395,7 +424,7 @@ static void one_completion_for_several_folios(struct kunit *test)
 	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
 	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[1]);
-	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[2]);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[2]);
 	account(test, 0, 0, PAGE_SIZE, true);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 1));
@@ -490,6 +519,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_small_folios),
 	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
+	KUNIT_CASE(shares_of_whole_folios),
 	KUNIT_CASE(lanes_are_worth_their_while),
 	KUNIT_CASE(segments_are_worth_their_descriptor),
 	KUNIT_CASE(every_completion_counts),

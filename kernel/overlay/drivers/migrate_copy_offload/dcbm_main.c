@@ -43,6 +43,10 @@ static unsigned int batch_pages;
 module_param(batch_pages, uint, 0644);
 MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; more keep more channels busy and memory inaccessible for longer (default: 0 = core's own)");
 
+static bool lists = true;
+module_param(lists, bool, 0644);
+MODULE_PARM_DESC(lists, "One descriptor for all that a channel copies of a batch, where the provider takes scatterlists (default: Y)");
+
 /* Any context. After this the slot belongs to the task that has the job. */
 static void complete_slot(struct dcbm_slot *slot, bool error)
 {
@@ -182,7 +186,7 @@ static void map_lane(struct dcbm_lane *lane)
 	lane->src_nents = src_nents;
 	lane->dst_nents = dst_nents;
 	/* A list of one piece is no list. */
-	lane->use_sg = lane->offers_sg && lane->nents > 1;
+	lane->use_sg = lane->offers_sg && lane->nents > 1 && READ_ONCE(lists);
 	dcbm_walk_init(&lane->walk, lane->job, &lane->range, lane->src_sg,
 		       src_nents, lane->dst_sg, dst_nents);
 	lane->more = dcbm_walk_next(&lane->walk, &lane->next);
@@ -506,9 +510,7 @@ static int dcbm_submit(struct migrator *migrator,
 {
 	struct dcbm_job *job;
 
-	job = dcbm_get_job(batch->nr_pages * PAGE_SIZE,
-			   folio_nid(batch->pairs[0].src),
-			   folio_nid(batch->pairs[0].dst));
+	job = dcbm_get_job(batch);
 	if (!job)
 		return -EBUSY;
 

@@ -129,7 +129,8 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
  * @share: the share
  *
  * Shares are whole pages, and a page is the most by which they differ: a folio
- * may be cut anywhere. The last ones may be empty.
+ * may be cut anywhere, unless the job is to leave it whole. The last ones may be
+ * empty.
  */
 void dcbm_share(const struct dcbm_job *job,
 		struct dcbm_range *rest,
@@ -137,16 +138,17 @@ void dcbm_share(const struct dcbm_job *job,
 		struct dcbm_range *share)
 {
 	size_t len = PAGE_ALIGN(DIV_ROUND_UP(rest->len, nr_lanes));
-	size_t left;
 
 	*share = *rest;
-	share->len = len;
-	rest->len -= len;
-	for (left = len; left;) {
+	share->len = 0;
+	while (share->len < len) {
 		size_t size = folio_size(dcbm_src(job, rest->first));
-		size_t step = min(size - rest->offset, left);
+		size_t step = size - rest->offset;
 
-		left -= step;
+		if (!job->whole)
+			step = min(step, len - share->len);
+		share->len += step;
+		rest->len -= step;
 		rest->offset += step;
 		if (rest->offset == size) {
 			rest->offset = 0;
