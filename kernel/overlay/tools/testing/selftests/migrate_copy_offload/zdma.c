@@ -489,8 +489,8 @@ TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
 	unsigned int i;
 
 	load(_metadata, EXCLUSIVE);
-	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 256 * KIB, run->nodes[0]));
-	begin_sabotage(_metadata, run, BOTH_FAULTS, 2);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, MIB, run->nodes[0]));
+	begin_sabotage(_metadata, run, BOTH_FAULTS, 1);
 	ASSERT_EQ(set_timeout(1), 0);
 	for (i = 0; i < 10; i++)
 		ASSERT_EQ(area_move(&run->area, run->nodes[(i + 1) % 2]), 0);
