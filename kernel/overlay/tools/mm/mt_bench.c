@@ -80,7 +80,7 @@ static struct {
 };
 
 static struct {
-	_Atomic int state;
+	atomic_int state;
 	pid_t tid;
 	bool cannot_boost;
 	struct mtcopy_rest rest;
@@ -90,7 +90,7 @@ static struct {
 } helper;
 
 static struct {
-	_Atomic __u64 cursor;
+	atomic_ullong cursor;
 	const __u32 *pages;
 	const unsigned long *starts;
 	unsigned int nr_folios;
@@ -439,8 +439,10 @@ static void choose_cpus(void)
 	if (file)
 		fclose(file);
 	if (sscanf(list, "%d-%d", &first, &last) != 2 &&
-	    sscanf(list, "%d,%d", &first, &last) != 2)
-		first = last = caller_cpu;
+	    sscanf(list, "%d,%d", &first, &last) != 2) {
+		first = caller_cpu;
+		last = caller_cpu;
+	}
 
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &cpus) || cpu == caller_cpu)
