@@ -80,7 +80,7 @@ static struct {
 };
 
 static struct {
-	_Atomic int state;
+	atomic_int state;
 	pid_t tid;
 	bool cannot_boost;
 	struct mtcopy_rest rest;
@@ -90,7 +90,7 @@ static struct {
 } helper;
 
 static struct {
-	_Atomic __u64 cursor;
+	atomic_ullong cursor;
 	const __u32 *pages;
 	const unsigned long *starts;
 	unsigned int nr_folios;
@@ -228,25 +228,42 @@ static void wait_for_helper(void)
 		set_policy(helper.tid, SCHED_IDLE);
 }
 
+/* As folio_mc_copy() does. */
+static void copy_alone(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < job.nr_folios; i++) {
+		unsigned long offset = job.starts[i] * PAGE, left = job.pages[i] * PAGE;
+
+		while (left) {
+			unsigned long step = left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES;
+
+			copy_range(job.primitive, offset, step);
+			offset += step;
+			left -= step;
+		}
+	}
+}
+
 static void copy_with_helper(unsigned int nr_pages)
 {
-	__u64 now = now_ns();
 	struct mtcopy_piece piece;
-	bool asked = mtcopy_threads(nr_pages, 2) > 1 && mtcopy_rested(&helper.rest, now);
 	int state = OFFERED;
 
-	job.piece_pages = mtcopy_piece_pages(nr_pages, asked ? 2 : 1);
-	atomic_store(&job.cursor, 0);
 	helper.copied = 0;
-	if (asked) {
-		atomic_store(&helper.state, OFFERED);
-		futex_wake();
-		helper.offers++;
+	if (mtcopy_threads(nr_pages, 2) < 2 || !mtcopy_rested(&helper.rest, now_ns())) {
+		copy_alone();
+		return;
 	}
+
+	job.piece_pages = mtcopy_piece_pages(nr_pages, 2);
+	atomic_store(&job.cursor, 0);
+	atomic_store(&helper.state, OFFERED);
+	futex_wake();
+	helper.offers++;
 	while (take_piece(&piece))
 		copy_piece(&piece);
-	if (!asked)
-		return;
 	if (!atomic_compare_exchange_strong(&helper.state, &state, NOTHING)) {
 		wait_for_helper();
 		atomic_store(&helper.state, NOTHING);
@@ -266,7 +283,6 @@ static __u64 sample(unsigned int primitive, unsigned int threads)
 {
 	static const __u32 pages[] = { FOLIO / PAGE };
 	static const unsigned long starts[] = { 0 };
-	unsigned long offset;
 	__u64 start;
 
 	evict(src, FOLIO);
@@ -278,12 +294,10 @@ static __u64 sample(unsigned int primitive, unsigned int threads)
 	job.primitive = primitive;
 
 	start = now_ns();
-	if (threads > 1) {
+	if (threads > 1)
 		copy_with_helper(FOLIO / PAGE);
-	} else {
-		for (offset = 0; offset < FOLIO; offset += COPY_STEP_BYTES)
-			copy_range(primitive, offset, COPY_STEP_BYTES);
-	}
+	else
+		copy_alone();
 	return now_ns() - start;
 }
 
@@ -376,6 +390,15 @@ static void print_json(FILE *out, bool huge)
 	fputs("\n  ]\n}\n", out);
 }
 
+/* From the last page on: what the helper still copies, if anything, is there. */
+static bool same(unsigned int nr_pages)
+{
+	while (nr_pages--)
+		if (memcmp(dst + nr_pages * PAGE, src + nr_pages * PAGE, PAGE))
+			return false;
+	return true;
+}
+
 /* Batches of folios of any size, up to what one large folio has: each byte, and no other. */
 static void verify(void)
 {
@@ -404,10 +427,10 @@ static void verify(void)
 		job.starts = starts;
 		job.nr_folios = nr;
 		job.primitive = round % NR_PRIMITIVES;
-		helper.rest.vain = 0;
+		helper.rest = (struct mtcopy_rest){ 0 };
 		copy_with_helper(total);
 		helped += helper.copied;
-		if (memcmp(dst, src, total * PAGE))
+		if (!same(total))
 			errx(1, "round %u: %u folios of %u pages: wrong bytes", round, nr, total);
 		for (order = 0; order < PAGE; order++)
 			if (dst[total * PAGE + order] != (char)round)
@@ -439,8 +462,10 @@ static void choose_cpus(void)
 	if (file)
 		fclose(file);
 	if (sscanf(list, "%d-%d", &first, &last) != 2 &&
-	    sscanf(list, "%d,%d", &first, &last) != 2)
-		first = last = caller_cpu;
+	    sscanf(list, "%d,%d", &first, &last) != 2) {
+		first = caller_cpu;
+		last = caller_cpu;
+	}
 
 	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
 		if (!CPU_ISSET(cpu, &cpus) || cpu == caller_cpu)

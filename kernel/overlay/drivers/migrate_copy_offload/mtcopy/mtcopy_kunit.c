@@ -161,9 +161,20 @@ static void rest_grows_and_ends(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + ns));
 		now += ns;
 	}
+	/* To be lucky once is not enough. */
 	mtcopy_note(&rest, now, true);
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
 	mtcopy_note(&rest, now, false);
+	now += MTCOPY_REST_NS << (MTCOPY_MAX_REST_SHIFT / 2);
+	KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now - 1));
+	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
+
+	for (i = 0; i < 4; i++) {
+		mtcopy_note(&rest, now, true);
+		KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
+	}
+	mtcopy_note(&rest, now, false);
+	KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS - 1));
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS));
 }
 

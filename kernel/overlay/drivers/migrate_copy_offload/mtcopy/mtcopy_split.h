@@ -50,7 +50,7 @@ struct mtcopy_piece {
 /**
  * struct mtcopy_rest - what is known of a helper's readiness
  * @until: when it may be asked again, in ns
- * @vain: how often in a row it was asked and copied nothing
+ * @vain: grows when it was asked and copied nothing, halved when it copied
  */
 struct mtcopy_rest {
 	__u64 until;
@@ -145,11 +145,11 @@ static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
  * @rest: what is known of it
  * @now: the time in ns
  *
- * Return: true if it was of use when it was last asked, or that is long ago.
+ * Return: true if it was of use when it was last asked, or that is long enough ago.
  */
 static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
 {
-	return !rest->vain || now >= rest->until;
+	return now >= rest->until;
 }
 
 /**
@@ -159,20 +159,18 @@ static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
  * @helped: whether it copied anything
  *
  * A helper on a busy processor costs the caller the attempt to wake it. With this
- * it does so ever more rarely, down to once in 128 ms.
+ * it does so ever more rarely, down to once in 128 ms. Even there it gets lucky now
+ * and then, which does not change much.
  */
 static inline void mtcopy_note(struct mtcopy_rest *rest, __u64 now, bool helped)
 {
-	unsigned int shift = rest->vain;
-
 	if (helped) {
-		rest->vain = 0;
+		rest->vain /= 2;
 		return;
 	}
-	if (shift > MTCOPY_MAX_REST_SHIFT)
-		shift = MTCOPY_MAX_REST_SHIFT;
-	rest->until = now + (MTCOPY_REST_NS << shift);
-	rest->vain++;
+	rest->until = now + (MTCOPY_REST_NS << rest->vain);
+	if (rest->vain < MTCOPY_MAX_REST_SHIFT)
+		rest->vain++;
 }
 
 #endif /* _MTCOPY_SPLIT_H */
