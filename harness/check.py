@@ -23,12 +23,8 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
-<<<<<<< HEAD
-SUITES = ("kunit", "copy", "selftest", "rules", "faults", "engines", "migrators", "churn")
-=======
-SUITES = ("kunit", "copy", "selftest", "rules", "faults", "churn")
+SUITES = ("kunit", "copy", "selftest", "rules", "faults", "engines", "churn")
 BASE_SUITES = (*SUITES, "migrators")
->>>>>>> i5m
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
@@ -306,16 +302,8 @@ def main(paths: Paths) -> int:
     report.attempt("unit", lambda: _unit_tests(out))
 
     base = _kernel(paths, "base", report)
-<<<<<<< HEAD
     _demo(paths, base, report)
-    _suites(paths, "base", base, report)
-=======
-    if base:
-        report.attempt("demo", lambda: _demo(paths, base))
-    else:
-        report.skip("demo", "there is no base kernel")
     _suites(paths, "base", base, report, BASE_SUITES)
->>>>>>> i5m
     if base:
         report.attempt(LATENCY_SUITE, lambda: _latency(paths, base, out))
     else:
