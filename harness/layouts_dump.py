@@ -70,6 +70,7 @@ class Page:
     rest: str = ""
 
     def __str__(self) -> str:
+        """Return the page as one line, with what the comparison left of it."""
         if not self.flags and self.folio is None:
             return f"{self.pte}{self.rest}"
         place = ""
@@ -180,7 +181,9 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            found += _compare_stage(name, parse_stage(old), parse_stage(new), before, moved_back)
+            found += _compare_stage(
+                name, parse_stage(old), parse_stage(new), before, moved_back
+            )
         if name == "there":
             found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
     return found + wrongs(ours)
