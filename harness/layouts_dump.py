@@ -7,6 +7,8 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 - For that reason vanilla splits such folios when they move again ("back"): from then on,
   sizes of folios and what is counted for a whole folio are not compared, nor is the choice
   between writing in place and copying, which depends on them.
+- Such a split also gives pages of zeros back: they are not compared from then on, and nor is
+  what /proc sums up where there are some.
 - Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
 """
 
@@ -29,7 +31,8 @@ _PAGES = re.compile(
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
-_LOCKED_COUNTERS = re.compile(r" (?:nr_mlock|nr_unevictable_total) [+-]\d+")
+_LOCKED_COUNTERS = re.compile(r" unevictable [+-]\d+")
+_SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | {"shared"}
 _OF_COPIES = _OF_FOLIO | {"active", "referenced", "workingset", "idle"}
@@ -70,6 +73,7 @@ class Page:
     rest: str = ""
 
     def __str__(self) -> str:
+        """Return the page as one line, with what the comparison left of it."""
         if not self.flags and self.folio is None:
             return f"{self.pte}{self.rest}"
         place = ""
@@ -180,7 +184,9 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            found += _compare_stage(name, parse_stage(old), parse_stage(new), before, moved_back)
+            found += _compare_stage(
+                name, parse_stage(old), parse_stage(new), before, moved_back
+            )
         if name == "there":
             found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
     return found + wrongs(ours)
@@ -194,6 +200,7 @@ def _compare_stage(
         ignored, whole = _LABELS, True
         if name == "back" or (name == "written" and moved_back):
             ignored, whole = (_OF_COPIES if name == "written" else _OF_FOLIO), False
+            old, new = (_without_zeros(stage, before) for stage in (old, new))
         old, new = (_without(stage, ignored, whole) for stage in (old, new))
     return _difference(name, list(_lines(old)), list(_lines(new)))
 
@@ -219,6 +226,16 @@ def _uncounted(lines: Sequence[str]) -> list[str]:
         _LOCKED_COUNTERS.sub("", line) if line.startswith("counters") else line
         for line in lines
     ]
+
+
+def _without_zeros(stage: Stage, before: Stage) -> Stage:
+    """Return a stage without the pages that were zero, and without sums over them."""
+    zeros = {key for key, page in before.pages.items() if "zero" in page.flags}
+    if not zeros:
+        return stage
+    pages = {key: page for key, page in stage.pages.items() if key not in zeros}
+    lines = [line for line in stage.lines if not _SUMS.match(line)]
+    return Stage(pages, lines)
 
 
 def _without(stage: Stage, flags: frozenset[str], whole: bool) -> Stage:

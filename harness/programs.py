@@ -111,7 +111,9 @@ def _make(
     """Build the tests of one directory; return whether that was necessary."""
     sources = [f"{part}/" for part in (OURS if name in OURS else (name,))]
     key = tree.subset_key(
-        rf"^{_SELFTESTS}/({'|'.join(sources)}|[^/]*$|lib/)", r"(^|/)include/uapi/", r"^tools/include/"
+        rf"^{_SELFTESTS}/({'|'.join(sources)}|[^/]*$|lib/)",
+        r"(^|/)include/uapi/",
+        r"^tools/include/",
     )
     stamp = output.with_name(f"{output.name}.key")
     if stamp.exists() and stamp.read_text() == key:

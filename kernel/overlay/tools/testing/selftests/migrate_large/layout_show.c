@@ -18,7 +18,7 @@
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define MAX_PAGES		8192
-#define NR_COUNTERS		9
+#define NR_COUNTERS		8
 
 struct snapshot {
 	size_t nr_pages;
@@ -62,6 +62,7 @@ static const struct bit_name page_bits[] = {
 	{ FOLIO_IS_PARTIAL, "partial" },
 	{ FOLIO_IS_QUEUED, "queued" },
 	{ FOLIO_IS_SHARED, "shared" },
+	{ PAGE_IS_ZERO, "zero" },
 };
 
 /* Numbers for folios, in the order in which they are seen. */
@@ -133,6 +134,9 @@ static void print_run(const struct page_state *state, size_t first, size_t nr, s
 
 static bool contents_wrong(const struct page_state *before, const struct page_state *after)
 {
+	/* A split may have the zero page take the place of a page of zeros. */
+	if (!before->hash && (after->pte & PTE_IS_SPECIAL))
+		return false;
 	return before->folio_pfn && (!after->folio_pfn || before->hash != after->hash);
 }
 
@@ -241,9 +245,8 @@ static void print_smaps(pid_t pid)
 }
 
 static const char * const counter_names[NR_COUNTERS] = {
-	"nr_anon_pages", "nr_mapped", "nr_file_pages", "nr_shmem", "nr_mlock",
-	"nr_unevictable_total", "nr_anon_transparent_hugepages",
-	"nr_shmem_pmdmapped", "nr_file_pmdmapped",
+	"anon", "file", "shmem", "file_mapped", "unevictable", "anon_thp", "file_thp",
+	"shmem_thp",
 };
 
 /* Of a line "<name> <value>": which of @names it is, @nr if none. */
@@ -281,9 +284,7 @@ static void read_values(const char *path, const char * const *names, size_t nr, 
 
 static void read_counters(long *counters)
 {
-	/* Each CPU's part goes into the sums. */
-	setting_read_number("/proc/sys/vm/stat_refresh");
-	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
+	read_values(LAYOUT_CGROUP "/memory.stat", counter_names, NR_COUNTERS, counters);
 }
 
 static void read_rss(pid_t pid, long *rss)

@@ -28,16 +28,19 @@ static int page_mapcount_of(struct folio *folio, struct page *page)
 	return mapcount + (folio_test_large(folio) ? folio_entire_mapcount(folio) : 0);
 }
 
-/* Quick, and another one if any word is: there are a lot of pages to look at. */
+/* Quick, since there are a lot of pages to look at; 0 for zeros and for nothing else. */
 static u32 hash_of(struct page *page)
 {
 	const u64 *word = page_address(page);
-	u64 hash = 0;
+	u64 hash = 0, any = 0;
 	int i;
 
-	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++)
+	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++) {
 		hash = rol64(hash, 5) ^ word[i];
-	return hash ^ hash >> 32;
+		any |= word[i];
+	}
+	hash = (hash ^ hash >> 32) & U32_MAX;
+	return any ? max(hash, 1) : 0;
 }
 
 static void fill_folio(struct page_state *state, unsigned long pfn)
@@ -69,6 +72,8 @@ static void fill_folio(struct page_state *state, unsigned long pfn)
 		flags |= list_empty(&folio->_deferred_list) ? 0 : FOLIO_IS_QUEUED;
 	}
 
+	state->hash = hash_of(page);
+	flags |= state->hash ? 0 : PAGE_IS_ZERO;
 	state->page = flags;
 	state->folio_pfn = folio_pfn(folio);
 	state->index = pfn - folio_pfn(folio);
@@ -80,7 +85,6 @@ static void fill_folio(struct page_state *state, unsigned long pfn)
 		state->large_mapcount = folio_large_mapcount(folio);
 		state->nr_pages_mapped = hugetlb ? 0 : atomic_read(&folio->_nr_pages_mapped);
 	}
-	state->hash = hash_of(page);
 }
 
 static void fill_present(struct page_state *state, unsigned long pfn)

@@ -39,6 +39,7 @@
 #define FOLIO_IS_PARTIAL	(1U << 13)	/* marked partially mapped */
 #define FOLIO_IS_QUEUED		(1U << 14)	/* for a deferred split */
 #define FOLIO_IS_SHARED		(1U << 15)	/* folio_maybe_mapped_shared() */
+#define PAGE_IS_ZERO		(1U << 16)	/* as its contents are */
 
 struct page_state {
 	__u32 pte;
@@ -51,7 +52,7 @@ struct page_state {
 	__s32 large_mapcount;
 	__s32 nr_pages_mapped;
 	__s32 node;
-	/* Of the contents. */
+	/* Of the contents; 0 for zeros. */
 	__u32 hash;
 };
 

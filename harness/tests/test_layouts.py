@@ -1,0 +1,212 @@
+"""Layouts of two kernels: what is forgiven is what the rules name, and nothing else."""
+
+import base64
+import gzip
+from dataclasses import replace
+
+import pytest
+
+from harness import layouts, layouts_dump
+from harness.ktap import Status
+from harness.layouts import Machine, Outcome
+from harness.layouts_dump import Layout, compare
+
+WHOLE = "folio 0.0 order 2 node {node} map 1 large 4 entire 0 pages 4 {flags}"
+PAGES = "10+4 write,young,dirty,soft " + WHOLE
+ANON = "exclusive,anon,swapbacked"
+
+TEXT = f"""
+layout 7
+region anon at 10+4 folios 16k written 100 = 0
+p0 fork 10+4 = 0
+stage before
+process 0
+ smaps 10+4: Rss 16
+{PAGES.format(node=0, flags=ANON)}
+process 1
+10+4 soft {WHOLE.format(node=0, flags=ANON)}
+20+2 uffd
+move process 0 to node 1: done
+stage there
+process 0
+ smaps 10+4: Rss 16
+{PAGES.format(node=1, flags=ANON)}
+process 1
+10+4 soft {WHOLE.format(node=1, flags=ANON)}
+20+2 uffd
+counters anon +0 unevictable +0
+stage back
+process 0
+{PAGES.format(node=0, flags=ANON)}
+stage written
+process 0
+{PAGES.format(node=0, flags=ANON)}
+end 7
+guest: done rc=0
+"""
+
+GOOD = layouts_dump.parse(TEXT)[7]
+
+
+def changed(stage: str, old: str, new: str, layout: Layout = GOOD) -> Layout:
+    """Return a layout in which every line of a stage has one text for another."""
+    lines = layout.stages[stage]
+    assert any(old in line for line in lines)
+    stages = {**layout.stages, stage: tuple(line.replace(old, new) for line in lines)}
+    return replace(layout, stages=stages)
+
+
+def test_pages_are_taken_out_of_their_runs() -> None:
+    assert GOOD.built == (
+        "region anon at 10+4 folios 16k written 100 = 0",
+        "p0 fork 10+4 = 0",
+    )
+    stage = layouts_dump.parse_stage(GOOD.stages["there"])
+    assert sorted(stage.pages) == [
+        *((0, page) for page in range(0x10, 0x14)),
+        *((1, page) for page in (0x10, 0x11, 0x12, 0x13, 0x20, 0x21)),
+    ]
+    page = stage.pages[0, 0x13]
+    assert page.folio is not None
+    assert (page.folio.index, page.folio.number, page.node) == (3, 0, 1)
+    assert stage.pages[1, 0x21].pte == "uffd"
+    assert stage.lines[-1] == "counters anon +0 unevictable +0"
+
+
+def test_small_folios_in_one_line_are_different_ones() -> None:
+    line = "10+2 soft folio 5.0 order 0 node 1 map 1 large 0 entire 0 pages 0 anon"
+    folios = [page.folio for page in layouts_dump.parse_stage([line]).pages.values()]
+    assert [(one.number, one.index) for one in folios if one] == [(5, 0), (6, 0)]
+
+
+def test_a_layout_without_an_end_is_an_error() -> None:
+    with pytest.raises(ValueError, match="layout 7 has no end"):
+        layouts_dump.parse(TEXT.replace("end 7", ""))
+    with pytest.raises(ValueError, match="layout 7 has no end"):
+        layouts_dump.parse(TEXT.replace("end 7", "layout 8"))
+
+
+def test_results_are_unpacked() -> None:
+    packed = base64.encodebytes(gzip.compress(TEXT.encode())).decode()
+    assert layouts_dump.unpack(f"# a word\n{packed}guest: done rc=0\n") == TEXT
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        layouts_dump.unpack(packed[:40] + "\n")
+
+
+def test_equal_layouts_do_not_differ() -> None:
+    assert compare(GOOD, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new"),
+    [
+        ("there", "write,", ""),
+        ("there", "young,", ""),
+        ("there", "dirty,soft", "soft"),
+        ("there", "dirty,soft", "dirty"),
+        ("there", "uffd", "-"),
+        ("there", "exclusive,", ""),
+        ("there", "map 1", "map 2"),
+        ("there", "large 4", "large 3"),
+        ("there", "pages 4", "pages 3"),
+        ("there", "node 1", "node 0"),
+        ("there", "order 2", "order 0"),
+        ("there", "anon,", "anon,mlocked,"),
+        ("there", "Rss 16", "Rss 12"),
+        ("there", "anon +0", "anon +1"),
+        ("there", "10+4 write", "10+3 write"),
+        ("before", "young,", ""),
+        ("back", "soft", "soft,uffd"),
+        ("back", "exclusive,", ""),
+        ("back", "map 1", "map 2"),
+        ("written", "dirty,", ""),
+        ("written", "exclusive,", ""),
+    ],
+)
+def test_every_difference_is_told(stage: str, old: str, new: str) -> None:
+    assert compare(GOOD, changed(stage, old, new))
+    assert compare(changed(stage, old, new), GOOD)
+
+
+def test_labels_of_vanilla_are_forgiven_and_those_of_ours_are_not() -> None:
+    labelled = changed("there", "anon,", "anon,partial,queued,")
+    assert compare(labelled, GOOD) == []
+    said = compare(GOOD, labelled)
+    assert len(said) == 8
+    assert "there: process 0 page 10: now partial, queued" in said[0]
+
+
+def test_a_label_that_was_there_before_stays() -> None:
+    marked = changed("before", "anon,", "anon,partial,queued,")
+    both = changed("there", "anon,", "anon,partial,queued,", marked)
+    assert compare(both, both) == []
+    assert "now not partial, not queued" in compare(marked, marked)[0]
+
+
+def test_folios_that_vanilla_splits_are_forgiven_once_moved_back() -> None:
+    split = changed("back", "order 2", "order 0")
+    assert compare(split, GOOD) == []
+    assert compare(changed("written", "order 2", "order 0", split), GOOD) == []
+
+
+def test_pages_of_zeros_are_forgiven_once_moved_back() -> None:
+    zeros = changed("before", "anon,", "anon,zero,")
+    zeros = changed("there", "anon,", "anon,zero,", zeros)
+    ours = changed("back", "anon,", "anon,zero,", zeros)
+    given_back = changed("back", "write,young,dirty,soft folio", "special", ours)
+    assert compare(given_back, ours) == []
+    assert compare(changed("there", "zero", "zero,idle", given_back), ours)
+    assert compare(changed("back", "write,", "", GOOD), GOOD)
+
+
+def test_what_was_only_moved_there_is_compared_as_a_whole() -> None:
+    stages = {name: lines for name, lines in GOOD.stages.items() if name != "back"}
+    there = replace(GOOD, stages=stages)
+    assert compare(there, there) == []
+    assert compare(changed("written", "order 2", "order 0", there), there)
+    assert compare(GOOD, there)
+
+
+def test_a_locked_folio_may_stay_locked() -> None:
+    locked = changed("before", "anon,", "anon,mlocked,")
+    ours = changed("there", "anon,", "anon,mlocked,", locked)
+    ours = changed("there", "unevictable +0", "unevictable +4", ours)
+    assert compare(locked, ours) == []
+    # but not become so, nor be locked no more where vanilla keeps it
+    assert compare(GOOD, changed("there", "anon,", "anon,mlocked,"))
+    assert compare(ours, locked)
+
+
+def test_what_the_program_says_of_itself_counts_on_both() -> None:
+    for word in ("CONTENTS WRONG IN 2 PAGES", "MIGRATION"):
+        bad = changed("there", "uffd", f"uffd {word}")
+        assert any(word in line for line in compare(bad, bad))
+    lost = changed("written", "process 0", "p0 wrote 4 pages, could not write 0, lost 1")
+    assert compare(lost, lost)
+
+
+def test_seeds_are_split_into_boots() -> None:
+    assert list(layouts.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
+    assert Machine(1).args(5, 3) == "5,3"
+    assert Machine(2).args(5, 3) == "5,3,threads"
+
+
+def test_a_seed_that_one_kernel_did_not_run_differs() -> None:
+    assert layouts.differences({7: GOOD}, {7: GOOD}) == {}
+    assert layouts.differences({7: GOOD}, {}) == {7: ["only vanilla ran it"]}
+
+
+def test_the_outcome_fails_for_what_repeats_and_for_too_much_that_does_not() -> None:
+    def status(outcome: Outcome, vcpus: int = 1) -> Status:
+        (case,) = layouts.cases(outcome, Machine(vcpus), 1)
+        return case.status
+
+    assert status(Outcome(seeds=200)) is Status.PASSED
+    assert status(Outcome(seeds=200, unsteady=[3])) is Status.PASSED
+    assert status(Outcome(seeds=200, unsteady=[3, 4, 5])) is Status.FAILED
+    assert status(Outcome(seeds=200, unsteady=[3, 4, 5]), vcpus=2) is Status.PASSED
+    outcome = Outcome(seeds=200, differences={3: ["there: - a"]})
+    (case,) = layouts.cases(outcome, Machine(1), 1)
+    assert case.status is Status.FAILED
+    assert case.detail == "seed 3:\n  there: - a"
+    assert "200 layouts" in layouts.summary(outcome)
