@@ -133,10 +133,8 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
  * it whole. Each share is larger by @lead than the next one, so that all channels
  * end at a time, but for a page. The last ones may be empty.
  */
-void dcbm_share(const struct dcbm_job *job,
-		struct dcbm_range *rest,
-		unsigned int nr_lanes,
-		struct dcbm_range *share)
+void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
+		unsigned int nr_lanes, size_t lead, struct dcbm_range *share)
 {
 	size_t even = DIV_ROUND_UP(rest->len, nr_lanes);
 	size_t len = PAGE_ALIGN(even);
