@@ -466,7 +466,7 @@ static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
  * Learn from a job that kept several channels busy. Batches are alike for a while;
  * what is learned from another kind of batch does no harm for long.
  */
-static void learn(const struct dcbm_job *job)
+static void learn(struct dcbm_job *job)
 {
 	const unsigned int n = list_count_nodes(&job->lanes);
 	u64 start_ns, copy_ns;
