@@ -810,10 +810,8 @@ static u64 dmasim_timing_allowed(const struct dmasim *sim)
 }
 
 /*
- * Have the timer expire when the next descriptor is done, but no sooner after the
- * last interrupt of its channel than moderation allows. Where that has become
- * later, the timer is left as it is and expires in vain once: channels that start
- * one after the other would set it again and again.
+ * Have the timer expire when the next descriptor is done, and not before; but no
+ * sooner after the last interrupt of its channel than moderation allows.
  */
 static void dmasim_timing_arm(struct dmasim *sim)
 {
@@ -828,7 +826,7 @@ static void dmasim_timing_arm(struct dmasim *sim)
 	if (next == DMASIM_NEVER_DONE)
 		hrtimer_try_to_cancel(&sim->timer);
 	else if (!hrtimer_is_queued(&sim->timer) ||
-		 hrtimer_get_expires(&sim->timer) > ns_to_ktime(next))
+		 hrtimer_get_expires(&sim->timer) != ns_to_ktime(next))
 		hrtimer_start(&sim->timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
 }
 
@@ -867,15 +865,12 @@ static enum hrtimer_restart dmasim_interrupt(struct hrtimer *timer)
 
 	spin_lock_irqsave(&sim->lock, flags);
 	dmasim_timing_run(sim);
-	if (sim->model.now < dmasim_timing_allowed(sim))
-		goto arm;
 	while ((job = list_first_entry_or_null(&sim->done, struct dmasim_job,
 					       node))) {
 		list_del_init(&job->node);
 		dmasim_timing_report(sim, container_of(job, struct dmasim_desc,
 						       job));
 	}
-arm:
 	dmasim_timing_arm(sim);
 	spin_unlock_irqrestore(&sim->lock, flags);
 	return HRTIMER_NORESTART;
