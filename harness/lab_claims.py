@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from harness import lab_calibration, lab_compare, lab_published
+from harness import lab_calibration, lab_compare, lab_goals, lab_published
 from harness.ktap import Case, Status
 from harness.lab_plots import size_name
 from harness.lab_published import Published
@@ -23,6 +23,7 @@ def judge(first: Results, second: Results, published: Published) -> list[Case]:
         *_fits(first, published),
         *_reproduces(first, published),
         *_costs(first),
+        *_goals(first),
     ]
 
 
@@ -59,6 +60,12 @@ def _reproduces(results: Results, published: Published) -> Iterator[Case]:
         name = f"{size}, {row.batch_pages} pages, {row.channels} channels"
         misses = sweep_misses(row, run, SWEEP_EXPLAINED[0] if row.order == 0 else None)
         yield _case(f"batch sweep: {name}", "; ".join(misses))
+
+
+def _goals(results: Results) -> Iterator[Case]:
+    for goal in lab_goals.goals_of(results):
+        wrong = "" if goal.kept else f"{goal.value:.3g} {goal.unit}, not {goal.goal:g}"
+        yield _case(f"goal: {goal.name}", wrong)
 
 
 def _costs(results: Results) -> Iterator[Case]:

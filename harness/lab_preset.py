@@ -4,7 +4,7 @@
     channels       how many the engine has
     latency_ns     fixed time of a descriptor, besides its bytes
     ring_depth     descriptors that a channel takes
-    moderation_ns  least time between two completion interrupts
+    moderation_ns  least time between two completion interrupts of a channel
     [bandwidth]    MB/s (10^6 bytes) of the whole engine by number of active channels; given
                    for 1, for all, and for some in between
 

@@ -10,11 +10,20 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal
 
 from markdown_it import MarkdownIt
 from markdown_it.token import Token
 
-from harness import lab_benchmark, lab_calibration, lab_published, lab_results, schema, ui
+from harness import (
+    lab_benchmark,
+    lab_calibration,
+    lab_goals,
+    lab_published,
+    lab_results,
+    schema,
+    ui,
+)
 from harness import lab_plots as plots
 from harness.errors import HarnessError
 from harness.lab_published import Published
@@ -76,7 +85,7 @@ class Report:
         return plots.Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
             plots.MARKERS[rank % len(plots.MARKERS)],
-            {"pipeline": "--", "segments": "-."}.get(design, "-"),
+            _LINES.get(design, "-"),
         )
 
     def _configuration_look(self, kernel: str, design: str, channels: int | None) -> plots.Look:
@@ -96,6 +105,7 @@ class Report:
             self._phases(),
             self._calibration(),
             self._cost(),
+            self._segments(),
             self._copies(),
         )
         for section in sections:
@@ -399,6 +409,34 @@ class Report:
         ]
         return section
 
+    def _segments(self) -> Section:
+        section = Section(
+            "Folios cut into segments",
+            "no engine copied in segments",
+        )
+        rows = []
+        for goal in lab_goals.goals_of(self._results):
+            sign = ">=" if goal.at_least else "<="
+            verdict = "met" if goal.met else f"missed: {goal.cause or 'nobody knows why'}"
+            rows.append(
+                [
+                    goal.name,
+                    f"{sign} {goal.goal:g} {goal.unit}",
+                    f"{goal.value:.3g} {goal.unit}",
+                    verdict,
+                ]
+            )
+        if not rows:
+            return section
+        section.lines = [
+            "dcbm as it is by default: large folios are cut, small ones grouped, and a channel "
+            'gets one descriptor for all that it copies of a batch. "batch" elsewhere in this '
+            "report is the published design: whole folios, a descriptor each.",
+            "",
+            *self._table("goals", ["figure", "goal", "lab", "verdict"], rows),
+        ]
+        return section
+
     def _copies(self) -> Section:
         section = Section(
             "Copies by the CPU",
@@ -428,6 +466,7 @@ class Report:
         return section
 
 
+_LINES: Mapping[str, Literal["--", "-."]] = {"pipeline": "--", "segments": "-."}
 _QUANTITIES: Mapping[str, str] = {"gbps": "GB/s", "first_folio_us": "first folio us"}
 _TABLES: Mapping[str, str] = {
     lab_published.BASELINE: "baseline",

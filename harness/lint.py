@@ -41,17 +41,20 @@ class Ignored:
 
 _TRACE = "include/trace/events/*"
 _SELFTESTS = "tools/testing/selftests/*"
+_DMAENGINE = "include/linux/dmaengine.h"
 _ASSEMBLY = "tools/mm/copy_pages/linux/linkage.h"
 
 CHECKPATCH_IGNORED = (
     Ignored("FILE_PATH_CHANGES", "*", "the check 'maintainers' reads the final MAINTAINERS"),
     Ignored("OPEN_ENDED_LINE", _TRACE, "every TRACE_EVENT() is laid out like this"),
     Ignored("PARENTHESIS_ALIGNMENT", _TRACE, "every TRACE_EVENT() is laid out like this"),
+    Ignored("PARENTHESIS_ALIGNMENT", _DMAENGINE, "callbacks there are laid out like this"),
     Ignored("CAMELCASE", "*", "page flag functions are named so", text="SetPage"),
     Ignored("SPACING", _SELFTESTS, "FIXTURE_DATA(x) *self is a pointer", text="that '*'"),
     Ignored("BIT_MACRO", _SELFTESTS, "user space lacks the kernel's macro"),
     Ignored("VOLATILE", _SELFTESTS, "user space lacks READ_ONCE()"),
     Ignored("MULTISTATEMENT_MACRO_USE_DO_WHILE", _SELFTESTS, "these macros declare variants"),
+    Ignored("COMPLEX_MACRO", _SELFTESTS, "these macros declare variants"),
     Ignored("MACRO_ARG_REUSE", _SELFTESTS, "arguments of test macros are plain names"),
     Ignored("UNDOCUMENTED_SETUP", "mm/copy_pages.c", "the patch that brings it documents it"),
     Ignored("COMPLEX_MACRO", _ASSEMBLY, "it is assembly, which checkpatch takes for C"),

@@ -111,6 +111,14 @@ def size_runs() -> list[Run]:
     return runs
 
 
+def segment_runs() -> list[Run]:
+    """Return runs in which folios are cut, with a small batch."""
+    return [
+        run(design="segments", batch_pages=512, channels=channels, first_folio_us=50.0)
+        for channels in (4, 16)
+    ]
+
+
 def results(**changes: Any) -> Results:
     """Return complete results of the lab, changed as wanted."""
     vanilla = vanilla_runs()
@@ -120,7 +128,7 @@ def results(**changes: Any) -> Results:
     whole = Results(
         calibration=Calibration(DILATION, lab_calibration.LIMIT, tuple(rows)),
         engine=MODEL,
-        runs=(*baseline, *workload, *size_runs(), *sweep_runs()),
+        runs=(*baseline, *workload, *size_runs(), *sweep_runs(), *segment_runs()),
         notes=("made up for a test",),
         quick=False,
         kernel_release="7.3.4-lab",

@@ -4,6 +4,7 @@ import pytest
 
 from harness import build, lab_plan, lab_published
 from harness.lab_plan import Boot, Measurement
+from harness.lab_results import ENGINE_DESIGNS
 
 PUBLISHED = lab_published.load()
 
@@ -13,6 +14,7 @@ def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
         *lab_plan.vanilla(PUBLISHED, quick),
         *lab_plan.ours(quick),
         *lab_plan.engine(PUBLISHED, quick),
+        *lab_plan.segments(quick),
     ]
     assert len({boot.name for boot in boots}) == len(boots)
     return [(boot, one) for boot in boots for one in boot.measurements]
@@ -23,7 +25,7 @@ def test_every_kernel_exists_and_every_engine_has_its_channels(quick: bool) -> N
     for boot, one in measurements(quick):
         assert boot.config in build.CONFIGS
         assert one.channels == boot.channels
-        assert (one.design == "batch") == (one.channels > 0)
+        assert (one.design in ENGINE_DESIGNS) == (one.channels > 0)
         assert one.mib * 1024 >= one.batch_pages * 4 or one.design == "off"
 
 

@@ -109,7 +109,7 @@ MODULE_PARM_DESC(total_mbps, "With timing=Y, bandwidth of all channels together 
 
 static unsigned int moderation_ns;
 module_param(moderation_ns, uint, 0644);
-MODULE_PARM_DESC(moderation_ns, "With timing=Y, least time between two completion interrupts in ns (default: 0)");
+MODULE_PARM_DESC(moderation_ns, "With timing=Y, least time between two completion interrupts of a channel in ns (default: 0)");
 
 /* The faults, in the order in which they are decided for a descriptor */
 enum dmasim_fault {
@@ -217,6 +217,9 @@ struct dmasim_desc {
  * @active: the one the worker copies at this moment, without the lock, or NULL
  * @serving: the first of the issued ones, if the modelled channel is busy with
  *	it, or NULL; timing mode only
+ * @nr_done: how many of its descriptors are done and not yet reported, and
+ * @interrupted: when one was reported last, in ns; timing mode only, protected by
+ *	the lock of the engine
  * @failed: cookies of descriptors that failed or were terminated
  * @nr_failed: how many cookies were ever put into @failed
  * @worker: the thread that executes descriptors, while there is a client; there
@@ -233,6 +236,8 @@ struct dmasim_chan {
 	struct dmasim_desc	*held;
 	struct dmasim_desc	*active;
 	struct dmasim_desc	*serving;
+	unsigned int		nr_done;
+	u64			interrupted;
 	dma_cookie_t		failed[DMASIM_FAILED_COOKIES];
 	unsigned int		nr_failed;
 	struct kthread_worker	*worker;
@@ -245,7 +250,6 @@ struct dmasim_chan {
  * @dma: what dmaengine knows of it
  * @lock: protects all of the timing mode; taken before the vc.lock of a channel
  * @model: when descriptors are done
- * @interrupted: when the last completion interrupt was
  * @done: descriptors that are done and not yet reported, by job.node
  * @timer: the completion interrupt
  * @nr_chans: number of channels
@@ -258,7 +262,6 @@ struct dmasim {
 	struct dma_device	dma;
 	spinlock_t		lock; /* timing mode; outside vc.lock */
 	struct dmasim_model	model;
-	u64			interrupted;
 	struct list_head	done;
 	struct hrtimer		timer;
 	unsigned int		nr_chans;
@@ -776,6 +779,7 @@ static void dmasim_timing_run(struct dmasim *sim)
 		desc = container_of(job, struct dmasim_desc, job);
 		chan = to_dmasim_chan(desc->vd.tx.chan);
 		list_add_tail(&job->node, &sim->done);
+		chan->nr_done++;
 
 		spin_lock(&chan->vc.lock);
 		if (desc == chan->serving) {
@@ -787,9 +791,27 @@ static void dmasim_timing_run(struct dmasim *sim)
 	}
 }
 
+/* When moderation allows an interrupt of a channel that has a reason for one */
+static u64 dmasim_timing_allowed(const struct dmasim *sim)
+{
+	u64 allowed = DMASIM_NEVER_DONE;
+	unsigned int i;
+
+	lockdep_assert_held(&sim->lock);
+
+	for (i = 0; i < sim->nr_chans; i++) {
+		const struct dmasim_chan *chan = &sim->chans[i];
+
+		if (chan->serving || chan->nr_done)
+			allowed = min(allowed, chan->interrupted);
+	}
+	return allowed == DMASIM_NEVER_DONE ? 0 :
+	       allowed + READ_ONCE(moderation_ns);
+}
+
 /*
  * Have the timer expire when the next descriptor is done, and not before; but no
- * sooner after the last interrupt than moderation allows.
+ * sooner after the last interrupt of its channel than moderation allows.
  */
 static void dmasim_timing_arm(struct dmasim *sim)
 {
@@ -799,8 +821,8 @@ static void dmasim_timing_arm(struct dmasim *sim)
 
 	if (!list_empty(&sim->done))
 		next = sim->model.now;
-	if (next != DMASIM_NEVER_DONE)
-		next = max(next, sim->interrupted + READ_ONCE(moderation_ns));
+	if (next != DMASIM_NEVER_DONE && READ_ONCE(moderation_ns))
+		next = max(next, dmasim_timing_allowed(sim));
 	if (next == DMASIM_NEVER_DONE)
 		hrtimer_try_to_cancel(&sim->timer);
 	else if (!hrtimer_is_queued(&sim->timer) ||
@@ -819,11 +841,14 @@ static void dmasim_timing_report(struct dmasim *sim, struct dmasim_desc *desc)
 	if (chan->held == desc)
 		chan->held = NULL;
 	desc->copied = desc->outcome == DMASIM_OK ? desc->len : desc->len / 2;
+	chan->nr_done--;
+	chan->interrupted = sim->model.now;
 	dma_descriptor_unmap(&desc->vd.tx);
 	dmasim_complete(chan, desc);
 	if (chan->held && !chan->held->due) {
 		dmasim_model_cancel(&sim->model, &chan->held->job);
 		list_add_tail(&chan->held->job.node, &sim->done);
+		chan->nr_done++;
 	}
 	spin_unlock(&chan->vc.lock);
 }
@@ -840,8 +865,6 @@ static enum hrtimer_restart dmasim_interrupt(struct hrtimer *timer)
 
 	spin_lock_irqsave(&sim->lock, flags);
 	dmasim_timing_run(sim);
-	if (!list_empty(&sim->done))
-		sim->interrupted = sim->model.now;
 	while ((job = list_first_entry_or_null(&sim->done, struct dmasim_job,
 					       node))) {
 		list_del_init(&job->node);
@@ -957,6 +980,7 @@ static void dmasim_timing_take_all(struct dmasim *sim, struct dmasim_chan *chan,
 	spin_lock(&chan->vc.lock);
 	dmasim_take_all(chan, head);
 	chan->serving = NULL;
+	chan->nr_done = 0;
 	list_for_each_entry(vd, head, node)
 		dmasim_model_cancel(&sim->model, &to_dmasim_desc(vd)->job);
 	spin_unlock(&chan->vc.lock);

@@ -84,6 +84,7 @@ struct dcbm_job {
 	unsigned long deadline;		/* in jiffies */
 	bool timed_out;
 	bool whole;			/* no folio is cut */
+	ktime_t begun, started;		/* the first and the last channel */
 
 	struct llist_head completed;	/* slots, not yet accounted for */
 	atomic_t in_flight;		/* slots, not yet in @completed */
@@ -168,7 +169,8 @@ bool dcbm_walk_next(struct dcbm_walk *walk, struct dcbm_segment *segment);
 unsigned int dcbm_nr_lanes(size_t bytes, unsigned int segment_bytes,
 			   unsigned int max);
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
-		unsigned int nr_lanes, struct dcbm_range *share);
+		unsigned int nr_lanes, size_t lead, struct dcbm_range *share);
+size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes);
 bool dcbm_completed(struct dcbm_slot *slot, enum dma_status status);
 void dcbm_account(struct dcbm_job *job, const struct dcbm_slot *slot);
 void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range);

@@ -261,7 +261,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 	unsigned int item = 0, i;
 
 	for (i = nr_lanes; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, &share);
+		dcbm_share(&ctx->job, &rest, i, 0, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
 		least = min(least, share.len);
@@ -311,6 +311,40 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i);
 }
 
+/* Who starts first gets most, by as much each time, and nobody gets nothing. */
+static void shares_with_a_lead(struct kunit *test)
+{
+	const size_t lead = 2 * PAGE_SIZE;
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
+	size_t last = 0;
+	unsigned int i;
+
+	add_pair(test, 9);
+	rest = (struct dcbm_range){ .len = all_bytes(test) };
+	for (i = 16; i; i--) {
+		dcbm_share(&ctx->job, &rest, i, lead, &share);
+		KUNIT_EXPECT_GT(test, share.len, 0);
+		if (last)
+			KUNIT_EXPECT_LE(test, abs((int)(last - share.len - lead)),
+					2 * PAGE_SIZE);
+		last = share.len;
+	}
+	KUNIT_EXPECT_EQ(test, 0, rest.len);
+
+	/* A lead that makes no sense. */
+	rest = (struct dcbm_range){ .len = all_bytes(test) };
+	dcbm_share(&ctx->job, &rest, 4, SZ_1G, &share);
+	KUNIT_EXPECT_LE(test, share.len, all_bytes(test) * 3 / 8);
+}
+
+static void lead_is_what_is_copied_meanwhile(struct kunit *test)
+{
+	/* 16 channels of 4,000 bytes/us each: 1 us apart */
+	KUNIT_EXPECT_EQ(test, 4000, dcbm_lead(1000, 24000, 16 * 128000, 16));
+	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(0, 0, SZ_2M, 16));
+}
+
 /* No folio is cut or left out, and no share is more than a folio too large. */
 static void shares_of_whole_folios(struct kunit *test)
 {
@@ -329,7 +363,7 @@ static void shares_of_whole_folios(struct kunit *test)
 		for (i = nr, item = 0; i; i--) {
 			size_t fair = DIV_ROUND_UP(rest.len, i);
 
-			dcbm_share(&ctx->job, &rest, i, &share);
+			dcbm_share(&ctx->job, &rest, i, 0, &share);
 			KUNIT_EXPECT_EQ(test, item, share.first);
 			KUNIT_EXPECT_EQ(test, 0, share.offset);
 			KUNIT_EXPECT_LT(test, share.len, fair + SZ_128K);
@@ -520,6 +554,8 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
 	KUNIT_CASE(shares_of_whole_folios),
+	KUNIT_CASE(shares_with_a_lead),
+	KUNIT_CASE(lead_is_what_is_copied_meanwhile),
 	KUNIT_CASE(lanes_are_worth_their_while),
 	KUNIT_CASE(segments_are_worth_their_descriptor),
 	KUNIT_CASE(every_completion_counts),

@@ -43,6 +43,9 @@ static unsigned int batch_pages;
 module_param(batch_pages, uint, 0644);
 MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; more keep more channels busy and memory inaccessible for longer (default: 0 = core's own)");
 
+/* What a channel usually copies before the next one is started, in bytes. */
+static size_t usual_lead;
+
 static bool lists = true;
 module_param(lists, bool, 0644);
 MODULE_PARM_DESC(lists, "One descriptor for all that a channel copies of a batch, where the provider takes scatterlists (default: Y)");
@@ -435,6 +438,7 @@ static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
 	struct dcbm_range rest = { };
 	struct dcbm_lane *lane;
 	unsigned int n;
+	size_t lead;
 
 	batch->migrator_data = job;
 	job->batch = batch;
@@ -446,13 +450,37 @@ static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
 
 	rest.len = gather(job);
 	n = list_count_nodes(&job->lanes);
+	lead = job->whole ? 0 : READ_ONCE(usual_lead);
+	job->begun = ktime_get();
 	list_for_each_entry(lane, &job->lanes, node) {
-		dcbm_share(job, &rest, n--, &lane->range);
+		dcbm_share(job, &rest, n--, lead, &lane->range);
 		lane->terminated = false;
 		lane->stalls = 0;
 		map_lane(lane);
 		push_lane(lane);
 	}
+	job->started = ktime_get();
+}
+
+/*
+ * Learn from a job that kept several channels busy. Batches are alike for a while;
+ * what is learned from another kind of batch does no harm for long.
+ */
+static void learn(struct dcbm_job *job)
+{
+	const unsigned int n = list_count_nodes(&job->lanes);
+	u64 start_ns, copy_ns;
+	size_t lead, usual;
+
+	if (n < 2 || job->timed_out || job->whole)
+		return;
+
+	start_ns = ktime_to_ns(ktime_sub(job->started, job->begun));
+	copy_ns = ktime_to_ns(ktime_sub(ktime_get(), job->started));
+	lead = dcbm_lead(div_u64(start_ns, n), copy_ns,
+			 job->batch->nr_pages * PAGE_SIZE, n);
+	usual = READ_ONCE(usual_lead);
+	WRITE_ONCE(usual_lead, usual ? (3 * usual + lead) / 4 : lead);
 }
 
 static void finish_job(struct dcbm_job *job)
@@ -494,6 +522,8 @@ static void finish_job(struct dcbm_job *job)
 		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=
 					      job->wake_at, left);
 	}
+
+	learn(job);
 
 	/* Bytes may reach dst as late as in the unmap: report after it. */
 	list_for_each_entry(lane, &job->lanes, node)

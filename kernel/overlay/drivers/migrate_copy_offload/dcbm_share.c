@@ -126,19 +126,22 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
  * @job: whose folios they are
  * @rest: what no channel has so far, not empty; less the share on return
  * @nr_lanes: number of channels that are left
+ * @lead: what a channel copies before the next one is started
  * @share: the share
  *
- * Shares are whole pages, and a page is the most by which they differ: a folio
- * may be cut anywhere, unless the job is to leave it whole. The last ones may be
- * empty.
+ * Shares are whole pages: a folio may be cut anywhere, unless the job is to leave
+ * it whole. Each share is larger by @lead than the next one, so that all channels
+ * end at a time, but for a page. The last ones may be empty.
  */
-void dcbm_share(const struct dcbm_job *job,
-		struct dcbm_range *rest,
-		unsigned int nr_lanes,
-		struct dcbm_range *share)
+void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
+		unsigned int nr_lanes, size_t lead, struct dcbm_range *share)
 {
-	size_t len = PAGE_ALIGN(DIV_ROUND_UP(rest->len, nr_lanes));
+	size_t even = DIV_ROUND_UP(rest->len, nr_lanes);
+	size_t len = PAGE_ALIGN(even);
 
+	/* Half of the share is the most that a measurement may be wrong by. */
+	len += round_down(min(lead * (nr_lanes - 1) / 2, even / 2), PAGE_SIZE);
+	len = min(len, rest->len);
 	*share = *rest;
 	share->len = 0;
 	while (share->len < len) {
@@ -157,6 +160,26 @@ void dcbm_share(const struct dcbm_job *job,
 	}
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_share);
+
+/**
+ * dcbm_lead() - what a channel copies before the next one is started
+ * @step_ns: the time from the start of a channel to that of the next
+ * @copy_ns: the time that all channels took, from the start of the last one
+ * @bytes: what they copied
+ * @nr_lanes: how many they were
+ *
+ * Return: a number of bytes
+ */
+size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes)
+{
+	/* About half of the starting time counts for all channels. */
+	copy_ns += step_ns * nr_lanes / 2;
+	if (!copy_ns || !nr_lanes)
+		return 0;
+
+	return div64_u64(step_ns * (bytes / nr_lanes), copy_ns);
+}
+EXPORT_SYMBOL_IF_KUNIT(dcbm_lead);
 
 /**
  * dcbm_completed() - judge a completion

@@ -486,8 +486,9 @@ TEST_F_TIMEOUT(engines, come_and_go_100_times, TIMEOUT)
 	usleep(200000);
 	movers_stop(&result);
 	offload_read_stats(&after);
-	TH_LOG("%u unbound, %u other engines, %u other migrators of which %u were busy; %llu moves, %llu folios by engines",
-	       done[0], done[1], done[2], busy, (unsigned long long)result.moves,
+	TH_LOG("%u unbound, %u other engines, %u other migrators, %u of them busy",
+	       done[0], done[1], done[2], busy);
+	TH_LOG("%llu moves, %llu folios by engines", (unsigned long long)result.moves,
 	       (unsigned long long)offload_growth(&before, &after, "folios_copied"));
 	EXPECT_EQ(result.failed, 0);
 	EXPECT_EQ(result.bytes_wrong, 0);

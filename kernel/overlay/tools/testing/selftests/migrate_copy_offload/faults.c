@@ -69,7 +69,7 @@ FIXTURE_VARIANT(fault)
 	}
 
 /* A prep that fails now and then means: submit, wait, continue. */
-FAULT_VARIANTS(prep_null, NULL, "fallback_", 1000);
+FAULT_VARIANTS(prep_null, NULL, "fallback_", LONG_MS);
 FAULT_VARIANTS(submit_error, "fallback_error", "fallback_error", LONG_MS);
 FAULT_VARIANTS(result_error, "fallback_error", "fallback_error", LONG_MS);
 FAULT_VARIANTS(status_error, "fallback_error", "fallback_error", LONG_MS);
