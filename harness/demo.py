@@ -144,7 +144,7 @@ def table(results: Sequence[Result]) -> Table:
     shown = Table(title="move_pages(2) between two NUMA nodes of an emulated machine")
     shown.add_column("folio")
     shown.add_column("mode")
-    shown.add_column("engine")
+    shown.add_column("engine", overflow="fold")
     for heading in ("channels", "folios asked", "moved", "by engine", "fallbacks",
                     "bytes verified", "wrong", "GB/s (emulated)"):  # fmt: skip
         shown.add_column(heading, justify="right")

@@ -220,8 +220,11 @@ static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
 	ASSERT_EQ(set_timeout(LONG_MS), 0);
 }
 
-/* What others may use as well is never terminated, and so never of use again. */
-#define EXCLUSIVE	"exclusive=1"
+/*
+ * What others may use as well is never terminated, and so never of use again. Small
+ * segments: a batch uses all channels, however slow they were measured to be.
+ */
+#define EXCLUSIVE	"exclusive=1 segment_bytes=65536"
 
 static void set_up(struct __test_metadata *_metadata, struct run *run)
 {
@@ -338,10 +341,10 @@ FIXTURE_VARIANT(zdma)
 	size_t size;
 };
 
-FIXTURE_VARIANT_ADD(zdma, anon_4k) { .kind = AREA_ANON_4K, .size = 16 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_4k) { .kind = AREA_ANON_4K, .size = 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_64k) { .kind = AREA_ANON_64K, .size = 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_2m) { .kind = AREA_ANON_2M, .size = 64 * MIB };
-FIXTURE_VARIANT_ADD(zdma, shmem) { .kind = AREA_SHMEM, .size = 16 * MIB };
+FIXTURE_VARIANT_ADD(zdma, shmem) { .kind = AREA_SHMEM, .size = 32 * MIB };
 
 static uint64_t sum_of_bytes(struct __test_metadata *_metadata,
 			     struct engine_channel *channels)
@@ -375,9 +378,9 @@ TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 	ASSERT_EQ(interrupts.nr, NR_CHANNELS);
 
 	move(_metadata, run, run->nodes[1], &sum);
-	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
 	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
 	move(_metadata, run, run->nodes[0], &sum);
+	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
 	EXPECT_GE(sum.copied * 100, (sum.copied + sum.failed) * 99);
 	bytes = sum_of_bytes(_metadata, after) - bytes;
 	EXPECT_GE(bytes * 100, 2 * run->area.size * 99);
