@@ -36,9 +36,10 @@
 #include <linux/wait.h>
 #include <uapi/linux/sched/types.h>
 
-#include "mtcopy_split.h"
+#include <kunit/static_stub.h>
+#include <kunit/visibility.h>
 
-#define MTCOPY_MAX_HELPERS	(MTCOPY_MAX_THREADS - 1)
+#include "mtcopy.h"
 
 /* Batches that helpers may have at a time; the caller copies others alone. */
 #define MTCOPY_MAX_JOBS		16U
@@ -118,39 +119,6 @@ struct mtcopy_helper {
 	struct mtcopy_rest rest;
 };
 
-/**
- * struct mtcopy_job - a batch that helpers may have
- * @taken: a caller has this job
- * @cursor: where the next piece starts
- * @nr_folios: number of folios
- * @piece_pages: the most pages of a piece
- * @nr_helpers: number of @helpers
- * @helpers: the helpers that were asked
- * @wait: for the last of them
- * @failed: folios with poison
- * @left: pages of each folio that nobody has copied yet
- * @pages: size of each folio
- * @src: the folios to copy from
- * @dst: the folios to copy to
- *
- * A lost helper may read this when the batch is long gone, so nothing here refers
- * to the batch, and a job that has one is never used again.
- */
-struct mtcopy_job {
-	atomic_t taken;
-	atomic64_t cursor;
-	unsigned int nr_folios;
-	unsigned int piece_pages;
-	unsigned int nr_helpers;
-	struct mtcopy_helper *helpers[MTCOPY_MAX_HELPERS];
-	wait_queue_head_t wait;
-	DECLARE_BITMAP(failed, MIGRATE_COPY_MAX_PAIRS);
-	atomic_t left[MIGRATE_COPY_MAX_PAIRS];
-	u32 pages[MIGRATE_COPY_MAX_PAIRS];
-	struct folio *src[MIGRATE_COPY_MAX_PAIRS];
-	struct folio *dst[MIGRATE_COPY_MAX_PAIRS];
-};
-
 static DEFINE_PER_CPU(struct mtcopy_helper, helpers);
 static DEFINE_PER_CPU(struct task_struct *, helper_tasks);
 
@@ -175,7 +143,15 @@ static const struct kernel_param_ops helped_pages_ops = {
 module_param_cb(helped_pages, &helped_pages_ops, NULL, 0444);
 MODULE_PARM_DESC(helped_pages, "Base pages that helpers have copied");
 
-static bool take_piece(struct mtcopy_job *job, struct mtcopy_piece *piece)
+/**
+ * mtcopy_take() - take a piece that nobody else has
+ * @job: the job
+ * @piece: the piece, if there is one
+ *
+ * Return: true if there was one; false when all are taken.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_take(struct mtcopy_job *job,
+				  struct mtcopy_piece *piece)
 {
 	s64 cursor = atomic64_read(&job->cursor);
 	u64 next;
@@ -188,8 +164,32 @@ static bool take_piece(struct mtcopy_job *job, struct mtcopy_piece *piece)
 
 	return true;
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_take);
 
-static void copy_piece(struct mtcopy_job *job, const struct mtcopy_piece *piece)
+/**
+ * mtcopy_copy_range() - copy pages of a folio
+ * @dst: first page to copy to
+ * @src: first page to copy from
+ * @nr_pages: how many
+ *
+ * Return: 0, or -EHWPOISON.
+ */
+VISIBLE_IF_KUNIT int mtcopy_copy_range(struct page *dst, struct page *src,
+				       unsigned int nr_pages)
+{
+	KUNIT_STATIC_STUB_REDIRECT(mtcopy_copy_range, dst, src, nr_pages);
+
+	return copy_mc_pages(dst, src, nr_pages);
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_range);
+
+/**
+ * mtcopy_copy() - copy a piece
+ * @job: the job
+ * @piece: a piece of it that this thread has taken
+ */
+VISIBLE_IF_KUNIT void mtcopy_copy(struct mtcopy_job *job,
+				  const struct mtcopy_piece *piece)
 {
 	unsigned int i;
 
@@ -198,8 +198,8 @@ static void copy_piece(struct mtcopy_job *job, const struct mtcopy_piece *piece)
 						  piece->nr_pages;
 
 		/* Poison: the move phase tries again and decides. */
-		if (copy_mc_pages(folio_page(job->dst[i], piece->page),
-				  folio_page(job->src[i], piece->page), nr))
+		if (mtcopy_copy_range(folio_page(job->dst[i], piece->page),
+				      folio_page(job->src[i], piece->page), nr))
 			set_bit(i, job->failed);
 
 		/* Who sees that nothing is left sees all the bytes. */
@@ -207,6 +207,7 @@ static void copy_piece(struct mtcopy_job *job, const struct mtcopy_piece *piece)
 		cond_resched();
 	}
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy);
 
 static void set_idle_policy(struct task_struct *task)
 {
@@ -236,8 +237,8 @@ static void helper_run(unsigned int cpu)
 		return;
 
 	job = helper->job;
-	while (take_piece(job, &piece)) {
-		copy_piece(job, &piece);
+	while (mtcopy_take(job, &piece)) {
+		mtcopy_copy(job, &piece);
 		helper->copied += piece.nr_pages;
 	}
 	WRITE_ONCE(helper->all_copied, helper->all_copied + helper->copied);
@@ -328,8 +329,13 @@ static void claim_helpers(struct mtcopy_job *job,
 		claim_on_node(job, numa_node_id(), max, now);
 }
 
-static void fill_job(struct mtcopy_job *job,
-		     const struct migrate_copy_batch *batch)
+/**
+ * mtcopy_fill() - make a job of a batch
+ * @job: a job with its helpers
+ * @batch: the batch
+ */
+VISIBLE_IF_KUNIT void mtcopy_fill(struct mtcopy_job *job,
+				  const struct migrate_copy_batch *batch)
 {
 	unsigned int i;
 
@@ -347,6 +353,7 @@ static void fill_job(struct mtcopy_job *job,
 	bitmap_zero(job->failed, batch->nr_pairs);
 	atomic64_set(&job->cursor, 0);
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_fill);
 
 static void offer_job(struct mtcopy_job *job)
 {
@@ -448,8 +455,14 @@ static bool release_helpers(struct mtcopy_job *job)
 	return lost;
 }
 
-/* All pieces were taken, and who had them has finished or is lost. */
-static void report(struct mtcopy_job *job, struct migrate_copy_batch *batch)
+/**
+ * mtcopy_report() - report what became of each folio
+ * @job: a job of which all pieces were taken, by threads that have finished or
+ *	are lost
+ * @batch: the batch that it was made of
+ */
+VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
+				    struct migrate_copy_batch *batch)
 {
 	unsigned int i;
 
@@ -463,6 +476,7 @@ static void report(struct mtcopy_job *job, struct migrate_copy_batch *batch)
 		migrate_offload_report(&batch->pairs[i], status);
 	}
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_report);
 
 static void copy_with_helpers(struct mtcopy_job *job,
 			      struct migrate_copy_batch *batch)
@@ -470,15 +484,15 @@ static void copy_with_helpers(struct mtcopy_job *job,
 	struct mtcopy_piece piece;
 	bool lost;
 
-	fill_job(job, batch);
+	mtcopy_fill(job, batch);
 	offer_job(job);
-	while (take_piece(job, &piece))
-		copy_piece(job, &piece);
+	while (mtcopy_take(job, &piece))
+		mtcopy_copy(job, &piece);
 
 	withdraw_offers(job);
 	wait_for_helpers(job);
 	lost = release_helpers(job);
-	report(job, batch);
+	mtcopy_report(job, batch);
 	if (!lost)
 		put_job(job);
 }

@@ -1,15 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for mtcopy: how a batch is cut into pieces, and which helpers are asked.
+ * KUnit tests for mtcopy: how a batch is cut into pieces, which helpers are asked,
+ * and what is reported of folios with poison and of those that a helper lost.
  */
 
+#include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/bitops.h>
+#include <linux/gfp.h>
+#include <linux/highmem.h>
 #include <linux/migrate_copy_offload.h>
+#include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 
-#include "mtcopy_split.h"
+#include "mtcopy.h"
 
 #define NR_FOLIOS	MIGRATE_COPY_MAX_PAIRS
 #define MAX_ORDER	9
@@ -178,6 +183,115 @@ static void rest_grows_and_ends(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS));
 }
 
+/* Folios of these orders are one batch: cut, taken whole, taken together. */
+static const unsigned int batch_orders[] = { 7, 0, 2, 2, 6, 0 };
+
+#define NR_BATCH	ARRAY_SIZE(batch_orders)
+#define POISONED	2
+
+struct batch_test {
+	struct migrate_copy_batch batch;
+	struct mtcopy_job job;
+};
+
+static struct page *poisoned;
+
+static int copy_unless_poisoned(struct page *dst, struct page *src,
+				unsigned int nr_pages)
+{
+	if (poisoned >= src && poisoned < src + nr_pages)
+		return -EHWPOISON;
+	while (nr_pages--)
+		copy_highpage(dst++, src++);
+	return 0;
+}
+
+static void put_folio(void *folio)
+{
+	folio_put(folio);
+}
+
+static struct folio *get_folio(struct kunit *test, unsigned int order, u8 fill)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, order);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_folio, folio));
+	memset(folio_address(folio), fill, folio_size(folio));
+	return folio;
+}
+
+static struct batch_test *make_batch(struct kunit *test)
+{
+	struct batch_test *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, b);
+	for (i = 0; i < NR_BATCH; i++) {
+		struct migrate_copy_pair *pair = &b->batch.pairs[i];
+
+		pair->src = get_folio(test, batch_orders[i], i + 1);
+		pair->dst = get_folio(test, batch_orders[i], 0xee);
+		b->batch.nr_pages += 1U << batch_orders[i];
+	}
+	b->batch.nr_pairs = NR_BATCH;
+	b->job.nr_helpers = 1;
+	mtcopy_fill(&b->job, &b->batch);
+	return b;
+}
+
+static void check_copied(struct kunit *test, const struct migrate_copy_pair *pair)
+{
+	KUNIT_EXPECT_EQ(test, pair->status, MIGRATE_COPY_DONE);
+	KUNIT_EXPECT_MEMEQ(test, folio_address(pair->dst), folio_address(pair->src),
+			   folio_size(pair->src));
+}
+
+/* Poison fails the folio it is in, and no other of the same piece. */
+static void poison_fails_one_folio(struct kunit *test)
+{
+	struct batch_test *b = make_batch(test);
+	struct mtcopy_piece piece;
+	unsigned int i;
+
+	poisoned = folio_page(b->batch.pairs[POISONED].src, 3);
+	kunit_activate_static_stub(test, mtcopy_copy_range, copy_unless_poisoned);
+	while (mtcopy_take(&b->job, &piece))
+		mtcopy_copy(&b->job, &piece);
+	mtcopy_report(&b->job, &b->batch);
+
+	for (i = 0; i < NR_BATCH; i++) {
+		if (i == POISONED)
+			KUNIT_EXPECT_EQ(test, b->batch.pairs[i].status, MIGRATE_COPY_ERROR);
+		else
+			check_copied(test, &b->batch.pairs[i]);
+	}
+}
+
+/* A piece that somebody took and never copied: whose folio is lost, whole or in part. */
+static void unfinished_folios_are_lost(struct kunit *test)
+{
+	struct batch_test *b = make_batch(test);
+	struct mtcopy_piece piece, lost;
+	unsigned int i;
+
+	KUNIT_ASSERT_TRUE(test, mtcopy_take(&b->job, &lost));
+	while (mtcopy_take(&b->job, &piece))
+		mtcopy_copy(&b->job, &piece);
+	mtcopy_report(&b->job, &b->batch);
+
+	KUNIT_EXPECT_LT(test, lost.nr_pages, 1U << batch_orders[0]);
+	KUNIT_EXPECT_EQ(test, b->batch.pairs[0].status, MIGRATE_COPY_LOST);
+	for (i = 1; i < NR_BATCH; i++)
+		check_copied(test, &b->batch.pairs[i]);
+
+	/* The helper that had it ends well after all. */
+	mtcopy_copy(&b->job, &lost);
+	KUNIT_EXPECT_FALSE(test, mtcopy_take(&b->job, &piece));
+	mtcopy_report(&b->job, &b->batch);
+	check_copied(test, &b->batch.pairs[0]);
+}
+
 static struct kunit_case mtcopy_test_cases[] = {
 	KUNIT_CASE(cut_one_large_folio),
 	KUNIT_CASE(cut_small_folios),
@@ -187,6 +301,8 @@ static struct kunit_case mtcopy_test_cases[] = {
 	KUNIT_CASE(threads_for_their_share),
 	KUNIT_CASE(several_pieces_a_thread),
 	KUNIT_CASE(rest_grows_and_ends),
+	KUNIT_CASE(poison_fails_one_folio),
+	KUNIT_CASE(unfinished_folios_are_lost),
 	{}
 };
 
@@ -198,5 +314,6 @@ static struct kunit_suite mtcopy_test_suite = {
 
 kunit_test_suite(mtcopy_test_suite);
 
+MODULE_IMPORT_NS("EXPORTED_FOR_KUNIT_TESTING");
 MODULE_DESCRIPTION("KUnit tests for mtcopy");
 MODULE_LICENSE("GPL");

@@ -111,7 +111,7 @@ static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
 				     struct mtcopy_piece *piece, __u64 *next)
 {
 	unsigned int first = cursor >> 32;
-	unsigned int page = (__u32)cursor;
+	unsigned int page = cursor & 0xffffffff;
 	unsigned int left, end;
 
 	if (first >= nr)
