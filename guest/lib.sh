@@ -122,7 +122,7 @@ set_routes()
 	done
 }
 
-# set_mode off|cpu|dcbm: brings the feature into a mode, with modules loaded as needed.
+# set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
 set_mode()
 {
 	if [ ! -d "$offload" ]; then
@@ -137,6 +137,12 @@ set_mode()
 	dcbm)
 		load_module dmasim channels=4 && load_module dcbm &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
+	mtcopy) # however small a batch is
+		load_module mtcopy min_pages=1 && set_routes mtcopy &&
+			echo 1 >"$offload/enabled" ;;
+	sample)
+		load_module sample_migrator && set_routes sample &&
+			echo 1 >"$offload/enabled" ;;
 	*)
 		echo "# unknown mode '$1'"
 		return 1 ;;
@@ -177,4 +183,18 @@ make_swap()
 		losetup "$swap_device" "$1" &&
 		mkswap "$swap_device" >/dev/null &&
 		swapon "$swap_device"
+}
+
+# test_environment: a file system with buffer heads, on $MIG_FILE_DIR, and a swap area, all of
+# it on the first node, where compaction tests are not disturbed by it.
+test_environment()
+{
+	taskset -p 1 $$ >/dev/null &&
+		mkdir -p /run/ramfs &&
+		mount -t ramfs ramfs /run/ramfs &&
+		make_ext4 /run/ext4.img 96 "$MIG_FILE_DIR" &&
+		make_swap /run/ramfs/swap.img 32
+	environment_rc=$?
+	taskset -p ffffffff $$ >/dev/null
+	return $environment_rc
 }

@@ -24,6 +24,7 @@ from harness.ktap import Case, Status
 from harness.paths import Paths
 
 SUITES = ("kunit", "copy", "selftest", "rules", "faults", "churn")
+BASE_SUITES = (*SUITES, "migrators")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
@@ -293,7 +294,7 @@ def main(paths: Paths) -> int:
         report.attempt("demo", lambda: _demo(paths, base))
     else:
         report.skip("demo", "there is no base kernel")
-    _suites(paths, "base", base, report)
+    _suites(paths, "base", base, report, BASE_SUITES)
     if base:
         report.attempt(LATENCY_SUITE, lambda: _latency(paths, base, out))
     else:

@@ -15,6 +15,7 @@
 
 #include <kunit/visibility.h>
 #include <linux/cleanup.h>
+#include <linux/export.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
 #include <linux/init.h>
@@ -29,6 +30,7 @@
 #include <linux/nodemask.h>
 #include <linux/notifier.h>
 #include <linux/sched.h>
+#include <linux/seq_buf.h>
 #include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
@@ -209,6 +211,7 @@ int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 	}
 	return 0;
 }
+EXPORT_SYMBOL_GPL(copy_mc_pages);
 
 /* What a calibration measures with, and what it finds; too much for the stack. */
 struct copy_calibration {
@@ -648,5 +651,6 @@ int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 {
 	return copy_mc_page_by_page(dst, src, nr_pages);
 }
+EXPORT_SYMBOL_GPL(copy_mc_pages);
 
 #endif /* CONFIG_ARCH_HAS_COPY_PAGES */

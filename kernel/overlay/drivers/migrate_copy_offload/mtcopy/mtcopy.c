@@ -1,0 +1,590 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mtcopy: copy the folios of a migration batch with several CPUs.
+ *
+ * The task that migrates copies, and asks helpers to join in: one thread on each
+ * CPU, in SCHED_IDLE, so that it runs where nothing else wants to. All take pieces
+ * of the batch from one cursor until there are none. A helper that gets no CPU
+ * takes no piece, costs the attempt to wake it, and is left alone for a while.
+ *
+ * A helper that has taken a piece and lost its CPU is waited for, and gets the
+ * caller's nice value meanwhile, never more. If it does not finish in a long time,
+ * the folios it has are lost, since nothing stops it from going on.
+ *
+ * Only CPUs are asked on which the caller itself may run, in the node of the source
+ * or of the destination.
+ */
+
+#define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
+
+#include <linux/atomic.h>
+#include <linux/bitmap.h>
+#include <linux/copy_pages.h>
+#include <linux/cpumask.h>
+#include <linux/jiffies.h>
+#include <linux/ktime.h>
+#include <linux/migrate_copy_offload.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/moduleparam.h>
+#include <linux/percpu.h>
+#include <linux/sched.h>
+#include <linux/sched/rt.h>
+#include <linux/slab.h>
+#include <linux/smpboot.h>
+#include <linux/topology.h>
+#include <linux/wait.h>
+#include <uapi/linux/sched/types.h>
+
+#include <kunit/static_stub.h>
+#include <kunit/visibility.h>
+
+#include "mtcopy.h"
+
+/* Batches that helpers may have at a time; the caller copies others alone. */
+#define MTCOPY_MAX_JOBS		16U
+
+/* A piece that was begun takes less, unless its helper lost the CPU. */
+#define MTCOPY_SPIN_NS		(50 * NSEC_PER_USEC)
+
+#define MTCOPY_MAX_TIMEOUT_MS	(60 * 60 * 1000)
+
+static int set_threads(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, MTCOPY_MAX_THREADS);
+}
+
+static const struct kernel_param_ops threads_ops = {
+	.set = set_threads,
+	.get = param_get_uint,
+};
+
+static unsigned int threads = 4;
+module_param_cb(threads, &threads_ops, &threads, 0644);
+MODULE_PARM_DESC(threads, "Most threads to copy a batch, the caller included, 1 to 16 (default: 4)");
+
+static unsigned int min_pages = 2 * MTCOPY_SHARE_PAGES;
+module_param(min_pages, uint, 0444);
+MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; smaller ones are left to the caller (default: 128)");
+
+static int set_timeout_ms(const char *val, const struct kernel_param *kp)
+{
+	return param_set_uint_minmax(val, kp, 1, MTCOPY_MAX_TIMEOUT_MS);
+}
+
+static const struct kernel_param_ops timeout_ms_ops = {
+	.set = set_timeout_ms,
+	.get = param_get_uint,
+};
+
+static unsigned int timeout_ms = 10000;
+module_param_cb(timeout_ms, &timeout_ms_ops, &timeout_ms, 0644);
+MODULE_PARM_DESC(timeout_ms, "How long a helper may keep the caller waiting, in milliseconds, 1 to 3600000 (default: 10000)");
+
+/**
+ * enum helper_state - who may do what with a helper
+ * @HELPER_IDLE: nobody has it
+ * @HELPER_CLAIMED: a caller has it, and it has nothing to do
+ * @HELPER_OFFERED: it may start, or the caller may take the offer back
+ * @HELPER_RUNNING: it may read and write folios of the job
+ * @HELPER_DONE: it has finished, and the caller has it
+ * @HELPER_LOST: the caller gave up on it; for good
+ */
+enum helper_state {
+	HELPER_IDLE,
+	HELPER_CLAIMED,
+	HELPER_OFFERED,
+	HELPER_RUNNING,
+	HELPER_DONE,
+	HELPER_LOST,
+};
+
+/**
+ * struct mtcopy_helper - the helper of one CPU
+ * @state: an enum helper_state
+ * @job: what it is to help with; valid while somebody has it
+ * @task: its thread; for the caller that has it
+ * @copied: pages of this job that it copied
+ * @all_copied: pages of all jobs that it copied
+ * @boosted: it has the caller's nice value
+ * @rest: whether it was of use lately; for the caller that has it
+ */
+struct mtcopy_helper {
+	atomic_t state;
+	struct mtcopy_job *job;
+	struct task_struct *task;
+	unsigned long copied;
+	unsigned long all_copied;
+	bool boosted;
+	struct mtcopy_rest rest;
+};
+
+static DEFINE_PER_CPU(struct mtcopy_helper, helpers);
+static DEFINE_PER_CPU(struct task_struct *, helper_tasks);
+
+static struct mtcopy_job *jobs;
+static unsigned int nr_jobs;
+
+static int get_helped_pages(char *buffer, const struct kernel_param *kp)
+{
+	unsigned long sum = 0;
+	int cpu;
+
+	for_each_possible_cpu(cpu)
+		sum += READ_ONCE(per_cpu(helpers.all_copied, cpu));
+
+	return sysfs_emit(buffer, "%lu\n", sum);
+}
+
+static const struct kernel_param_ops helped_pages_ops = {
+	.get = get_helped_pages,
+};
+
+module_param_cb(helped_pages, &helped_pages_ops, NULL, 0444);
+MODULE_PARM_DESC(helped_pages, "Base pages that helpers have copied");
+
+/**
+ * mtcopy_take() - take a piece that nobody else has
+ * @job: the job
+ * @piece: the piece, if there is one
+ *
+ * Return: true if there was one; false when all are taken.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_take(struct mtcopy_job *job,
+				  struct mtcopy_piece *piece)
+{
+	s64 cursor = atomic64_read(&job->cursor);
+	u64 next;
+
+	do {
+		if (!mtcopy_next_piece(job->pages, job->nr_folios,
+				       job->piece_pages, cursor, piece, &next))
+			return false;
+	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor, next));
+
+	return true;
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_take);
+
+/**
+ * mtcopy_copy_range() - copy pages of a folio
+ * @dst: first page to copy to
+ * @src: first page to copy from
+ * @nr_pages: how many
+ *
+ * Return: 0, or -EHWPOISON.
+ */
+VISIBLE_IF_KUNIT int mtcopy_copy_range(struct page *dst, struct page *src,
+				       unsigned int nr_pages)
+{
+	KUNIT_STATIC_STUB_REDIRECT(mtcopy_copy_range, dst, src, nr_pages);
+
+	return copy_mc_pages(dst, src, nr_pages);
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_range);
+
+/**
+ * mtcopy_copy() - copy a piece
+ * @job: the job
+ * @piece: a piece of it that this thread has taken
+ */
+VISIBLE_IF_KUNIT void mtcopy_copy(struct mtcopy_job *job,
+				  const struct mtcopy_piece *piece)
+{
+	unsigned int i;
+
+	for (i = piece->first; i < piece->first + piece->nr; i++) {
+		unsigned int nr = piece->nr > 1 ? job->pages[i] :
+						  piece->nr_pages;
+
+		/* Poison: the move phase tries again and decides. */
+		if (mtcopy_copy_range(folio_page(job->dst[i], piece->page),
+				      folio_page(job->src[i], piece->page), nr))
+			set_bit(i, job->failed);
+
+		/* Who sees that nothing is left sees all the bytes. */
+		atomic_fetch_sub_release(nr, &job->left[i]);
+		cond_resched();
+	}
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy);
+
+static void set_idle_policy(struct task_struct *task)
+{
+	const struct sched_attr attr = { .sched_policy = SCHED_IDLE };
+
+	WARN_ON_ONCE(sched_setattr_nocheck(task, &attr));
+}
+
+static void helper_setup(unsigned int cpu)
+{
+	set_idle_policy(current);
+}
+
+static int helper_should_run(unsigned int cpu)
+{
+	return atomic_read(&per_cpu(helpers.state, cpu)) == HELPER_OFFERED;
+}
+
+static void helper_run(unsigned int cpu)
+{
+	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
+	struct mtcopy_piece piece;
+	struct mtcopy_job *job;
+
+	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) !=
+	    HELPER_OFFERED)
+		return;
+
+	job = helper->job;
+	while (mtcopy_take(job, &piece)) {
+		mtcopy_copy(job, &piece);
+		helper->copied += piece.nr_pages;
+	}
+	WRITE_ONCE(helper->all_copied, helper->all_copied + helper->copied);
+
+	/* A lost one stays lost. Others and the job belong to the caller now. */
+	atomic_cmpxchg(&helper->state, HELPER_RUNNING, HELPER_DONE);
+	wake_up(&job->wait);
+}
+
+static struct smp_hotplug_thread helper_threads = {
+	.store			= &helper_tasks,
+	.setup			= helper_setup,
+	.thread_should_run	= helper_should_run,
+	.thread_fn		= helper_run,
+	.thread_comm		= "mtcopy/%u",
+};
+
+static struct mtcopy_job *get_job(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr_jobs; i++)
+		if (!atomic_cmpxchg(&jobs[i].taken, 0, 1))
+			return &jobs[i];
+
+	return NULL;
+}
+
+static void put_job(struct mtcopy_job *job)
+{
+	atomic_set_release(&job->taken, 0);
+}
+
+static bool claim_helper(struct mtcopy_job *job, unsigned int cpu, u64 now)
+{
+	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
+	struct task_struct *task = READ_ONCE(per_cpu(helper_tasks, cpu));
+
+	if (!task || !cpu_online(cpu) || cpu == raw_smp_processor_id() ||
+	    !cpumask_test_cpu(cpu, &current->cpus_mask))
+		return false;
+
+	if (atomic_cmpxchg(&helper->state, HELPER_IDLE, HELPER_CLAIMED) !=
+	    HELPER_IDLE)
+		return false;
+
+	if (!mtcopy_rested(&helper->rest, now)) {
+		atomic_set_release(&helper->state, HELPER_IDLE);
+		return false;
+	}
+
+	helper->job = job;
+	helper->task = task;
+	helper->copied = 0;
+	helper->boosted = false;
+	job->helpers[job->nr_helpers++] = helper;
+	return true;
+}
+
+static void claim_on_node(struct mtcopy_job *job, int nid, unsigned int max,
+			  u64 now)
+{
+	unsigned int cpu;
+
+	/* Not all callers of a node begin with the same helper. */
+	for_each_cpu_wrap(cpu, cpumask_of_node(nid), raw_smp_processor_id()) {
+		if (job->nr_helpers == max)
+			break;
+		claim_helper(job, cpu, now);
+	}
+}
+
+/* Find up to @max helpers near the memory; near the caller if no CPU is there. */
+static void claim_helpers(struct mtcopy_job *job,
+			  const struct migrate_copy_batch *batch,
+			  unsigned int max)
+{
+	const int src = folio_nid(batch->pairs[0].src);
+	const int dst = folio_nid(batch->pairs[0].dst);
+	const u64 now = ktime_get_ns();
+
+	job->nr_helpers = 0;
+	claim_on_node(job, dst, max, now);
+	if (src != dst)
+		claim_on_node(job, src, max, now);
+	if (cpumask_empty(cpumask_of_node(src)) &&
+	    cpumask_empty(cpumask_of_node(dst)))
+		claim_on_node(job, numa_node_id(), max, now);
+}
+
+/**
+ * mtcopy_fill() - make a job of a batch
+ * @job: a job with its helpers
+ * @batch: the batch
+ */
+VISIBLE_IF_KUNIT void mtcopy_fill(struct mtcopy_job *job,
+				  const struct migrate_copy_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < batch->nr_pairs; i++) {
+		const struct migrate_copy_pair *pair = &batch->pairs[i];
+
+		job->src[i] = pair->src;
+		job->dst[i] = pair->dst;
+		job->pages[i] = folio_nr_pages(pair->src);
+		atomic_set(&job->left[i], job->pages[i]);
+	}
+	job->nr_folios = batch->nr_pairs;
+	job->piece_pages = mtcopy_piece_pages(batch->nr_pages,
+					      job->nr_helpers + 1);
+	bitmap_zero(job->failed, batch->nr_pairs);
+	atomic64_set(&job->cursor, 0);
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_fill);
+
+static void offer_job(struct mtcopy_job *job)
+{
+	unsigned int i;
+
+	for (i = 0; i < job->nr_helpers; i++) {
+		struct mtcopy_helper *helper = job->helpers[i];
+
+		/* Who takes the offer sees the whole job. */
+		atomic_set_release(&helper->state, HELPER_OFFERED);
+		wake_up_process(helper->task);
+	}
+}
+
+static void withdraw_offers(struct mtcopy_job *job)
+{
+	unsigned int i;
+
+	for (i = 0; i < job->nr_helpers; i++)
+		atomic_cmpxchg(&job->helpers[i]->state, HELPER_OFFERED,
+			       HELPER_CLAIMED);
+}
+
+static bool helper_runs(struct mtcopy_helper *helper)
+{
+	return atomic_read_acquire(&helper->state) == HELPER_RUNNING;
+}
+
+static bool helpers_run(struct mtcopy_job *job)
+{
+	unsigned int i;
+
+	for (i = 0; i < job->nr_helpers; i++)
+		if (helper_runs(job->helpers[i]))
+			return true;
+
+	return false;
+}
+
+/* A helper that another task preempted must not wait for it longer than we would. */
+static void boost_helpers(struct mtcopy_job *job)
+{
+	const int nice = rt_or_dl_task_policy(current) ? MIN_NICE :
+							 task_nice(current);
+	unsigned int i;
+
+	for (i = 0; i < job->nr_helpers; i++) {
+		struct mtcopy_helper *helper = job->helpers[i];
+
+		if (!helper_runs(helper))
+			continue;
+		helper->boosted = true;
+		sched_set_normal(helper->task, nice);
+	}
+}
+
+/* No helper may be waited for that has not begun: it may never get a CPU. */
+static void wait_for_helpers(struct mtcopy_job *job)
+{
+	const u64 end = ktime_get_ns() + MTCOPY_SPIN_NS;
+
+	while (helpers_run(job) && !need_resched()) {
+		if (ktime_get_ns() >= end)
+			break;
+		cpu_relax();
+	}
+	if (!helpers_run(job))
+		return;
+
+	boost_helpers(job);
+	wait_event_timeout(job->wait, !helpers_run(job),
+			   msecs_to_jiffies(READ_ONCE(timeout_ms)));
+}
+
+/* Give back what is ours again. Return whether some helper is not. */
+static bool release_helpers(struct mtcopy_job *job)
+{
+	const u64 now = ktime_get_ns();
+	bool lost = false;
+	unsigned int i;
+
+	for (i = 0; i < job->nr_helpers; i++) {
+		struct mtcopy_helper *helper = job->helpers[i];
+
+		if (atomic_cmpxchg(&helper->state, HELPER_RUNNING,
+				   HELPER_LOST) == HELPER_RUNNING) {
+			pr_warn("%s does not finish: what it copies is lost\n",
+				helper->task->comm);
+			lost = true;
+			continue;
+		}
+
+		if (helper->boosted)
+			set_idle_policy(helper->task);
+		mtcopy_note(&helper->rest, now, helper->copied);
+		atomic_set_release(&helper->state, HELPER_IDLE);
+	}
+
+	return lost;
+}
+
+/**
+ * mtcopy_report() - report what became of each folio
+ * @job: a job of which all pieces were taken, by threads that have finished or
+ *	are lost
+ * @batch: the batch that it was made of
+ */
+VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
+				    struct migrate_copy_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < batch->nr_pairs; i++) {
+		enum migrate_copy_status status = MIGRATE_COPY_DONE;
+
+		if (atomic_read_acquire(&job->left[i]))
+			status = MIGRATE_COPY_LOST;
+		else if (test_bit(i, job->failed))
+			status = MIGRATE_COPY_ERROR;
+		migrate_offload_report(&batch->pairs[i], status);
+	}
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_report);
+
+static void copy_with_helpers(struct mtcopy_job *job,
+			      struct migrate_copy_batch *batch)
+{
+	struct mtcopy_piece piece;
+	bool lost;
+
+	mtcopy_fill(job, batch);
+	offer_job(job);
+	while (mtcopy_take(job, &piece))
+		mtcopy_copy(job, &piece);
+
+	withdraw_offers(job);
+	wait_for_helpers(job);
+	lost = release_helpers(job);
+	mtcopy_report(job, batch);
+	if (!lost)
+		put_job(job);
+}
+
+static void copy_alone(struct migrate_copy_batch *batch)
+{
+	unsigned int i;
+
+	for (i = 0; i < batch->nr_pairs; i++) {
+		struct migrate_copy_pair *pair = &batch->pairs[i];
+		int error = folio_mc_copy(pair->dst, pair->src);
+
+		migrate_offload_report(pair, error ? MIGRATE_COPY_ERROR :
+						     MIGRATE_COPY_DONE);
+		cond_resched();
+	}
+}
+
+static int mtcopy_submit(struct migrator *migrator,
+			 struct migrate_copy_batch *batch)
+{
+	unsigned int max = mtcopy_threads(batch->nr_pages, READ_ONCE(threads));
+	struct mtcopy_job *job = NULL;
+
+	/* No helper could be waited for without running above such a caller. */
+	if (max > 1 && current->policy != SCHED_IDLE)
+		job = get_job();
+
+	if (job) {
+		claim_helpers(job, batch, max - 1);
+		if (job->nr_helpers) {
+			copy_with_helpers(job, batch);
+			return 0;
+		}
+		put_job(job);
+	}
+
+	copy_alone(batch);
+	return 0;
+}
+
+static void mtcopy_wait(struct migrator *migrator,
+			struct migrate_copy_batch *batch)
+{
+}
+
+static struct migrator mtcopy_migrator = {
+	.name	= "mtcopy",
+	.owner	= THIS_MODULE,
+	.submit	= mtcopy_submit,
+	.wait	= mtcopy_wait,
+};
+
+static int __init mtcopy_init(void)
+{
+	unsigned int i;
+	int error;
+
+	nr_jobs = min(MTCOPY_MAX_JOBS, num_possible_cpus());
+	jobs = kvzalloc_objs(*jobs, nr_jobs);
+	if (!jobs)
+		return -ENOMEM;
+	for (i = 0; i < nr_jobs; i++)
+		init_waitqueue_head(&jobs[i].wait);
+
+	error = smpboot_register_percpu_thread(&helper_threads);
+	if (error)
+		goto free_jobs;
+
+	mtcopy_migrator.min_pages = min_pages;
+	error = migrate_offload_register(&mtcopy_migrator);
+	if (error)
+		goto stop_helpers;
+
+	return 0;
+
+stop_helpers:
+	smpboot_unregister_percpu_thread(&helper_threads);
+free_jobs:
+	kvfree(jobs);
+	return error;
+}
+module_init(mtcopy_init);
+
+static void __exit mtcopy_exit(void)
+{
+	/* After this no caller has a job or a helper. */
+	migrate_offload_unregister(&mtcopy_migrator);
+	smpboot_unregister_percpu_thread(&helper_threads);
+	kvfree(jobs);
+}
+module_exit(mtcopy_exit);
+
+MODULE_DESCRIPTION("Copy offload for page migration: several CPUs");
+MODULE_LICENSE("GPL");

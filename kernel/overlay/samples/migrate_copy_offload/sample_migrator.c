@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * A complete migrator: it copies the folios of a migration batch on a workqueue,
+ * where yours would start its engine. See Documentation/mm/migrate_copy_migrator.rst.
+ */
+
+#include <linux/completion.h>
+#include <linux/jiffies.h>
+#include <linux/mempool.h>
+#include <linux/migrate_copy_offload.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/workqueue.h>
+
+/* As many batches are copied at a time; core has the CPU copy the others. */
+#define SAMPLE_MAX_COPIES	4
+#define SAMPLE_TIMEOUT		(10 * HZ)
+
+/* What there is for a batch. All of it is allocated when the module is loaded. */
+struct sample_copy {
+	struct work_struct work;
+	struct completion done;
+	struct migrate_copy_batch *batch;
+	bool stop;
+};
+
+static struct workqueue_struct *sample_wq;
+static mempool_t *sample_copies;
+
+static void sample_work(struct work_struct *work)
+{
+	struct sample_copy *copy = container_of(work, struct sample_copy, work);
+	struct migrate_copy_batch *batch = copy->batch;
+	unsigned int i;
+
+	for (i = 0; i < batch->nr_pairs && !READ_ONCE(copy->stop); i++) {
+		struct migrate_copy_pair *pair = &batch->pairs[i];
+		int error = folio_mc_copy(pair->dst, pair->src);
+
+		/* Core has the CPU try again, and decide what a second error means. */
+		migrate_offload_report(pair, error ? MIGRATE_COPY_ERROR :
+						     MIGRATE_COPY_DONE);
+		cond_resched();
+	}
+
+	/* The batch and this copy may be gone from here on. */
+	complete(&copy->done);
+}
+
+static int sample_submit(struct migrator *migrator,
+			 struct migrate_copy_batch *batch)
+{
+	struct sample_copy *copy = mempool_alloc_preallocated(sample_copies);
+
+	if (!copy)
+		return -EBUSY;
+
+	INIT_WORK(&copy->work, sample_work);
+	init_completion(&copy->done);
+	copy->batch = batch;
+	copy->stop = false;
+	batch->migrator_data = copy;
+	queue_work(sample_wq, &copy->work);
+	return 0;
+}
+
+static void sample_wait(struct migrator *migrator,
+			struct migrate_copy_batch *batch)
+{
+	struct sample_copy *copy = batch->migrator_data;
+
+	/*
+	 * No wait without a bound. On a time-out, stop first and be sure of it: the
+	 * work does not begin any more, or ends with the folio that it copies. Pairs
+	 * that nobody reported count as failed. What you cannot stop, report as
+	 * %MIGRATE_COPY_LOST.
+	 */
+	if (!wait_for_completion_timeout(&copy->done, SAMPLE_TIMEOUT)) {
+		WRITE_ONCE(copy->stop, true);
+		cancel_work_sync(&copy->work);
+	}
+	mempool_free(copy, sample_copies);
+}
+
+static struct migrator sample_migrator = {
+	.name	= "sample",
+	.owner	= THIS_MODULE,
+	.submit	= sample_submit,
+	.wait	= sample_wait,
+};
+
+static int __init sample_init(void)
+{
+	int error = -ENOMEM;
+
+	/* It may be reclaim that migrates and waits. */
+	sample_wq = alloc_workqueue("sample_migrator", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
+	if (!sample_wq)
+		return error;
+
+	sample_copies = mempool_create_kmalloc_pool(SAMPLE_MAX_COPIES,
+						    sizeof(struct sample_copy));
+	if (!sample_copies)
+		goto destroy_wq;
+
+	/* Last: a batch may come from here on. */
+	error = migrate_offload_register(&sample_migrator);
+	if (error)
+		goto destroy_copies;
+
+	return 0;
+
+destroy_copies:
+	mempool_destroy(sample_copies);
+destroy_wq:
+	destroy_workqueue(sample_wq);
+	return error;
+}
+module_init(sample_init);
+
+static void __exit sample_exit(void)
+{
+	/* First: when this returns there is no batch, and there will be none. */
+	migrate_offload_unregister(&sample_migrator);
+	mempool_destroy(sample_copies);
+	destroy_workqueue(sample_wq);
+}
+module_exit(sample_exit);
+
+MODULE_DESCRIPTION("Sample migrator: copy offload for page migration");
+MODULE_LICENSE("GPL");
