@@ -12,7 +12,7 @@
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check bench-copy lab report kernel series lint guest shell clean
+.PHONY: help demo check bench-copy bench-mt lab report kernel series lint guest shell clean
 
 CONFIG ?= base
 SUITE ?= hello
@@ -32,10 +32,11 @@ help:
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
+	@echo "make bench-mt    what a second thread brings to mtcopy on this machine, in out/bench-mt/"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
 
-demo check series lint bench-copy:
+demo check series lint bench-copy bench-mt:
 	$(HARNESS) $@
 
 kernel shell:

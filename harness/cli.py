@@ -44,6 +44,7 @@ def parser() -> argparse.ArgumentParser:
     files.help = "results.json, or files written by migrate_bench"
     report.add_argument("--to", help="directory (default: beside the first file)")
     command("bench-copy", _bench_copy, "the kernel's copy primitives on this machine")
+    command("bench-mt", _bench_mt, "what a second thread brings to mtcopy on this machine")
     config(command("shell", _shell, "an interactive shell in the guest"))
     return top
 
@@ -95,6 +96,12 @@ def _bench_copy(_: argparse.Namespace) -> int:
     from harness import bench_copy  # noqa: PLC0415 (as the two above)
 
     return bench_copy.main(default_paths())
+
+
+def _bench_mt(_: argparse.Namespace) -> int:
+    from harness import bench_mt  # noqa: PLC0415 (takes a while, and few need it)
+
+    return bench_mt.main(default_paths())
 
 
 def main(argv: Sequence[str]) -> int:

@@ -1,0 +1,583 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * mt_bench: what a second thread brings when 2 MB folios are copied, by the way in
+ * which the migrator mtcopy shares work out.
+ *
+ * It is built from the kernel's own files: the assembly that copies,
+ * arch/x86/lib/copy_pages_64.S, and what cuts a folio into pieces and decides when a
+ * helper is asked, drivers/migrate_copy_offload/mtcopy/mtcopy_split.h. Build it in
+ * tools/mm, for x86-64.
+ *
+ * The caller runs on one processor. The helper is bound to another, in SCHED_IDLE, as
+ * in the kernel. Every round copies a folio with one thread and with two, of each
+ * primitive, in an order that rotates; source and destination are in memory alone.
+ * There are two series: the other processor has nothing to do, or a process spins on
+ * it. Results are quartiles over the rounds, of times and of ratios within a round.
+ */
+
+#define _GNU_SOURCE
+#include <err.h>
+#include <errno.h>
+#include <getopt.h>
+#include <linux/futex.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "../../arch/x86/include/asm/copy_pages.h"
+#include "../../drivers/migrate_copy_offload/mtcopy/mtcopy_split.h"
+#include "../../mm/copy_pages_select.h"
+
+#define KIB		1024UL
+#define MIB		(1024 * KIB)
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
+
+#define PAGE		4096UL
+#define LINE		64UL
+#define FOLIO		(2 * MIB)
+/* As in mtcopy.c. */
+#define SPIN_NS		50000ULL
+
+static const struct {
+	const char *name;
+	unsigned long (*copy)(void *dst, const void *src, unsigned long len);
+} primitives[] = {
+	{ "movsq", copy_mc_pages_movsq },
+	{ "movsb", copy_mc_pages_movsb },
+	{ "nontemporal", copy_mc_pages_nontemporal },
+};
+
+#define NR_PRIMITIVES	ARRAY_SIZE(primitives)
+
+enum { IDLE, BUSY, NR_SERIES };
+
+static const char * const series_names[NR_SERIES] = { "idle", "busy" };
+
+/* Of the helper. The caller makes offers and takes them back, the helper runs. */
+enum { NOTHING, OFFERED, RUNNING, DONE };
+
+static struct {
+	unsigned int rounds;
+	bool verify;
+	const char *output;
+} options = {
+	.rounds = 31,
+};
+
+static struct {
+	atomic_int state;
+	pid_t tid;
+	bool cannot_boost;
+	struct mtcopy_rest rest;
+	unsigned long copied;
+	unsigned long offers;
+	unsigned long boosts;
+} helper;
+
+static struct {
+	atomic_ullong cursor;
+	const __u32 *pages;
+	const unsigned long *starts;
+	unsigned int nr_folios;
+	unsigned int piece_pages;
+	unsigned int primitive;
+} job;
+
+static char *src, *dst;
+static int caller_cpu, helper_cpu;
+/* By series, primitive, number of threads less one, round. */
+static __u64 samples[NR_SERIES][NR_PRIMITIVES][2][COPY_MAX_ROUNDS];
+/* What helpers did in each series and primitive. */
+static struct {
+	unsigned long pages;
+	unsigned long offers;
+	unsigned long boosts;
+} did[NR_SERIES][NR_PRIMITIVES];
+
+static __u64 now_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
+}
+
+static void futex_wait(int value, const struct timespec *timeout)
+{
+	syscall(SYS_futex, &helper.state, FUTEX_WAIT_PRIVATE, value, timeout, NULL, 0);
+}
+
+static void futex_wake(void)
+{
+	syscall(SYS_futex, &helper.state, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
+}
+
+static bool take_piece(struct mtcopy_piece *piece)
+{
+	__u64 cursor = job.cursor, next;
+
+	do {
+		if (!mtcopy_next_piece(job.pages, job.nr_folios, job.piece_pages, cursor,
+				       piece, &next))
+			return false;
+	} while (!atomic_compare_exchange_weak(&job.cursor, &cursor, next));
+	return true;
+}
+
+static void copy_range(unsigned int primitive, unsigned long offset, unsigned long bytes)
+{
+	if (primitives[primitive].copy(dst + offset, src + offset, bytes))
+		errx(1, "%s did not copy everything", primitives[primitive].name);
+}
+
+static void copy_piece(const struct mtcopy_piece *piece)
+{
+	unsigned int i;
+
+	for (i = piece->first; i < piece->first + piece->nr; i++) {
+		unsigned int nr = piece->nr > 1 ? job.pages[i] : piece->nr_pages;
+
+		copy_range(job.primitive, (job.starts[i] + piece->page) * PAGE, nr * PAGE);
+	}
+}
+
+static void bind_to(int cpu)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	CPU_SET(cpu, &cpus);
+	if (sched_setaffinity(0, sizeof(cpus), &cpus))
+		err(1, "cannot run on processor %d", cpu);
+}
+
+static int set_policy(pid_t tid, int policy)
+{
+	return sched_setscheduler(tid, policy, &(struct sched_param){ 0 });
+}
+
+static void *run_helper(void *unused)
+{
+	struct mtcopy_piece piece;
+
+	(void)unused;
+	bind_to(helper_cpu);
+	helper.tid = syscall(SYS_gettid);
+	if (set_policy(0, SCHED_IDLE))
+		err(1, "no SCHED_IDLE");
+	atomic_store(&helper.state, NOTHING);
+	for (;;) {
+		int state = OFFERED;
+
+		if (!atomic_compare_exchange_strong(&helper.state, &state, RUNNING)) {
+			futex_wait(state, NULL);
+			continue;
+		}
+		while (take_piece(&piece)) {
+			copy_piece(&piece);
+			helper.copied += piece.nr_pages;
+		}
+		atomic_store(&helper.state, DONE);
+		futex_wake();
+	}
+	return NULL;
+}
+
+static void start_helper(void)
+{
+	pthread_t thread;
+
+	atomic_store(&helper.state, RUNNING);
+	if (pthread_create(&thread, NULL, run_helper, NULL))
+		errx(1, "no thread");
+	while (atomic_load(&helper.state) == RUNNING)
+		usleep(100);
+}
+
+/* The helper has begun: wait, and give it our priority if it has lost the processor. */
+static void wait_for_helper(void)
+{
+	__u64 end = now_ns() + SPIN_NS;
+	bool boosted = false;
+
+	while (atomic_load(&helper.state) == RUNNING && now_ns() < end)
+		__builtin_ia32_pause();
+	if (atomic_load(&helper.state) == RUNNING) {
+		boosted = !set_policy(helper.tid, SCHED_OTHER);
+		helper.boosts++;
+		helper.cannot_boost |= !boosted;
+		while (atomic_load(&helper.state) == RUNNING)
+			futex_wait(RUNNING, NULL);
+	}
+	if (boosted)
+		set_policy(helper.tid, SCHED_IDLE);
+}
+
+/* As folio_mc_copy() does. */
+static void copy_alone(void)
+{
+	unsigned int i;
+
+	for (i = 0; i < job.nr_folios; i++) {
+		unsigned long offset = job.starts[i] * PAGE, left = job.pages[i] * PAGE;
+
+		while (left) {
+			unsigned long step = left < COPY_STEP_BYTES ? left : COPY_STEP_BYTES;
+
+			copy_range(job.primitive, offset, step);
+			offset += step;
+			left -= step;
+		}
+	}
+}
+
+static void copy_with_helper(unsigned int nr_pages)
+{
+	struct mtcopy_piece piece;
+	int state = OFFERED;
+
+	helper.copied = 0;
+	if (mtcopy_threads(nr_pages, 2) < 2 || !mtcopy_rested(&helper.rest, now_ns())) {
+		copy_alone();
+		return;
+	}
+
+	job.piece_pages = mtcopy_piece_pages(nr_pages, 2);
+	atomic_store(&job.cursor, 0);
+	atomic_store(&helper.state, OFFERED);
+	futex_wake();
+	helper.offers++;
+	while (take_piece(&piece))
+		copy_piece(&piece);
+	if (!atomic_compare_exchange_strong(&helper.state, &state, NOTHING)) {
+		wait_for_helper();
+		atomic_store(&helper.state, NOTHING);
+	}
+	mtcopy_note(&helper.rest, now_ns(), helper.copied);
+}
+
+static void evict(const char *start, unsigned long bytes)
+{
+	unsigned long offset;
+
+	for (offset = 0; offset < bytes; offset += LINE)
+		__builtin_ia32_clflush(start + offset);
+}
+
+static __u64 sample(unsigned int primitive, unsigned int threads)
+{
+	static const __u32 pages[] = { FOLIO / PAGE };
+	static const unsigned long starts[] = { 0 };
+	__u64 start;
+
+	evict(src, FOLIO);
+	evict(dst, FOLIO);
+	__builtin_ia32_mfence();
+	job.pages = pages;
+	job.starts = starts;
+	job.nr_folios = 1;
+	job.primitive = primitive;
+
+	start = now_ns();
+	if (threads > 1)
+		copy_with_helper(FOLIO / PAGE);
+	else
+		copy_alone();
+	return now_ns() - start;
+}
+
+static void measure(unsigned int series)
+{
+	unsigned int round, i;
+
+	/* The first round warms up, and is overwritten by the second. */
+	for (round = 0; round <= options.rounds; round++) {
+		for (i = 0; i < NR_PRIMITIVES * 2; i++) {
+			unsigned int which = (i + round) % (NR_PRIMITIVES * 2);
+			unsigned int primitive = which / 2, threads = which % 2 + 1;
+			unsigned long offers = helper.offers, boosts = helper.boosts;
+
+			samples[series][primitive][threads - 1][round ? round - 1 : 0] =
+				sample(primitive, threads);
+			if (!round || threads == 1)
+				continue;
+			did[series][primitive].pages += helper.copied;
+			did[series][primitive].offers += helper.offers - offers;
+			did[series][primitive].boosts += helper.boosts - boosts;
+		}
+	}
+}
+
+/* A process that wants all of the helper's processor. */
+static pid_t start_spinner(void)
+{
+	pid_t pid = fork();
+
+	if (pid < 0)
+		err(1, "fork");
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		bind_to(helper_cpu);
+		for (;;)
+			__builtin_ia32_pause();
+	}
+	usleep(100000);
+	return pid;
+}
+
+static void print_quartiles(FILE *out, const char *name, const __u64 *values, double unit)
+{
+	struct copy_quartiles q = copy_quartiles(values, options.rounds);
+
+	fprintf(out, "\"%s\": {\"lower\": %.3f, \"median\": %.3f, \"upper\": %.3f}", name,
+		q.lower / unit, q.median / unit, q.upper / unit);
+}
+
+static void print_result(FILE *out, unsigned int series, unsigned int primitive)
+{
+	const __u64 *one = samples[series][primitive][0];
+	const __u64 *two = samples[series][primitive][1];
+	__u64 ratios[COPY_MAX_ROUNDS];
+	unsigned int i;
+
+	for (i = 0; i < options.rounds; i++)
+		ratios[i] = one[i] * 1000 / (two[i] ? two[i] : 1);
+	fprintf(out, "    {\"other\": \"%s\", \"primitive\": \"%s\", ", series_names[series],
+		primitives[primitive].name);
+	print_quartiles(out, "one_us", one, 1000.0);
+	fputs(", ", out);
+	print_quartiles(out, "two_us", two, 1000.0);
+	fputs(", ", out);
+	print_quartiles(out, "ratio", ratios, 1000.0);
+	fprintf(out, ", \"helped_pages\": %lu, \"offers\": %lu, \"boosts\": %lu}",
+		did[series][primitive].pages, did[series][primitive].offers,
+		did[series][primitive].boosts);
+}
+
+static void print_json(FILE *out, bool huge)
+{
+	unsigned int series, primitive;
+	const char *comma = "";
+
+	fprintf(out, "{\n  \"program\": \"mt_bench\",\n  \"format\": 1,\n");
+	fprintf(out, "  \"rounds\": %u,\n  \"folio_kib\": %lu,\n", options.rounds, FOLIO / KIB);
+	fprintf(out, "  \"huge_pages\": %s,\n  \"cpus\": [%d, %d],\n", huge ? "true" : "false",
+		caller_cpu, helper_cpu);
+	fprintf(out, "  \"may_boost\": %s,\n", helper.cannot_boost ? "false" : "true");
+	fputs("  \"results\": [\n", out);
+	for (series = 0; series < NR_SERIES; series++) {
+		for (primitive = 0; primitive < NR_PRIMITIVES; primitive++) {
+			fputs(comma, out);
+			print_result(out, series, primitive);
+			comma = ",\n";
+		}
+	}
+	fputs("\n  ]\n}\n", out);
+}
+
+/* From the last page on: what the helper still copies, if anything, is there. */
+static bool same(unsigned int nr_pages)
+{
+	while (nr_pages--)
+		if (memcmp(dst + nr_pages * PAGE, src + nr_pages * PAGE, PAGE))
+			return false;
+	return true;
+}
+
+/* Batches of folios of any size, up to what one large folio has: each byte, and no other. */
+static void verify(void)
+{
+	const unsigned int all = FOLIO / PAGE;
+	__u32 pages[FOLIO / PAGE];
+	unsigned long starts[FOLIO / PAGE];
+	unsigned long helped = 0;
+	unsigned int round, order;
+
+	for (round = 0; round < 300; round++) {
+		unsigned int nr = 0, total = 0;
+
+		/* Every fourth batch is one folio, every fourth small ones alone. */
+		while (total < all - 1) {
+			order = round % 4 == 1 ? 8 : round % 4 == 2 ? 0 : random() % 9;
+			while (total + (1U << order) > all - 1)
+				order--;
+			starts[nr] = total;
+			pages[nr++] = 1U << order;
+			total += 1U << order;
+			if (round % 4 == 1)
+				break;
+		}
+		memset(dst, round, FOLIO);
+		job.pages = pages;
+		job.starts = starts;
+		job.nr_folios = nr;
+		job.primitive = round % NR_PRIMITIVES;
+		helper.rest = (struct mtcopy_rest){ 0 };
+		copy_with_helper(total);
+		helped += helper.copied;
+		if (!same(total))
+			errx(1, "round %u: %u folios of %u pages: wrong bytes", round, nr, total);
+		for (order = 0; order < PAGE; order++)
+			if (dst[total * PAGE + order] != (char)round)
+				errx(1, "round %u: a byte behind the last folio", round);
+	}
+	printf("300 batches: correct, %lu pages by the helper\n", helped);
+	if (!helped)
+		errx(1, "the helper copied nothing");
+}
+
+/* The processor we are on, and another that does not share a core with it, if possible. */
+static void choose_cpus(void)
+{
+	char path[96], list[64] = "";
+	cpu_set_t cpus;
+	FILE *file;
+	int cpu, first, last;
+
+	if (sched_getaffinity(0, sizeof(cpus), &cpus) || CPU_COUNT(&cpus) < 2)
+		errx(3, "there is only one processor");
+	caller_cpu = sched_getcpu();
+	helper_cpu = -1;
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/cpu/cpu%d/topology/thread_siblings_list", caller_cpu);
+	file = fopen(path, "r");
+	if (!file || !fgets(list, sizeof(list), file))
+		list[0] = '\0';
+	if (file)
+		fclose(file);
+	if (sscanf(list, "%d-%d", &first, &last) != 2 &&
+	    sscanf(list, "%d,%d", &first, &last) != 2) {
+		first = caller_cpu;
+		last = caller_cpu;
+	}
+
+	for (cpu = 0; cpu < CPU_SETSIZE; cpu++) {
+		if (!CPU_ISSET(cpu, &cpus) || cpu == caller_cpu)
+			continue;
+		if (helper_cpu < 0)
+			helper_cpu = cpu;
+		if (cpu != first && cpu != last) {
+			helper_cpu = cpu;
+			break;
+		}
+	}
+	bind_to(caller_cpu);
+}
+
+static bool map_buffers(void)
+{
+	char **buffer[] = { &src, &dst };
+	bool huge = true;
+	unsigned long k;
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(buffer); i++) {
+		char *start = mmap(NULL, 2 * FOLIO, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+		if (start == MAP_FAILED)
+			err(1, "cannot map %lu MiB", 2 * FOLIO / MIB);
+		start = (char *)(((uintptr_t)start + FOLIO - 1) & ~(FOLIO - 1));
+		for (k = 0; k < FOLIO; k++)
+			start[k] = k * 2654435761UL >> 13;
+		if (madvise(start, FOLIO, MADV_COLLAPSE))
+			huge = false;
+		*buffer[i] = start;
+	}
+	return huge;
+}
+
+static void print_usage(FILE *out)
+{
+	fputs("usage: mt_bench [options]\n"
+	      "  -r, --rounds N    rounds, 5 to 63 (default 31)\n"
+	      "  -o, --output FILE write results there as JSON (default: standard output)\n"
+	      "  -v, --verify      verify what two threads copy instead, and measure nothing\n"
+	      "  -h, --help        this text\n", out);
+}
+
+static void parse_options(int argc, char **argv)
+{
+	static const struct option longs[] = {
+		{ "rounds",	required_argument,	NULL, 'r' },
+		{ "output",	required_argument,	NULL, 'o' },
+		{ "verify",	no_argument,		NULL, 'v' },
+		{ "help",	no_argument,		NULL, 'h' },
+		{ }
+	};
+	char *end;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "r:o:vh", longs, NULL)) != -1) {
+		switch (option) {
+		case 'r':
+			options.rounds = strtoul(optarg, &end, 10);
+			if (*end || end == optarg || options.rounds < COPY_MIN_ROUNDS ||
+			    options.rounds > COPY_MAX_ROUNDS)
+				errx(2, "rounds must be from %d to %d", COPY_MIN_ROUNDS,
+				     COPY_MAX_ROUNDS);
+			break;
+		case 'o':
+			options.output = optarg;
+			break;
+		case 'v':
+			options.verify = true;
+			break;
+		case 'h':
+			print_usage(stdout);
+			exit(0);
+		default:
+			print_usage(stderr);
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		errx(2, "unexpected argument '%s'", argv[optind]);
+}
+
+int main(int argc, char **argv)
+{
+	FILE *out = stdout;
+	pid_t spinner;
+	bool huge;
+
+	parse_options(argc, argv);
+	choose_cpus();
+	huge = map_buffers();
+	start_helper();
+	if (options.verify) {
+		verify();
+		return 0;
+	}
+
+	if (options.output) {
+		out = fopen(options.output, "w");
+		if (!out)
+			err(1, "%s", options.output);
+	}
+	measure(IDLE);
+	spinner = start_spinner();
+	measure(BUSY);
+	kill(spinner, SIGKILL);
+	waitpid(spinner, NULL, 0);
+	print_json(out, huge);
+	if (fflush(out) || ferror(out))
+		err(1, "cannot write results");
+	return 0;
+}
