@@ -363,7 +363,7 @@ TEST_F_TIMEOUT(mtcopy, preempted_helper_gets_its_share, TIMEOUT)
 	waitpid(pid, NULL, 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	printf("# %u moves, the longest took %.0f ms\n", moves, longest * 1000);
-	EXPECT_LT(longest, BURST / 3);
+	EXPECT_LT(longest, BURST / 2);
 }
 
 TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
