@@ -31,11 +31,11 @@ _PAGES = re.compile(
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
-_LOCKED_COUNTERS = re.compile(r" unevictable [+-]\d+")
+_LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | {"shared"}
-_OF_COPIES = _OF_FOLIO | {"active", "referenced", "workingset", "idle"}
+_OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
 _CONTEXT = 1
 _SHOWN = 40
 

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -67,8 +66,6 @@ void layout_settings(void)
 		size_setting(folio_sizes[i], "enabled", "never");
 		size_setting(folio_sizes[i], "shmem_enabled", "never");
 	}
-	setting_write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-	mkdir(LAYOUT_CGROUP, 0755);
 	/* Nothing of what happens may depend on when it happens. */
 	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
 	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
