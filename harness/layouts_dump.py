@@ -195,7 +195,9 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
 def _compare_stage(
     name: str, old: Stage, new: Stage, before: Stage, moved_back: bool
 ) -> list[str]:
-    if name != "before":
+    if name == "before":  # pages that are pinned may have been moved for that
+        old, new = (_without(stage, _LABELS, True) for stage in (old, new))
+    else:
         old, new = _with_locks_kept(old, new, before)
         ignored, whole = _LABELS, True
         if name == "back" or (name == "written" and moved_back):

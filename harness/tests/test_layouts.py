@@ -131,6 +131,7 @@ def test_every_difference_is_told(stage: str, old: str, new: str) -> None:
 def test_labels_of_vanilla_are_forgiven_and_those_of_ours_are_not() -> None:
     labelled = changed("there", "anon,", "anon,partial,queued,")
     assert compare(labelled, GOOD) == []
+    assert compare(changed("before", "anon,", "anon,partial,"), GOOD) == []
     said = compare(GOOD, labelled)
     assert len(said) == 8
     assert "there: process 0 page 10: now partial, queued" in said[0]
