@@ -1,8 +1,11 @@
-"""What the laboratory claims, as test cases: it repeats, its clock fits, off costs nothing."""
+"""What the laboratory claims, as test cases.
+
+It repeats, its clock fits, off costs nothing, and large folios migrate as fast as promised.
+"""
 
 from collections.abc import Iterator
 
-from harness import lab_calibration, lab_compare, lab_published
+from harness import lab_calibration, lab_compare, lab_gains, lab_published
 from harness.ktap import Case, Status
 from harness.lab_plots import size_name
 from harness.lab_published import Published
@@ -23,6 +26,7 @@ def judge(first: Results, second: Results, published: Published) -> list[Case]:
         *_fits(first, published),
         *_reproduces(first, published),
         *_costs(first),
+        *_gains(first),
     ]
 
 
@@ -68,3 +72,18 @@ def _costs(results: Results) -> Iterator[Case]:
     for cost in costs:
         wrong = f"{100 * cost.overhead:+.2f} %" if cost.overhead > OFF_LIMIT else ""
         yield _case(f"off costs nothing: {size_name(cost.folio_kib)}", wrong)
+
+
+def _gains(results: Results) -> Iterator[Case]:
+    dilation = results.calibration.dilation if results.calibration else 1.0
+    gains = lab_gains.gains_of(results.runs, dilation)
+    promises = list(lab_gains.promises_of(gains))
+    if not promises:
+        yield _case("gain over vanilla", "nothing was measured")
+    for one in promises:
+        limit = "at most" if one.at_most else "at least"
+        name = f"{one.what}, {size_name(one.folio_kib)}: {limit} {one.bound:g} of vanilla"
+        yield _case(f"gain over vanilla: {name}", "" if one.kept else f"{one.measured:.3f}")
+    for gain in gains:
+        wrong = f"{gain.split} folios were split" if gain.split else ""
+        yield _case(f"stays whole: {size_name(gain.folio_kib)}", wrong)

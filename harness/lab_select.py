@@ -206,19 +206,32 @@ def copies_of(runs: Iterable[Run], dilation: float) -> list[Copy]:
 
     A virtual nanosecond is an instruction: the copy's are those of the copy phase.
     """
-    found: dict[str, dict[int, tuple[float, float]]] = {"cpu": {}, "bulk": {}}
-    for run in runs:
-        if run.design not in found or run.move != 1 or not run.batch_pages:
-            continue
-        if run.phases_us and run.instructions_per_folio:
-            folios = run.batch_pages * lab_published.PAGE_KIB / run.folio_kib
-            copy = run.phases_us.copy * 1000 * dilation / folios
-            found[run.design][run.folio_kib] = (copy, run.instructions_per_folio)
-    loop, bulk = found["cpu"], found["bulk"]
+    every = list(runs)
+    loop, bulk = (_copies(every, design, dilation) for design in ("cpu", "bulk"))
     return [
         Copy(size, loop[size][0], bulk[size][0], loop[size][1], bulk[size][1])
         for size in sorted(loop.keys() & bulk.keys())
     ]
+
+
+def loop_copies(runs: Iterable[Run], dilation: float) -> dict[int, float]:
+    """Return what a copy page by page takes by folio size, in instructions."""
+    return {size: copy for size, (copy, _) in _copies(runs, "cpu", dilation).items()}
+
+
+def _copies(
+    runs: Iterable[Run], design: str, dilation: float
+) -> dict[int, tuple[float, float]]:
+    """Return instructions per folio of copy and of migration, by folio size."""
+    found = {}
+    for run in runs:
+        if run.design != design or run.move != 1 or not run.batch_pages:
+            continue
+        if run.phases_us and run.instructions_per_folio:
+            folios = run.batch_pages * lab_published.PAGE_KIB / run.folio_kib
+            copy = run.phases_us.copy * 1000 * dilation / folios
+            found[run.folio_kib] = (copy, run.instructions_per_folio)
+    return found
 
 
 def _instructions(runs: Iterable[Run], wanted: Callable[[str], bool]) -> float | None:

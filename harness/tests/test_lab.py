@@ -77,7 +77,9 @@ def vanilla_run(instructions: float, **changes: Any) -> Run:
     return Run(**{**fields, **changes})
 
 
-def results(off: float, lab_gbps: float = 3.31, gbps: float = 11.65) -> Results:
+def results(
+    off: float, lab_gbps: float = 3.31, gbps: float = 11.65, gain: float = 1.15, split: int = 0
+) -> Results:
     row = CalibrationRow(
         lab_published.BASELINE, "4 KiB", "gbps", 3.31, lab_gbps, lab_gbps / 3.31 - 1
     )
@@ -87,7 +89,7 @@ def results(off: float, lab_gbps: float = 3.31, gbps: float = 11.65) -> Results:
         Engine("toy", True, "a test"),
         (
             vanilla_run(1000.0),
-            vanilla_run(off, kernel="ours"),
+            vanilla_run(off, kernel="ours", gbps=3.0 * gain, folios_split=split),
             vanilla_run(50.0, **engine, folio_kib=2048, gbps=gbps, first_folio_us=160.0),
         ),
         (),
@@ -99,7 +101,7 @@ def results(off: float, lab_gbps: float = 3.31, gbps: float = 11.65) -> Results:
 
 def failed(first: Results, second: Results) -> list[str]:
     cases = lab_claims.judge(first, second, lab_published.load())
-    assert len(cases) == 4
+    assert len(cases) == 6
     return [case.name.split(":")[0] for case in cases if case.status is Status.FAILED]
 
 
@@ -113,3 +115,7 @@ def test_every_claim_can_fail() -> None:
     assert failed(slow, slow) == ["calibration"]
     fast = results(1002.0, gbps=14.0)
     assert failed(fast, fast) == ["batch sweep"]
+    lame = results(1002.0, gain=1.09)
+    assert failed(lame, lame) == ["gain over vanilla"]
+    split = results(1002.0, split=1)
+    assert failed(split, split) == ["stays whole"]

@@ -36,6 +36,7 @@ TITLES = [
     "Phases of a batch",
     "Calibration",
     "Cost of being there",
+    "Gain over vanilla without an engine",
     "Copies by the CPU",
 ]
 
@@ -80,7 +81,7 @@ def test_the_page_is_self_contained(written: Path) -> None:
         image = base64.b64decode(data)
         assert image == (written / figure).read_bytes()
         assert image.startswith(b"\x89PNG")
-    assert page.count("<table>") == 6
+    assert page.count("<table>") == 7
 
 
 def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> None:
