@@ -23,11 +23,12 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
-SUITES = ("kunit", "copy", "selftest", "rules", "faults", "engines", "churn")
+SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn")
 BASE_SUITES = (*SUITES, "migrators")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
+LAYOUTS = 400  # of random ones, on one virtual CPU; a quarter of them on two
 
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
 # of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for
@@ -264,6 +265,19 @@ def _lab(paths: Paths, out: Path) -> list[Case]:
     return lab_claims.judge(first, second, lab_published.load())
 
 
+def _layouts(paths: Paths, out: Path) -> list[Case]:
+    """Compare random layouts of memory with vanilla, always the same ones."""
+    from harness import layouts  # noqa: PLC0415
+
+    kernels = layouts.prepare(paths, out / layouts.SUITE)
+    cases = []
+    for vcpus, count in ((1, LAYOUTS), (2, LAYOUTS // 4)):
+        machine = layouts.Machine(vcpus)
+        outcome = layouts.run(kernels, machine, layouts.SEED, count)
+        cases += layouts.cases(outcome, machine, layouts.SEED)
+    return cases
+
+
 def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
     """Build a kernel and its image; None if that failed."""
     ready: list[guest.Ready] = []
@@ -318,6 +332,7 @@ def main(paths: Paths) -> int:
             report.skip(MM_SUITE, "there is no base kernel")
         debug = _kernel(paths, "debug", report)
         report.attempt("lab", lambda: _lab(paths, out))
+        report.attempt("layouts", lambda: _layouts(paths, out))
     _suites(paths, "debug", debug, report)
     arm64 = _kernel(paths, "arm64", report)
     _demo(paths, arm64, report, demo.ZDMA)

@@ -31,11 +31,11 @@ _PAGES = re.compile(
 _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
-_LOCKED_COUNTERS = re.compile(r" unevictable [+-]\d+")
+_LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | {"shared"}
-_OF_COPIES = _OF_FOLIO | {"active", "referenced", "workingset", "idle"}
+_OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
 _CONTEXT = 1
 _SHOWN = 40
 
@@ -195,7 +195,9 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
 def _compare_stage(
     name: str, old: Stage, new: Stage, before: Stage, moved_back: bool
 ) -> list[str]:
-    if name != "before":
+    if name == "before":  # pages that are pinned may have been moved for that
+        old, new = (_without(stage, _LABELS, True) for stage in (old, new))
+    else:
         old, new = _with_locks_kept(old, new, before)
         ignored, whole = _LABELS, True
         if name == "back" or (name == "written" and moved_back):

@@ -11,11 +11,17 @@
  *  9  A migrator does not go away while it has copies in flight.
  * 10  Nothing happens for a reason without a migrator.
  *
+ * And what is done to a mapping while its folios are copied is done to the copies.
+ *
  * 1 (a copy is good for one attempt), 3 (metadata that a copy must carry), 4
  * (poison) and 8 (locks) cannot be broken from here: the KUnit tests and lockdep
  * have them.
  */
+#include <fcntl.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -266,6 +272,79 @@ TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 	}
 	EXPECT_EQ(offload_set_enabled(false), 0);
 	end_flight(_metadata, self, &flight, thread, &before);
+}
+
+#define HALF		(32 * KIB)
+#define PARTIALLY_MAPPED \
+	"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/stats/nr_anon_partially_mapped"
+
+/* The upper half of every other folio is not mapped any more. */
+static size_t bytes_wrong_in_halves(const struct area *area)
+{
+	char *expected = malloc(area->size);
+	size_t wrong = 0;
+
+	if (!expected)
+		return area->size;
+	memory_stamp(expected, area->size, area->seed);
+	for (size_t i = 0; i < area->size; i += HALF)
+		if (i / HALF % 4 != 3)
+			wrong += !!memcmp(expected + i, area->addr + i, HALF) * HALF;
+	free(expected);
+	return wrong;
+}
+
+/* The kernel writes for us, and tells. */
+static bool is_writable(void *addr)
+{
+	int fd = open("/dev/zero", O_RDONLY);
+	bool written = read(fd, addr, 1) == 1;
+
+	close(fd);
+	return written;
+}
+
+/*
+ * Folios are copied while one half of each is unmapped or made read-only: what is
+ * left must come along, and the kernel must know which folios lost a part.
+ */
+TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
+{
+	struct offload_stats before, after;
+	struct flight flight;
+	size_t folios, i;
+	pthread_t thread;
+	long marked;
+
+	load(_metadata, "channels=4 ring_depth=64 latency_ns=60000000", LONG_MS);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 2 * MIB, self->nodes[0]));
+	folios = area_folios(&self->area);
+	marked = setting_read_number(PARTIALLY_MAPPED);
+	flight = (struct flight){ .area = &self->area, .node = self->nodes[1] };
+	offload_read_stats(&before);
+	ASSERT_EQ(pthread_create(&thread, NULL, flight_thread, &flight), 0);
+	area_wait_in_flight(&self->area);
+
+	for (i = 0; i < folios; i++) {
+		char *upper = self->area.addr + 2 * i * HALF + HALF;
+
+		EXPECT_EQ(i % 2 ? munmap(upper, HALF) : mprotect(upper, HALF, PROT_READ), 0);
+	}
+	offload_read_stats(&after);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0)
+		TH_LOG("too slow: nothing was in flight any more");
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+
+	EXPECT_EQ(flight.stayed, 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), folios);
+	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
+	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
+	for (i = 0; i < folios; i += 2)
+		EXPECT_FALSE(is_writable(self->area.addr + 2 * i * HALF + HALF));
+
+	EXPECT_EQ(area_move(&self->area, self->nodes[0]), 0);
+	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
 }
 
 static unsigned int copied_events(void)

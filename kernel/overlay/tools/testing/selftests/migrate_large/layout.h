@@ -19,9 +19,6 @@
 #define MAX_SLOTS	32
 #define ARENA_END	(ARENA_BASE + MAX_SLOTS * SLOT_SIZE)
 
-/* Of the processes of a layout, and nobody else: what is counted there is theirs. */
-#define LAYOUT_CGROUP	"/sys/fs/cgroup/layouts"
-
 #define MAX_PROCESSES	3
 #define MAX_VMAS	256
 #define MAX_REGIONS	6

@@ -9,7 +9,6 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -67,8 +66,6 @@ void layout_settings(void)
 		size_setting(folio_sizes[i], "enabled", "never");
 		size_setting(folio_sizes[i], "shmem_enabled", "never");
 	}
-	setting_write("/sys/fs/cgroup/cgroup.subtree_control", "+memory");
-	mkdir(LAYOUT_CGROUP, 0755);
 	/* Nothing of what happens may depend on when it happens. */
 	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
 	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
@@ -124,11 +121,10 @@ static int new_file(struct layout *layout, bool on_disk, size_t len)
 {
 	int fd;
 
-	if (on_disk) {
+	if (on_disk)
 		fd = openat(layout->file_dir, ".", O_TMPFILE | O_RDWR, 0600);
-	} else {
+	else
 		fd = memfd_create("layout", MFD_CLOEXEC);
-	}
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, len)) {
@@ -494,7 +490,7 @@ static int do_merge(struct layout *layout, const struct vma *vma, struct range p
 	return err;
 }
 
-static long vmstat(const char *name)
+static long counter(const char *name)
 {
 	size_t len = strlen(name);
 	FILE *file = fopen("/proc/vmstat", "r");
@@ -512,11 +508,11 @@ static long vmstat(const char *name)
 /* Works until NUMA balancing has made all memory of this process inaccessible. */
 static int do_numa_hint(struct layout *layout, const struct vma *vma, struct range part)
 {
-	long before = vmstat("numa_pte_updates");
+	long before = counter("numa_pte_updates");
 	int err = setting_write(NUMA_BALANCING, "1");
 	int i;
 
-	for (i = 0; !err && i < 20 && vmstat("numa_pte_updates") == before; i++)
+	for (i = 0; !err && i < 20 && counter("numa_pte_updates") == before; i++)
 		for (volatile int j = 0; j < 500000; j++)
 			;
 	setting_write(NUMA_BALANCING, "0");
@@ -553,7 +549,6 @@ static int do_pin(struct layout *layout, const struct vma *vma, struct range par
 	}
 	return keep_fd(layout, fd);
 }
-
 
 static void child_main(struct layout *layout, int command, int answer)
 {
@@ -626,7 +621,6 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 	layout->nr_processes++;
 	return read(answer[0], &byte, 1) == 1 ? 0 : -EIO;
 }
-
 
 const struct operation operations[] = {
 	{ "write", 14, do_write },

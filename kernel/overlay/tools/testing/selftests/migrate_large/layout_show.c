@@ -18,7 +18,7 @@
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define MAX_PAGES		8192
-#define NR_COUNTERS		8
+#define NR_COUNTERS		6
 
 struct snapshot {
 	size_t nr_pages;
@@ -245,8 +245,8 @@ static void print_smaps(pid_t pid)
 }
 
 static const char * const counter_names[NR_COUNTERS] = {
-	"anon", "file", "shmem", "file_mapped", "unevictable", "anon_thp", "file_thp",
-	"shmem_thp",
+	"nr_anon_pages", "nr_mapped", "nr_mlock", "nr_anon_transparent_hugepages",
+	"nr_shmem_pmdmapped", "nr_file_pmdmapped",
 };
 
 /* Of a line "<name> <value>": which of @names it is, @nr if none. */
@@ -284,7 +284,9 @@ static void read_values(const char *path, const char * const *names, size_t nr, 
 
 static void read_counters(long *counters)
 {
-	read_values(LAYOUT_CGROUP "/memory.stat", counter_names, NR_COUNTERS, counters);
+	/* Each CPU's part goes into the sums. */
+	setting_read_number("/proc/sys/vm/stat_refresh");
+	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
 }
 
 static void read_rss(pid_t pid, long *rss)

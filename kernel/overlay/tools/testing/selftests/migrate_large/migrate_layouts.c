@@ -23,7 +23,6 @@
 
 #include "layout.h"
 #include "memory.h"
-#include "offload.h"
 #include "page_state/page_state.h"
 
 #define SECONDS_PER_LAYOUT	120
@@ -197,8 +196,6 @@ static int run_layout(uint64_t seed, bool threaded)
 	if (!memory_two_nodes(&layout.nodes[0], &layout.nodes[1]))
 		return 1;
 	alarm(SECONDS_PER_LAYOUT);
-	if (setting_write(LAYOUT_CGROUP "/cgroup.procs", "0"))
-		return 1;
 	layout_catch_faults();
 	layout_build(&layout);
 
