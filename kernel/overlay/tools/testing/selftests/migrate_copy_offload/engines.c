@@ -481,6 +481,8 @@ TEST_F_TIMEOUT(engines, come_and_go_100_times, TIMEOUT)
 			break;
 		}
 		done[what]++;
+		if (i % 10 == 9)
+			TH_LOG("%u changes", i + 1);
 	}
 	/* The engine that came last is of use. */
 	usleep(200000);
