@@ -68,6 +68,15 @@ void layout_write_all(struct layout *layout)
 	       failed, lost);
 }
 
+static void run_on(int cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+}
+
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
 struct other {
 	pthread_t thread;
@@ -78,11 +87,8 @@ struct other {
 static void *other_main(void *arg)
 {
 	struct other *other = arg;
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on(sysconf(_SC_NPROCESSORS_ONLN) - 1);
 	while (!__atomic_load_n(&other->stop, __ATOMIC_ACQUIRE)) {
 		usleep(100);
 		__atomic_store_n(&other->busy, 1, __ATOMIC_RELEASE);
@@ -250,6 +256,8 @@ int main(int argc, char **argv)
 		return 1;
 	}
 	layout_settings();
+	/* Where memory comes from must not depend on where the scheduler puts us. */
+	run_on(0);
 
 	for (uint64_t seed = first; seed < first + nr; seed++) {
 		int status;
