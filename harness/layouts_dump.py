@@ -35,7 +35,7 @@ _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
-_OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced"}
+_OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
 _OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
 _CONTEXT = 1
 _SHOWN = 40
