@@ -9,6 +9,7 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
   between writing in place and copying, which depends on them.
 - Such a split also gives pages of zeros back: they are not compared from then on, and nor is
   what /proc sums up where there are some.
+- Small folios are mlocked where a part of a large one would not be: not compared then, either.
 - Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
 """
 
@@ -34,7 +35,7 @@ _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
-_OF_FOLIO = _LABELS | {"shared"}
+_OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
 _OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
 _CONTEXT = 1
 _SHOWN = 40
@@ -203,6 +204,7 @@ def _compare_stage(
         if name == "back" or (name == "written" and moved_back):
             ignored, whole = (_OF_COPIES if name == "written" else _OF_FOLIO), False
             old, new = (_without_zeros(stage, before) for stage in (old, new))
+            old, new = (Stage(one.pages, _uncounted(one.lines)) for one in (old, new))
         old, new = (_without(stage, ignored, whole) for stage in (old, new))
     return _difference(name, list(_lines(old)), list(_lines(new)))
 
