@@ -399,6 +399,9 @@ TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 	ASSERT_EQ(setting_write(TRACING "events/kmem/kmalloc/enable", "1"), 0);
 	ASSERT_EQ(setting_write(TRACING "events/kmem/kmem_cache_alloc/enable", "1"), 0);
 	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		/* Vanilla splits folios of this size when they move back: not the same twice. */
+		if (kind == AREA_ANON_64K)
+			continue;
 		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->nodes[0]));
 		EXPECT_EQ(offload_set_enabled(false), 0);
 		off = allocations(self);
