@@ -28,7 +28,7 @@ BASE_SUITES = (*SUITES, "migrators")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
-LAYOUTS = 400  # of random ones, on one virtual CPU; a quarter of them on two
+LAYOUTS = 100  # of random ones, on one virtual CPU; a quarter of them on two
 
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
 # of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for

@@ -210,14 +210,24 @@ def _compare_stage(
 
 
 def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stage]:
-    """Forgive vanilla what it lost and ours kept: flags that a page had before the move."""
+    """Forgive vanilla what it lost and ours kept: flags that a page had before the move.
+
+    A page that was not mapped then has those of its folio, if it is mapped now.
+    """
     pages = dict(old.pages)
     lines = (old.lines, new.lines)
+    locked = {
+        page.folio.number: before.pages[key].flags & _LOCKED
+        for key, page in new.pages.items()
+        if page.folio and key in before.pages and before.pages[key].flags & _LOCKED
+    }
     for key, page in new.pages.items():
         theirs, was = pages.get(key), before.pages.get(key)
-        if theirs is None or was is None or theirs.flags == page.flags:
+        if theirs is None or theirs.flags == page.flags:
             continue
-        kept = (page.flags - theirs.flags) & _LOCKED & was.flags
+        number = page.folio.number if page.folio else -1
+        flags = was.flags if was and was.folio else locked.get(number, frozenset())
+        kept = (page.flags - theirs.flags) & _LOCKED & flags
         lost = theirs.flags & _LOCKED - page.flags
         if kept and not lost:
             pages[key] = replace(theirs, flags=theirs.flags | kept)
