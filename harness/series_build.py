@@ -132,7 +132,7 @@ class Builder:
         for step in reversed(self._plan.steps):
             self._scratch.checkout(f"step-{step.number}")
             variants = {"on": ""}
-            if SWITCH in self._defined():
+            if step.number == total:
                 variants["off"] = SWITCH
             for variant, off in variants.items():
                 key = self._key(variant)
