@@ -5,7 +5,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -17,6 +17,8 @@ from harness.paths import Paths
 
 # The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
 _DEBUG_FACTOR = 4
+# Of a guest that dies of an emulator's mistake; busy machines saw it twice in a row.
+_ATTEMPTS = 4
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 _FAILURES_NAMED = 5
@@ -237,6 +239,19 @@ def accelerator(paths: Paths, ready: Ready) -> str:
     return str(known["accelerator"])
 
 
+def _run(
+    guest: vm.Guest, directory: Path, bounds: vm.Limits, progress: Callable[[str], None]
+) -> vm.Run:
+    """Run a guest, and once more if the emulator made a mistake, but not for ever."""
+    for _ in range(_ATTEMPTS - 1):
+        run = vm.run(guest, directory, bounds, progress)
+        if guest.accelerator != "tcg" or not vm.is_emulators_mistake(run):
+            return run
+        ui.say(f"guest in {directory}: once more: QEMU ran code that was patched away")
+        shutil.rmtree(directory)
+    return vm.run(guest, directory, bounds, progress)
+
+
 def run_quietly(
     paths: Paths,
     ready: Ready,
@@ -257,9 +272,7 @@ def run_quietly(
     )
     guest = replace(guest, command_line=f"{guest.command_line} norandmaps")
     bounds = limits(ready.kernel.config, settings)
-    run = vm.run(guest, directory, bounds, lambda _: None)
-    if vm.is_emulators_mistake(run):
-        run = vm.run(guest, directory, bounds, lambda _: None)
+    run = _run(guest, directory, bounds, lambda _: None)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 
@@ -285,11 +298,7 @@ def run_suite(
     shutil.rmtree(directory, ignore_errors=True)
     guest = _guest(ready, suite, args, settings, accelerator(paths, ready))
     with ui.step(f"guest {config} {suite}" + (f" {args}" if args else "")) as step:
-        run = vm.run(guest, directory, limits(config, settings), step.progress)
-        if guest.accelerator == "tcg" and vm.is_emulators_mistake(run):
-            ui.say(f"guest {config} {suite}: once more: QEMU ran code that was patched away")
-            shutil.rmtree(directory)
-            run = vm.run(guest, directory, limits(config, settings), step.progress)
+        run = _run(guest, directory, limits(config, settings), step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)
         counts = str(ktap.count(cases)) if cases else "finished"
