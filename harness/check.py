@@ -1,8 +1,9 @@
 """`make check`: every test there is, in an order that tells bad news early.
 
 A stage that fails does not keep later ones from running unless they need what it makes;
-those are listed as skipped. Suites of ours run alone: tests with time limits do not compete
-with compilers.
+those are listed as skipped. Suites run one after the other. Meanwhile a second thread builds
+what they will need, and only with the time that they leave: what it starts has the
+scheduling class SCHED_IDLE, so that tests with time limits do not compete with compilers.
 """
 
 import functools
@@ -13,9 +14,10 @@ import sys
 import threading
 import traceback
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree
 
 from harness import demo, guest, ktap, lint, lock, patches, process, series, source, ui
@@ -23,8 +25,14 @@ from harness.errors import HarnessError
 from harness.ktap import Case, Status
 from harness.paths import Paths
 
+if TYPE_CHECKING:
+    from harness import layouts
+
+Built = TypeVar("Built")
+
 SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn")
 BASE_SUITES = (*SUITES, "migrators")
+DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
@@ -265,11 +273,18 @@ def _lab(paths: Paths, out: Path) -> list[Case]:
     return lab_claims.judge(first, second, lab_published.load())
 
 
-def _layouts(paths: Paths, out: Path) -> list[Case]:
+def _lab_kernels(paths: Paths, out: Path) -> "layouts.Kernels":
+    """Build the kernels of the laboratory, and what random layouts need."""
+    from harness import lab, layouts  # noqa: PLC0415
+
+    lab.kernels(paths)
+    return layouts.prepare(paths, out / layouts.SUITE)
+
+
+def _layouts(kernels: "layouts.Kernels") -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
     from harness import layouts  # noqa: PLC0415
 
-    kernels = layouts.prepare(paths, out / layouts.SUITE)
     cases = []
     for vcpus, count in ((1, LAYOUTS), (2, LAYOUTS // 4)):
         machine = layouts.Machine(vcpus)
@@ -278,16 +293,47 @@ def _layouts(paths: Paths, out: Path) -> list[Case]:
     return cases
 
 
-def _kernel(paths: Paths, config: str, report: Report) -> guest.Ready | None:
-    """Build a kernel and its image; None if that failed."""
-    ready: list[guest.Ready] = []
+def _only_when_idle() -> None:
+    """Leave the processors to others: this thread, and all that it will start."""
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
-    def build() -> list[Case]:
-        ready.append(guest.prepare(paths, config))
-        return [Case("build", Status.PASSED)]
 
-    report.attempt(f"kernel-{config}", build)
-    return ready[0] if ready else None
+class _Builds:
+    """Everything that is compiled, in the order in which the suites ask for it."""
+
+    def __init__(self, paths: Paths, report: Report) -> None:
+        self._report = report
+        self._pool = ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle)
+
+        def kernel(config: str) -> Future[guest.Ready | None]:
+            return self._submit(f"kernel-{config}", lambda: guest.prepare(paths, config))
+
+        self.base = kernel("base")
+        self.debug = kernel("debug")
+        self.lab = self._submit("kernels-lab", lambda: _lab_kernels(paths, report.out))
+        self.arm64 = kernel("arm64")
+        self.lint = self._pool.submit(report.attempt, "lint", lambda: _lint(paths))
+        self.series = self._pool.submit(report.attempt, "series", lambda: _series(paths))
+
+    def _submit(self, name: str, build: Callable[[], Built]) -> Future[Built | None]:
+        """Build something when its turn comes; the result is None if that failed."""
+        built: list[Built] = []
+
+        def stage() -> list[Case]:
+            built.append(build())
+            return [Case("build", Status.PASSED)]
+
+        def run() -> Built | None:
+            self._report.attempt(name, stage)
+            return built[0] if built else None
+
+        return self._pool.submit(run)
+
+    def __enter__(self) -> "_Builds":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.shutdown(cancel_futures=True)
 
 
 def _suites(
@@ -313,34 +359,33 @@ def main(paths: Paths) -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     report = Report(out)
-    report.attempt("unit", lambda: _unit_tests(out))
-
-    base = _kernel(paths, "base", report)
-    _demo(paths, base, report)
-    _suites(paths, "base", base, report, BASE_SUITES)
-    if base:
-        report.attempt(LATENCY_SUITE, lambda: _latency(paths, base, out))
-    else:
-        report.skip(LATENCY_SUITE, "there is no base kernel")
-
-    # The tree's own mm tests run for a fixed time and have no tight limits: of all suites,
-    # they are the one that may share the processors with a compiler.
-    with ThreadPoolExecutor(max_workers=1) as background:
-        if base:
-            background.submit(report.attempt, MM_SUITE, lambda: _mm(paths, base, out))
-        else:
-            report.skip(MM_SUITE, "there is no base kernel")
-        debug = _kernel(paths, "debug", report)
-        report.attempt("lab", lambda: _lab(paths, out))
-        report.attempt("layouts", lambda: _layouts(paths, out))
-    _suites(paths, "debug", debug, report)
-    arm64 = _kernel(paths, "arm64", report)
-    _demo(paths, arm64, report, demo.ZDMA)
-    _suites(paths, "arm64", arm64, report, ARM64_SUITES)
-
-    report.attempt("lint", lambda: _lint(paths))
-    report.attempt("series", lambda: _series(paths))
+    with lock.cache(paths), _Builds(paths, report) as builds:
+        report.attempt("unit", lambda: _unit_tests(out))
+        base = builds.base.result()
+        _demo(paths, base, report)
+        _suites(paths, "base", base, report, BASE_SUITES)
+        _attempt_with(base, report, LATENCY_SUITE, lambda ready: _latency(paths, ready, out))
+        _attempt_with(base, report, MM_SUITE, lambda ready: _mm(paths, ready, out))
+        _suites(paths, "debug", builds.debug.result(), report, DEBUG_SUITES)
+        kernels = builds.lab.result()
+        _attempt_with(kernels, report, "lab", lambda _: _lab(paths, out))
+        _attempt_with(kernels, report, "layouts", _layouts)
+        arm64 = builds.arm64.result()
+        _demo(paths, arm64, report, demo.ZDMA)
+        _suites(paths, "arm64", arm64, report, ARM64_SUITES)
+        builds.lint.result()
+        builds.series.result()
     return _summary(report)
+
+
+def _attempt_with(
+    built: Built | None, report: Report, name: str, stage: Callable[[Built], Sequence[Case]]
+) -> None:
+    """Run a stage on what was built for it, if there is that."""
+    if built is None:
+        report.skip(name, "what it needs could not be built")
+    else:
+        report.attempt(name, lambda: stage(built))
 
 
 def _summary(report: Report) -> int:

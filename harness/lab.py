@@ -136,15 +136,19 @@ def measure(
     return printed
 
 
+def kernels(paths: Paths) -> dict[str, guest.Ready]:
+    """Build the kernels that the laboratory compares, by configuration."""
+    return {
+        config: guest.prepare(paths, config)
+        for config in (lab_plan.OURS, lab_plan.TRACED, lab_plan.VANILLA)
+    }
+
+
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     """Measure everything, and return it; HarnessError if a guest fails."""
     preset = lab_preset.load(preset_name)
     published = lab_published.load()
-    kernels = {
-        config: guest.prepare(paths, config)
-        for config in (lab_plan.OURS, lab_plan.TRACED, lab_plan.VANILLA)
-    }
-    lab = Lab(paths, kernels, out)
+    lab = Lab(paths, kernels(paths), out)
 
     boots = lab_plan.vanilla(published, quick)
     printed = measure(lab, "lab: vanilla", boots)
@@ -195,7 +199,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
             f"Does not fit: batch sweep, {SWEEP_EXPLAINED[1]}.",
         ),
         quick=quick,
-        kernel_release=kernels[lab_plan.OURS].kernel.release,
+        kernel_release=lab.kernels[lab_plan.OURS].kernel.release,
         qemu=process.capture([PC.qemu, "--version"]).splitlines()[0],
     )
 

@@ -1,7 +1,9 @@
 """Build the kernel at every step of the series, incrementally from the one that exists.
 
 The finished kernel's objects are copied and taken back through the series, from the last
-step to the first: at each one only what that step's files reach is compiled again.
+step to the first: at each one only what that step's files reach is compiled again. The steps
+are linked into one object and not into an image, whose tables of symbols take most of the
+time: what the image would miss is told by the symbols that this object does not define.
 """
 
 import hashlib
@@ -53,6 +55,11 @@ def wanted_options(
     return chosen
 
 
+def undefined_symbols(listing: str) -> set[str]:
+    """Return the symbols that an object needs and does not define, from `nm -u`."""
+    return {line.split()[-1] for line in listing.splitlines() if line.strip()}
+
+
 class Timestamps:
     """Modification times that tell make which files differ from what the objects saw.
 
@@ -101,6 +108,10 @@ class _Objects:
         return cls(path, Timestamps(scratch.tree, plan.touched, built_from))
 
 
+def _undefined_in(objects: Path) -> set[str]:
+    return undefined_symbols(process.capture(["nm", "-u", str(objects / "vmlinux.o")]))
+
+
 class Builder:
     """Builds steps of a series; remembers those that have been built."""
 
@@ -118,6 +129,8 @@ class Builder:
         fragments = build.fragments(paths, kernel.config)
         self._wanted = kconfig.merge(path.read_text() for path in fragments)
         self._objects: dict[str, _Objects] = {}
+        # those of the linker's script: this kernel was linked
+        self._by_the_linker = _undefined_in(kernel.objects)
         scratch.checkout("series")
         self._last = self._defined()
         self._added = self._last - defined_options(self._kconfigs(scratch.pristine))
@@ -202,7 +215,7 @@ class Builder:
                 progress.progress(f"{compiled} objects, {match[1]}")
 
         output = process.run_logged(
-            build.make(self._scratch.tree, objects.path, "vmlinux", "modules"),
+            build.make(self._scratch.tree, objects.path, "vmlinux_o", "modules"),
             log,
             f"{what} does not build",
             on_line=watch,
@@ -211,6 +224,8 @@ class Builder:
             raise HarnessError(
                 f"{what} builds with a warning: {warnings[0]}", "\n".join(warnings)
             )
+        if missing := sorted(_undefined_in(objects.path) - self._by_the_linker):
+            raise HarnessError(f"{what} does not link: {', '.join(missing)} not defined")
         return f"{compiled} objects"
 
     def _configure(self, objects: Path, what: str, off: str, log: Path) -> None:

@@ -44,6 +44,7 @@ class Guest:
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
     `erms` only on demand.
+    Emulated processors take turns unless they are `parallel`.
     With `virtual_time` there is one processor, an instruction takes one nanosecond, an idle
     processor jumps to the next timer, and every run is the same.
     """
@@ -59,6 +60,7 @@ class Guest:
     erms: bool = False
     machine: Machine = PC
     device_tree: Path | None = None
+    parallel: bool = True
 
 
 class Outcome(Enum):
@@ -133,9 +135,10 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
 def _machine_words(guest: Guest) -> list[str]:
     machine = guest.machine
     words = ["-machine", machine.machine]
+    emulated = f"tcg,thread={'multi' if guest.parallel else 'single'}"
     if guest.device_tree:
         return [
-            *words, "-accel", "tcg,thread=multi", "-smp", str(guest.cpus),
+            *words, "-accel", emulated, "-smp", str(guest.cpus),
             "-m", f"{guest.memory_mib}M", "-dtb", str(guest.device_tree),
         ]  # fmt: skip
     half = guest.memory_mib // 2
@@ -150,7 +153,7 @@ def _machine_words(guest: Guest) -> list[str]:
         ]  # fmt: skip
     else:
         time = [
-            "-accel", "kvm" if guest.accelerator == "kvm" else "tcg,thread=multi",
+            "-accel", "kvm" if guest.accelerator == "kvm" else emulated,
             # Without sockets the guest warns in topology_sane(): CPUs of one package on two
             # nodes.
             "-smp", f"{2 * cores},sockets=2,cores={cores},threads=1",

@@ -6,6 +6,7 @@ from harness.series_build import (
     Timestamps,
     compiled_files,
     defined_options,
+    undefined_symbols,
     wanted_options,
 )
 
@@ -29,6 +30,11 @@ def test_wanted_options() -> None:
         "CONFIG_MM": "y",
         "CONFIG_NEW": "n",
     }
+
+
+def test_undefined_symbols() -> None:
+    listing = "                 U __bss_start\n                 w kunit_hook\n\n"
+    assert undefined_symbols(listing) == {"__bss_start", "kunit_hook"}
 
 
 def test_timestamps_follow_contents(tmp_path: Path) -> None:

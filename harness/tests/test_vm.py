@@ -64,6 +64,8 @@ def test_argv_of_both_accelerators() -> None:
     kvm = vm.qemu_argv(guest("kvm"), "c", RESULTS)
     assert values(tcg, "-accel") == ["tcg,thread=multi"]
     assert values(tcg, "-cpu") == ["max,-erms,-la57"]
+    in_turn = vm.qemu_argv(replace(guest(), parallel=False), "c", RESULTS)
+    assert values(in_turn, "-accel") == ["tcg,thread=single"]
     with_erms = vm.qemu_argv(replace(guest(), erms=True), "c", RESULTS)
     assert values(with_erms, "-cpu") == ["max,+erms,-la57"]
     assert (values(kvm, "-accel"), values(kvm, "-cpu")) == (["kvm"], ["host"])

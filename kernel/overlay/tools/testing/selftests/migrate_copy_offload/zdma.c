@@ -46,6 +46,9 @@
 /* Until a channel that was terminated must be of use again. */
 #define RECOVERY_S	(debug_kernel() ? 60 : 20)
 
+/* Of a saboteur. */
+#define MAX_PERIOD	1024
+
 enum fault {
 	/* What an access to no register is to a channel. */
 	CHANNEL_ERROR,
@@ -57,7 +60,7 @@ enum fault {
 struct saboteur {
 	pthread_t thread;
 	enum fault fault;
-	/* How many such moments go by for each strike. */
+	/* How many such moments go by for each strike; grows where nothing survives. */
 	unsigned int period;
 	unsigned int strikes;
 	bool stop;
@@ -118,7 +121,8 @@ static void *sabotage_thread(void *arg)
 			enum fault fault = saboteur->fault;
 
 			was_done[i] = done;
-			if (!begins || ++seen % saboteur->period)
+			if (!begins ||
+			    ++seen % __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED))
 				continue;
 			if (fault == BOTH_FAULTS)
 				fault = saboteur->strikes % 2 ? CHANNEL_ERROR :
@@ -134,6 +138,14 @@ static void *sabotage_thread(void *arg)
 static unsigned int saboteur_strikes(const struct saboteur *saboteur)
 {
 	return __atomic_load_n(&saboteur->strikes, __ATOMIC_RELAXED);
+}
+
+static void strike_less(struct saboteur *saboteur)
+{
+	unsigned int period = __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED);
+
+	if (period < MAX_PERIOD)
+		__atomic_store_n(&saboteur->period, 2 * period, __ATOMIC_RELAXED);
 }
 
 /* The devices of all channels are named by the addresses of their registers. */
@@ -452,7 +464,10 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 	begin_sabotage(_metadata, run, fault, kind == AREA_ANON_2M ? 1 : 3);
 	do {
 		move(_metadata, run, run->nodes[++moves % 2], &sum);
-	} while (moves < 6 || (moves < 100 && (!saboteur_strikes(&run->saboteur) ||
+		/* Where every folio was struck, some of the next ones are to be left alone. */
+		if (!sum.copied)
+			strike_less(&run->saboteur);
+	} while (moves < 6 || (moves < 100 && (!saboteur_strikes(&run->saboteur) || !sum.copied ||
 					       (must_fail && !sum.by_engine))));
 	end_sabotage(_metadata, run);
 
