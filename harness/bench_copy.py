@@ -1,23 +1,19 @@
 """`make bench-copy`: the kernel's copy primitives on this machine, at native speed.
 
 The benchmark (tools/mm/copy_bench.c) is built from the kernel's own assembly and from the
-kernel's own choice among its primitives; nothing of the kernel itself is built or booted.
-It runs on x86-64, as any user.
+kernel's own choice among its primitives. It runs as any user.
 """
 
-import json
 import os
-import platform
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Literal
 
 from rich.console import Console
 from rich.table import Table
 
-from harness import process, schema, ui
+from harness import native, ui
 from harness.errors import HarnessError
 from harness.paths import Paths
 
@@ -36,12 +32,6 @@ LEAST = 0.97
 GOAL, GOAL_KIB = 1.25, 256
 """On processors with ERMS: for cold, far folios from this size up."""
 
-_SOURCES = (
-    "tools/mm/copy_bench.c",
-    "mm/copy_pages_select.c",
-    "arch/x86/lib/copy_pages_64.S",
-)
-_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-Itools/mm/copy_pages")
 _FORMAT = 1
 _WIDTH = 200  # of a table that does not go to a terminal
 
@@ -186,25 +176,6 @@ def below_goal(bench: Bench) -> list[str]:
     return found
 
 
-def build(paths: Paths, output: Path) -> Path:
-    """Build copy_bench from the overlay, and return where it is."""
-    if platform.machine() != "x86_64":
-        raise HarnessError(f"bench-copy: primitives are for x86-64, not {platform.machine()}")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    argv = ["gcc", *_FLAGS, "-o", str(output), *_SOURCES]
-    process.run_logged(argv, output.with_suffix(".log"), "copy_bench", cwd=paths.overlay)
-    return output
-
-
-def measure(program: Path, directory: Path) -> Bench:
-    """Verify what the primitives copy, then measure them."""
-    log = directory / "copy_bench.log"
-    process.run_logged([str(program), "--verify"], log, "copy_bench --verify")
-    raw = directory / "copy_bench.json"
-    process.run_logged([str(program), "--output", str(raw)], log, "copy_bench")
-    return schema.decode(Bench, schema.load_json(raw), str(raw))
-
-
 def ratios(bench: Bench) -> Table:
     """Return the table of ratios to the per-page loop."""
     shown = Table(
@@ -240,26 +211,23 @@ def main(paths: Paths) -> int:
     from harness import bench_copy_plot  # noqa: PLC0415 (imports matplotlib)
 
     out = paths.out / "bench-copy"
-    program = build(paths, out / "copy_bench")
+    program = native.build(paths, "copy_bench", out)
     with ui.step("bench-copy") as step:
         load = os.getloadavg()[0]
-        bench = measure(program, out)
+        bench = native.measure(Bench, program, out, [])
         step.done(f"{len(bench.results)} results, load {load:.1f} before")
     console = Console(width=None if sys.stdout.isatty() else _WIDTH)
     console.print(ratios(bench))
     console.print(verdict(bench))
 
     lost, missed = slower(bench), below_goal(bench)
-    document = schema.load_json(out / "copy_bench.json")
-    assert isinstance(document, dict)
-    document |= {
+    more = {
         "load_before": load,
         "claims": {"slower": lost, "below_goal": missed, "least": LEAST, "goal": GOAL},
     }
-    (out / "results.json").write_text(json.dumps(document, indent=1) + "\n")
-    (out / "copy_bench.json").unlink()
+    results = native.keep(program, out, more)
     bench_copy_plot.draw(bench, out / "ratios.png")
-    ui.say(f"bench-copy: {out / 'results.json'}, {out / 'ratios.png'}")
+    ui.say(f"bench-copy: {results}, {out / 'ratios.png'}")
 
     goal = f"cold far folios of {GOAL_KIB} KiB and more {GOAL} times as fast"
     for problem in missed:

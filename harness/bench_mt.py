@@ -1,14 +1,11 @@
 """`make bench-mt`: what a second thread brings to mtcopy on this machine, at native speed.
 
 The benchmark (tools/mm/mt_bench.c) is built from the kernel's own assembly and from the
-code by which mtcopy shares out work; nothing of the kernel itself is built or booted.
-It runs on x86-64 with two processors. What it claims holds for a machine that does nothing
-else, so the verdict is left out where that is not so.
+code by which mtcopy shares out work. It runs on two processors. What it claims holds for a
+machine that does nothing else, so the verdict is left out where that is not so.
 """
 
-import json
 import os
-import platform
 import sys
 import time
 from collections.abc import Mapping
@@ -19,7 +16,7 @@ from typing import Literal
 from rich.console import Console
 from rich.table import Table
 
-from harness import process, schema, ui
+from harness import native, ui
 from harness.bench_copy import Quartiles
 from harness.errors import HarnessError
 from harness.paths import Paths
@@ -33,12 +30,6 @@ LEAST_BUSY = 0.97
 IDLE_ENOUGH = 0.9
 """Of each processor's time, before and after: less, and others had the processors."""
 
-_SOURCES = (
-    "tools/mm/mt_bench.c",
-    "mm/copy_pages_select.c",
-    "arch/x86/lib/copy_pages_64.S",
-)
-_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-Itools/mm/copy_pages")
 _FORMAT = 1
 _CPUS = 2
 _ROUNDS = 63
@@ -145,27 +136,6 @@ def busy_cpus(cpus: tuple[int, ...], *watched: Mapping[int, float]) -> list[str]
     ]
 
 
-def build(paths: Paths, output: Path) -> Path:
-    """Build mt_bench from the overlay, and return where it is."""
-    if platform.machine() != "x86_64":
-        raise HarnessError(f"bench-mt: primitives are for x86-64, not {platform.machine()}")
-    output.parent.mkdir(parents=True, exist_ok=True)
-    argv = ["gcc", *_FLAGS, "-o", str(output), *_SOURCES]
-    process.run_logged(argv, output.with_suffix(".log"), "mt_bench", cwd=paths.overlay)
-    return output
-
-
-def measure(program: Path, directory: Path) -> Bench:
-    """Verify what two threads copy, then measure them."""
-    log = directory / "mt_bench.log"
-    process.run_logged([str(program), "--verify"], log, "mt_bench --verify")
-    raw = directory / "mt_bench.json"
-    process.run_logged(
-        [str(program), "--rounds", str(_ROUNDS), "--output", str(raw)], log, "mt_bench"
-    )
-    return schema.decode(Bench, schema.load_json(raw), str(raw))
-
-
 def table(bench: Bench) -> Table:
     """Return the table of results."""
     shown = Table(
@@ -193,20 +163,18 @@ def table(bench: Bench) -> Table:
 def main(paths: Paths) -> int:
     """Run `make bench-mt`; HarnessError if a goal is missed on a machine that is idle."""
     out = paths.out / "bench-mt"
-    program = build(paths, out / "mt_bench")
+    program = native.build(paths, "mt_bench", out)
     with ui.step("bench-mt") as step:
         load = os.getloadavg()[0]
         before = _watch()
-        bench = measure(program, out)
+        bench = native.measure(Bench, program, out, ["--rounds", str(_ROUNDS)])
         after = _watch()
         step.done(f"{len(bench.results)} results, load {load:.1f} before")
     Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(bench))
 
     others = busy_cpus(bench.cpus, before, after)
     found = missed(bench)
-    document = schema.load_json(out / "mt_bench.json")
-    assert isinstance(document, dict)
-    document |= {
+    more = {
         "load_before": load,
         "idle": {str(cpu): [before[cpu], after[cpu]] for cpu in bench.cpus},
         "verdict": {
@@ -217,9 +185,7 @@ def main(paths: Paths) -> int:
             "least_busy": LEAST_BUSY,
         },
     }
-    (out / "results.json").write_text(json.dumps(document, indent=1) + "\n")
-    (out / "mt_bench.json").unlink()
-    ui.say(f"bench-mt: {out / 'results.json'}")
+    ui.say(f"bench-mt: {native.keep(program, out, more)}")
     if others:
         ui.say(f"bench-mt: no verdict, since others use this machine: {'; '.join(others)}")
         return 0

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import bench_copy, schema
+from harness import bench_copy, native, schema
 from harness.bench_copy import Bench, Choice, Cpu, Quartiles, Result
 from harness.errors import HarnessError
 from harness.paths import default_paths
@@ -123,12 +123,12 @@ def test_quartiles_are_in_order() -> None:
 def test_other_machines_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(HarnessError, match="not aarch64"):
-        bench_copy.build(default_paths(), tmp_path / "copy_bench")
+        native.build(default_paths(), "copy_bench", tmp_path)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return bench_copy.build(default_paths(), tmp_path_factory.mktemp("bench") / "copy_bench")
+    return native.build(default_paths(), "copy_bench", tmp_path_factory.mktemp("bench"))
 
 
 @ON_X86

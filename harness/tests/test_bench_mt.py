@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from harness import bench_mt, process, schema
+from harness import bench_mt, native, process, schema
 from harness.bench_copy import Quartiles
 from harness.bench_mt import Bench, Other, Result
 from harness.errors import HarnessError
@@ -84,13 +84,13 @@ def run_with(
 ) -> int:
     """Run the whole of it, with a recorded result instead of a program."""
 
-    def measure(_program: Path, directory: Path) -> Bench:
+    def measure(_kind: object, _program: Path, directory: Path, _options: object) -> Bench:
         directory.mkdir(parents=True, exist_ok=True)
         (directory / "mt_bench.json").write_text('{"program": "mt_bench"}')
         return bench
 
-    monkeypatch.setattr(bench_mt, "build", lambda _paths, output: output)
-    monkeypatch.setattr(bench_mt, "measure", measure)
+    monkeypatch.setattr(native, "build", lambda _paths, name, directory: directory / name)
+    monkeypatch.setattr(native, "measure", measure)
     monkeypatch.setattr(bench_mt, "_watch", lambda: shares)
     return bench_mt.main(Paths(root, root / "cache", root / "out"))
 
@@ -141,7 +141,7 @@ def test_a_result_must_say_something() -> None:
 
 @NATIVE
 def test_the_program_builds_verifies_and_measures(tmp_path: Path) -> None:
-    program = bench_mt.build(default_paths(), tmp_path / "mt_bench")
+    program = native.build(default_paths(), "mt_bench", tmp_path)
     text = subprocess.run(
         [program, "--verify"], check=True, capture_output=True, text=True
     ).stdout
@@ -156,6 +156,6 @@ def test_the_program_builds_verifies_and_measures(tmp_path: Path) -> None:
 @NATIVE
 @pytest.mark.parametrize("argument", ["-r4", "-r64", "-rx", "surplus"])
 def test_the_program_refuses_nonsense(tmp_path: Path, argument: str) -> None:
-    program = bench_mt.build(default_paths(), tmp_path / "mt_bench")
+    program = native.build(default_paths(), "mt_bench", tmp_path)
     ran = subprocess.run([program, argument], check=False, capture_output=True)
     assert ran.returncode == 2

@@ -30,24 +30,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
-#include "../../arch/x86/include/asm/copy_pages.h"
-#include "../../mm/copy_pages_select.h"
+#include "copy_pages/bench.h"
 #include "copy_pages/extable.h"
 
-#define KIB		1024UL
-#define MIB		(1024 * KIB)
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
-#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
-
-#define PAGE		4096UL
-#define LINE		64UL
-#define HUGE_PAGE	(2 * MIB)
 #define MIN_KIB		4
 #define MAX_KIB		2048
 #define NR_SIZES	10
@@ -127,14 +115,6 @@ static void copy_folio(unsigned int measured, char *to, const char *from, unsign
 	}
 }
 
-static void evict(const char *start, unsigned long bytes)
-{
-	unsigned long offset;
-
-	for (offset = 0; offset < bytes; offset += LINE)
-		__builtin_ia32_clflush(start + offset);
-}
-
 static void read_all(const char *start, unsigned long bytes)
 {
 	const __u64 *word = (const __u64 *)start;
@@ -145,14 +125,6 @@ static void read_all(const char *start, unsigned long bytes)
 		sum += word[i];
 	/* The sum is needed, as far as the compiler knows. */
 	asm volatile("" : : "r" (sum));
-}
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
 static __u64 sample(unsigned int measured, enum copy_state state, unsigned long bytes)
@@ -255,35 +227,20 @@ static void print_cpu(FILE *out)
 		has_fsrm ? "true" : "false");
 }
 
-/* How many times faster than a loop something was, in thousandths, within each round. */
-static void print_ratio(FILE *out, const __u64 *loop, const __u64 *ns)
-{
-	__u64 ratios[COPY_MAX_ROUNDS];
-	struct copy_quartiles q;
-	unsigned int i;
-
-	for (i = 0; i < options.rounds; i++)
-		ratios[i] = loop[i] * 1000 / (ns[i] ? ns[i] : 1);
-	q = copy_quartiles(ratios, options.rounds);
-	fprintf(out, "{\"lower\": %.3f, \"median\": %.3f, \"upper\": %.3f}",
-		q.lower / 1000.0, q.median / 1000.0, q.upper / 1000.0);
-}
-
 static void print_result(FILE *out, unsigned int size, enum copy_state state, unsigned int measured)
 {
 	const __u64 (*ns)[COPY_MAX_ROUNDS] = (const void *)samples[size][state];
-	struct copy_quartiles q = copy_quartiles(ns[measured], options.rounds);
 	unsigned long bytes = options.kib[size] * KIB;
 	double folios = folios_per_sample(bytes);
+	__u64 median = copy_quartiles(ns[measured], options.rounds).median;
 
 	fprintf(out, "    {\"kib\": %lu, \"state\": \"%s\", \"primitive\": \"%s\", ",
 		options.kib[size], state_names[state], measured_name(measured));
-	fprintf(out, "\"ns\": {\"lower\": %.1f, \"median\": %.1f, \"upper\": %.1f}, ",
-		q.lower / folios, q.median / folios, q.upper / folios);
-	fprintf(out, "\"gbps\": %.3f, \"ratio\": ", bytes * folios / (q.median ? q.median : 1));
-	print_ratio(out, ns[COPY_PER_PAGE], ns[measured]);
-	fputs(", \"ratio_mc\": ", out);
-	print_ratio(out, ns[PER_PAGE_MC], ns[measured]);
+	print_quartiles(out, "ns", ns[measured], options.rounds, folios);
+	fprintf(out, ", \"gbps\": %.3f, ", bytes * folios / (median ? median : 1));
+	print_ratios(out, "ratio", ns[COPY_PER_PAGE], ns[measured], options.rounds);
+	fputs(", ", out);
+	print_ratios(out, "ratio_mc", ns[PER_PAGE_MC], ns[measured], options.rounds);
 	fputc('}', out);
 }
 
@@ -468,31 +425,14 @@ static void stay(void)
 		warn("not bound to one processor");
 }
 
-/*
- * Maps the buffers, in huge pages if there are any: the kernel's mapping has them.
- * A range of no access follows the source.
- */
+/* Maps the buffers. A range of no access follows the source. */
 static bool map_buffers(void)
 {
 	unsigned long bytes = 2 * HUGE_PAGE;
-	char **buffer[] = { &src, &dst };
-	unsigned int i;
 	bool huge = true;
-	unsigned long k;
 
-	for (i = 0; i < ARRAY_SIZE(buffer); i++) {
-		char *start = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (start == MAP_FAILED)
-			err(1, "cannot map %lu MiB", (bytes + HUGE_PAGE) / MIB);
-		start = (char *)(((uintptr_t)start + HUGE_PAGE - 1) & ~(HUGE_PAGE - 1));
-		for (k = 0; k < bytes; k++)
-			start[k] = k * 2654435761UL >> 13;
-		if (madvise(start, bytes, MADV_COLLAPSE))
-			huge = false;
-		*buffer[i] = start;
-	}
+	src = map_filled(bytes, &huge);
+	dst = map_filled(bytes, &huge);
 	if (mprotect(src + MAX_KIB * KIB, bytes - MAX_KIB * KIB, PROT_NONE))
 		err(1, "cannot protect memory");
 	return huge;
@@ -594,7 +534,7 @@ static void detect(void)
 
 int main(int argc, char **argv)
 {
-	FILE *out = stdout;
+	FILE *out;
 	bool huge;
 
 	parse_options(argc, argv);
@@ -606,14 +546,9 @@ int main(int argc, char **argv)
 		return 0;
 	}
 
-	if (options.output) {
-		out = fopen(options.output, "w");
-		if (!out)
-			err(1, "%s", options.output);
-	}
+	out = open_results(options.output);
 	measure();
 	print_json(out, huge);
-	if (fflush(out) || ferror(out))
-		err(1, "cannot write results");
+	close_results(out);
 	return 0;
 }

@@ -33,23 +33,12 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
-#include "../../arch/x86/include/asm/copy_pages.h"
 #include "../../drivers/migrate_copy_offload/mtcopy/mtcopy_split.h"
-#include "../../mm/copy_pages_select.h"
+#include "copy_pages/bench.h"
 
-#define KIB		1024UL
-#define MIB		(1024 * KIB)
-#ifndef MADV_COLLAPSE
-#define MADV_COLLAPSE	25
-#endif
-#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
-
-#define PAGE		4096UL
-#define LINE		64UL
-#define FOLIO		(2 * MIB)
+#define FOLIO		HUGE_PAGE
 /* As in mtcopy.c. */
 #define SPIN_NS		50000ULL
 
@@ -108,14 +97,6 @@ static struct {
 	unsigned long offers;
 	unsigned long boosts;
 } did[NR_SERIES][NR_PRIMITIVES];
-
-static __u64 now_ns(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
-}
 
 static void futex_wait(int value, const struct timespec *timeout)
 {
@@ -271,14 +252,6 @@ static void copy_with_helper(unsigned int nr_pages)
 	mtcopy_note(&helper.rest, now_ns(), helper.copied);
 }
 
-static void evict(const char *start, unsigned long bytes)
-{
-	unsigned long offset;
-
-	for (offset = 0; offset < bytes; offset += LINE)
-		__builtin_ia32_clflush(start + offset);
-}
-
 static __u64 sample(unsigned int primitive, unsigned int threads)
 {
 	static const __u32 pages[] = { FOLIO / PAGE };
@@ -340,30 +313,18 @@ static pid_t start_spinner(void)
 	return pid;
 }
 
-static void print_quartiles(FILE *out, const char *name, const __u64 *values, double unit)
-{
-	struct copy_quartiles q = copy_quartiles(values, options.rounds);
-
-	fprintf(out, "\"%s\": {\"lower\": %.3f, \"median\": %.3f, \"upper\": %.3f}", name,
-		q.lower / unit, q.median / unit, q.upper / unit);
-}
-
 static void print_result(FILE *out, unsigned int series, unsigned int primitive)
 {
 	const __u64 *one = samples[series][primitive][0];
 	const __u64 *two = samples[series][primitive][1];
-	__u64 ratios[COPY_MAX_ROUNDS];
-	unsigned int i;
 
-	for (i = 0; i < options.rounds; i++)
-		ratios[i] = one[i] * 1000 / (two[i] ? two[i] : 1);
 	fprintf(out, "    {\"other\": \"%s\", \"primitive\": \"%s\", ", series_names[series],
 		primitives[primitive].name);
-	print_quartiles(out, "one_us", one, 1000.0);
+	print_quartiles(out, "one_us", one, options.rounds, 1000.0);
 	fputs(", ", out);
-	print_quartiles(out, "two_us", two, 1000.0);
+	print_quartiles(out, "two_us", two, options.rounds, 1000.0);
 	fputs(", ", out);
-	print_quartiles(out, "ratio", ratios, 1000.0);
+	print_ratios(out, "ratio", one, two, options.rounds);
 	fprintf(out, ", \"helped_pages\": %lu, \"offers\": %lu, \"boosts\": %lu}",
 		did[series][primitive].pages, did[series][primitive].offers,
 		did[series][primitive].boosts);
@@ -480,29 +441,6 @@ static void choose_cpus(void)
 	bind_to(caller_cpu);
 }
 
-static bool map_buffers(void)
-{
-	char **buffer[] = { &src, &dst };
-	bool huge = true;
-	unsigned long k;
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(buffer); i++) {
-		char *start = mmap(NULL, 2 * FOLIO, PROT_READ | PROT_WRITE,
-				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-
-		if (start == MAP_FAILED)
-			err(1, "cannot map %lu MiB", 2 * FOLIO / MIB);
-		start = (char *)(((uintptr_t)start + FOLIO - 1) & ~(FOLIO - 1));
-		for (k = 0; k < FOLIO; k++)
-			start[k] = k * 2654435761UL >> 13;
-		if (madvise(start, FOLIO, MADV_COLLAPSE))
-			huge = false;
-		*buffer[i] = start;
-	}
-	return huge;
-}
-
 static void print_usage(FILE *out)
 {
 	fputs("usage: mt_bench [options]\n"
@@ -553,31 +491,27 @@ static void parse_options(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	FILE *out = stdout;
+	bool huge = true;
 	pid_t spinner;
-	bool huge;
+	FILE *out;
 
 	parse_options(argc, argv);
 	choose_cpus();
-	huge = map_buffers();
+	src = map_filled(FOLIO, &huge);
+	dst = map_filled(FOLIO, &huge);
 	start_helper();
 	if (options.verify) {
 		verify();
 		return 0;
 	}
 
-	if (options.output) {
-		out = fopen(options.output, "w");
-		if (!out)
-			err(1, "%s", options.output);
-	}
+	out = open_results(options.output);
 	measure(IDLE);
 	spinner = start_spinner();
 	measure(BUSY);
 	kill(spinner, SIGKILL);
 	waitpid(spinner, NULL, 0);
 	print_json(out, huge);
-	if (fflush(out) || ferror(out))
-		err(1, "cannot write results");
+	close_results(out);
 	return 0;
 }
