@@ -45,7 +45,7 @@ def keep(program: Path, directory: Path, more: Mapping[str, object]) -> Path:
     raw, results = _raw(program, directory), directory / "results.json"
     document = schema.load_json(raw)
     assert isinstance(document, dict)
-    results.write_text(json.dumps(document | more, indent=1) + "\n")
+    results.write_text(json.dumps({**document, **more}, indent=1) + "\n")
     raw.unlink()
     return results
 
