@@ -30,8 +30,9 @@ if TYPE_CHECKING:
 
 Built = TypeVar("Built")
 
-SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn")
-BASE_SUITES = (*SUITES, "migrators")
+# Where it matters how fast the kernel is, or where there is much memory to move, the plain one
+# is tested; where things go wrong or come and go, the one that looks for mistakes.
+BASE_SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "engines", "migrators")
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
@@ -341,7 +342,7 @@ def _suites(
     config: str,
     ready: guest.Ready | None,
     report: Report,
-    suites: Sequence[str] = SUITES,
+    suites: Sequence[str],
 ) -> None:
     """Run suites on a kernel, if there is one."""
     for suite in suites:

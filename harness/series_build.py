@@ -98,6 +98,7 @@ class _Objects:
 
     path: Path
     times: Timestamps
+    options: Sequence[str] | None = None  # Kconfig files that they are configured for
 
     @classmethod
     def copy(
@@ -205,7 +206,9 @@ class Builder:
         objects = self._objects[variant]
         objects.times.set()
         log = self._paths.logs / f"series-{step.number}-{variant}.log"
-        self._configure(objects.path, what, off, log)
+        if objects.options != (options := self._kconfigs(self._scratch.tree)):
+            self._configure(objects.path, what, off, log)
+            objects.options = options
         compiled = 0
 
         def watch(line: str) -> None:
