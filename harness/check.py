@@ -296,7 +296,10 @@ def _layouts(kernels: "layouts.Kernels") -> list[Case]:
 
 def _only_when_idle() -> None:
     """Leave the processors to others: this thread, and all that it will start."""
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except OSError as error:
+        ui.say(f"builds compete with tests, whose time limits may be too short: {error}")
 
 
 class _Builds:

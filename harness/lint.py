@@ -78,8 +78,7 @@ def run_lint(paths: Paths, tree: patches.Tree) -> list[Case]:
     """Run every check; each prints one line, and is one case of the result."""
     linter = _Linter(paths, tree)
     checks: dict[str, Callable[[], list[str]]] = {
-        "checkpatch patches": linter.checkpatch_patches,
-        "checkpatch overlay": linter.checkpatch_overlay,
+        "checkpatch": linter.checkpatch,
         "maintainers": linter.maintainers,
         "W=1": linter.gcc,
         "sparse": linter.sparse,
@@ -228,28 +227,20 @@ class _Linter:
         self._edited = sorted(tree.files.keys() - set(self._overlay))
         self._compiled: tuple[list[Diagnostic], list[Diagnostic]] | None = None
 
-    def checkpatch_patches(self) -> list[str]:
-        """Check the series as it would be mailed."""
+    def checkpatch(self) -> list[str]:
+        """Check the series as it would be mailed: its patches have our new files too."""
         _, _, exported = series.export(self._paths, self._tree.source, self._home / "series")
-        return self._checkpatch([[str(path)] for path in exported[1:]])
-
-    def checkpatch_overlay(self) -> list[str]:
-        """Check our files as files."""
-        return self._checkpatch([["-f", name] for name in self._overlay])
-
-    def _checkpatch(self, runs: Sequence[Sequence[str]]) -> list[str]:
-        """Run checkpatch once with each list of arguments."""
-        if not runs:
-            return ["there is nothing to check"]
+        # The longest first, so that none is left over at the end.
+        runs = sorted(exported[1:], key=lambda path: -path.stat().st_size)
         command = ["perl", "scripts/checkpatch.pl", "--strict", "--no-signoff", "--terse",
                    "--show-types", "--showfile", "--no-summary", "--color=never"]  # fmt: skip
 
-        def check(arguments: Sequence[str]) -> list[str]:
-            status, text = _run([*command, *arguments], self._tree.path)
+        def check(patch: Path) -> list[str]:
+            status, text = _run([*command, str(patch)], self._tree.path)
             found = diagnostics.parse_checkpatch(text)
             lines = [line for line in text.splitlines() if line.strip()]
             if status not in (0, 1) or len(lines) != len(found) or (status and not found):
-                return [f"checkpatch.pl {arguments[-1]} ended with status {status}", *lines]
+                return [f"checkpatch.pl {patch.name} ended with status {status}", *lines]
             return [str(one) for one in found if not is_ignored(one)]
 
         try:
