@@ -30,9 +30,8 @@ if TYPE_CHECKING:
 
 Built = TypeVar("Built")
 
-# Where it matters how fast the kernel is, or where there is much memory to move, the plain one
-# is tested; where things go wrong or come and go, the one that looks for mistakes.
-BASE_SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "engines", "migrators")
+# The kernel that looks for mistakes is several times slower: it has a choice of the cases.
+BASE_SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "migrators")
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
