@@ -62,7 +62,8 @@ static inline bool migrate_offload_enabled(void)
 
 #if IS_ENABLED(CONFIG_KUNIT) && defined(CONFIG_MIGRATE_COPY_OFFLOAD)
 bool folio_content_is_bytes(struct folio *folio);
-bool migrate_folio_may_copy_early(struct folio *src,
+bool migrate_folio_was_mapped(struct folio *dst);
+bool migrate_folio_may_copy_early(struct folio *src, bool was_mapped,
 				  enum migrate_copy_stat *why);
 struct migrator *migrate_offload_get_route(enum migrate_reason reason);
 int migrate_offload_set_route(enum migrate_reason reason, const char *name);

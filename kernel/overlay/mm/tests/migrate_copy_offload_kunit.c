@@ -243,6 +243,12 @@ static bool arch_copies_bytes(void)
 }
 
 /* A registered and routed migrator, and @nr folios of a file to migrate. */
+/* No page table maps the files of these tests. */
+static bool was_mapped(struct folio *dst)
+{
+	return true;
+}
+
 static struct offload_test *setup(struct kunit *test, unsigned int nr)
 {
 	struct offload_test *ctx = test->priv;
@@ -252,6 +258,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 		kunit_skip(test, "every folio is declined here");
 
 	ctx->copy = copy_done;
+	kunit_activate_static_stub(test, migrate_folio_was_mapped, was_mapped);
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
 	ctx->registered = true;
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
@@ -417,7 +424,7 @@ static void expect_eligible(struct kunit *test, struct folio *folio)
 {
 	enum migrate_copy_stat why;
 
-	KUNIT_EXPECT_TRUE(test, migrate_folio_may_copy_early(folio, &why));
+	KUNIT_EXPECT_TRUE(test, migrate_folio_may_copy_early(folio, true, &why));
 }
 
 static void expect_declined(struct kunit *test, struct folio *folio,
@@ -425,7 +432,7 @@ static void expect_declined(struct kunit *test, struct folio *folio,
 {
 	enum migrate_copy_stat why = NR_MIGRATE_COPY_STATS;
 
-	KUNIT_EXPECT_FALSE(test, migrate_folio_may_copy_early(folio, &why));
+	KUNIT_EXPECT_FALSE(test, migrate_folio_may_copy_early(folio, true, &why));
 	KUNIT_EXPECT_EQ(test, cause, why);
 }
 
@@ -538,6 +545,19 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	folio->mapping = NULL;
 	folio_put(folio);
 	folio_put(folio);
+}
+
+/* A driver may write to it with no more than a reference from the page cache. */
+static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 2);
+
+	kunit_deactivate_static_stub(test, migrate_folio_was_mapped);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_pairs);
+	expect_stat(ctx, MIGRATE_COPY_STAT_DECLINED_MAPPING, 2);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 0);
+	expect_contents(ctx, 2);
 }
 
 /* What becomes of a folio */
@@ -845,7 +865,11 @@ static enum migrate_copy_status copy_when_told(struct offload_test *ctx,
 
 static int migrate_thread(void *data)
 {
-	return migrate(data);
+	struct offload_test *ctx = data;
+
+	/* Stubs are for tasks of the test. */
+	current->kunit_test = ctx->test;
+	return migrate(ctx);
 }
 
 static int unregister_thread(void *data)
@@ -903,6 +927,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(movable_ops_page_is_declined),
 	KUNIT_CASE(folio_with_more_than_bytes_is_declined),
 	KUNIT_CASE(only_plain_mappings_are_eligible),
+	KUNIT_CASE(shmem_that_is_not_mapped_is_declined),
 	KUNIT_CASE(copied_folio_is_not_copied_again),
 	KUNIT_CASE(failed_folios_fall_back_one_by_one),
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),

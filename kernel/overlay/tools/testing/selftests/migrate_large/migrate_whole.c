@@ -13,8 +13,10 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <unistd.h>
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
@@ -400,6 +402,47 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(0, move_all(self, size, self->nodes[1]));
 	check_whole(_metadata, self, size, &before);
 	EXPECT_EQ(0, bytes_wrong(self, size, false));
+}
+
+/*
+ * move_pages(2) looks for the VMA of an address in that of the address before it
+ * first. Neither the last address of all nor one beside the VMA lies in it.
+ */
+TEST(addresses_outside_of_the_vma)
+{
+	size_t page = memory_page_size();
+	char *addr = mmap(NULL, 3 * page, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	void *pages[5];
+	int nodes[5], status[5];
+	int first, second;
+
+	if (!memory_two_nodes(&first, &second))
+		SKIP(return, "needs two nodes with memory");
+	ASSERT_NE(MAP_FAILED, addr);
+	ASSERT_EQ(0, munmap(addr, page));
+	ASSERT_EQ(0, munmap(addr + 2 * page, page));
+	ASSERT_EQ(0, memory_bind(first));
+	addr[page] = 1;
+	ASSERT_EQ(0, memory_bind(-1));
+
+	/* A page that is queued is in no way of the others, which are errors. */
+	pages[0] = addr + page;
+	pages[1] = (void *)-1L;
+	pages[2] = addr + page;
+	pages[3] = addr + 2 * page;
+	pages[4] = addr;
+	for (int i = 0; i < 5; i++) {
+		nodes[i] = i == 2 ? first : second;
+		status[i] = -1;
+	}
+	ASSERT_EQ(0, syscall(__NR_move_pages, 0, 5, pages, nodes, status, MPOL_MF_MOVE));
+	EXPECT_EQ(second, status[0]);
+	EXPECT_EQ(-EFAULT, status[1]);
+	EXPECT_EQ(first, status[2]);
+	EXPECT_EQ(-EFAULT, status[3]);
+	EXPECT_EQ(-EFAULT, status[4]);
+	munmap(addr + page, page);
 }
 
 TEST_HARNESS_MAIN
