@@ -10,7 +10,11 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 - Such a split also gives pages of zeros back: they are not compared from then on, and nor is
   what /proc sums up where there are some.
 - Small folios are mlocked where a part of a large one would not be: not compared then, either.
-- Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
+- Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it, or
+  set it where the folio is in a locked mapping now, as both do for small folios; what is not
+  evictable is not active.
+- Written to after a second move: where vanilla writes in place ours may copy, or the other way
+  round. A copy is where mbind(2) wants it, so nodes are not compared if it was called.
 """
 
 import base64
@@ -33,6 +37,9 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
+_LOCKED_MAPPING = re.compile(
+    r" smaps (?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+):.* VmFlags:.* lo( |$)"
+)
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
@@ -182,12 +189,14 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
         return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
     before = parse_stage(ours.stages.get("before", ()))
     moved_back = "back" in ours.stages
+    bound = any(line.startswith("mbind ") for said in ours.stages.values() for line in said)
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            found += _compare_stage(
-                name, parse_stage(old), parse_stage(new), before, moved_back
-            )
+            stages = [parse_stage(old), parse_stage(new)]
+            if name == "written" and moved_back and bound:
+                stages = [_nowhere(stage) for stage in stages]
+            found += _compare_stage(name, *stages, before, moved_back)
         if name == "there":
             found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
     return found + wrongs(ours)
@@ -216,6 +225,7 @@ def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stag
     """
     pages = dict(old.pages)
     lines = (old.lines, new.lines)
+    ranges = list(_locked_ranges(new.lines))
     locked = {
         page.folio.number: before.pages[key].flags & _LOCKED
         for key, page in new.pages.items()
@@ -227,12 +237,37 @@ def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stag
             continue
         number = page.folio.number if page.folio else -1
         flags = was.flags if was and was.folio else locked.get(number, frozenset())
+        if page.folio and page.folio.order and _inside(key, ranges):
+            flags |= _LOCKED
         kept = (page.flags - theirs.flags) & _LOCKED & flags
         lost = theirs.flags & _LOCKED - page.flags
         if kept and not lost:
-            pages[key] = replace(theirs, flags=theirs.flags | kept)
+            wanted = theirs.flags | kept
+            if "unevictable" in kept and "active" not in page.flags:
+                wanted -= {"active"}
+            pages[key] = replace(theirs, flags=wanted)
             lines = (_uncounted(old.lines), _uncounted(new.lines))
     return Stage(pages, lines[0]), Stage(dict(new.pages), lines[1])
+
+
+def _locked_ranges(lines: Iterable[str]) -> Iterator[tuple[int, range]]:
+    """Return the processes, and the page numbers, of mappings that are locked."""
+    process = 0
+    for line in lines:
+        if line.startswith("process "):
+            process = int(line.removeprefix("process "))
+        elif match := _LOCKED_MAPPING.match(line):
+            first = int(match["first"], 16)
+            yield process, range(first, first + int(match["number"], 16))
+
+
+def _inside(key: tuple[int, int], ranges: Iterable[tuple[int, range]]) -> bool:
+    return any(key[0] == process and key[1] in pages for process, pages in ranges)
+
+
+def _nowhere(stage: Stage) -> Stage:
+    pages = {key: replace(page, node=-1) for key, page in stage.pages.items()}
+    return Stage(pages, stage.lines)
 
 
 def _uncounted(lines: Sequence[str]) -> list[str]:

@@ -95,13 +95,22 @@ static void fill_present(struct page_state *state, unsigned long pfn)
 		fill_folio(state, pfn);
 }
 
+static u32 kind_of(softleaf_t entry)
+{
+	if (softleaf_is_migration(entry))
+		return PTE_IS_MIGRATION;
+	if (softleaf_is_hwpoison(entry))
+		return PTE_IS_POISON;
+	return softleaf_is_marker(entry) ? PTE_IS_MARKER : PTE_IS_SWAP;
+}
+
 static void fill_pte(struct page_state *state, pte_t pte)
 {
 	if (pte_none(pte))
 		return;
 	if (!pte_present(pte)) {
-		state->pte |= softleaf_is_migration(softleaf_from_pte(pte)) ?
-			      PTE_IS_MIGRATION : PTE_IS_SWAP;
+		state->pte |= kind_of(softleaf_from_pte(pte));
+		state->pte |= pte_swp_exclusive(pte) ? PTE_IS_SWAP_EXCLUSIVE : 0;
 		state->pte |= pte_swp_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
 		state->pte |= pte_swp_uffd_any(pte) ? PTE_IS_UFFD : 0;
 		return;
