@@ -193,10 +193,10 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            stages = [parse_stage(old), parse_stage(new)]
+            theirs, mine = parse_stage(old), parse_stage(new)
             if name == "written" and moved_back and bound:
-                stages = [_nowhere(stage) for stage in stages]
-            found += _compare_stage(name, *stages, before, moved_back)
+                theirs, mine = _nowhere(theirs), _nowhere(mine)
+            found += _compare_stage(name, theirs, mine, before, moved_back)
         if name == "there":
             found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
     return found + wrongs(ours)

@@ -178,6 +178,39 @@ def test_a_locked_folio_may_stay_locked() -> None:
     assert compare(ours, locked)
 
 
+def test_a_large_folio_in_a_locked_mapping_may_become_locked() -> None:
+    def made(layout: Layout) -> Layout:
+        return changed("there", "anon,", "anon,mlocked,unevictable,", layout)
+
+    mapping = " smaps 10+4: Rss 16 VmFlags: rd wr lo ac"
+    locked = changed("there", " smaps 10+4: Rss 16", mapping)
+    said = "\n".join(compare(locked, made(locked)))
+    assert "-process 1 page 10" in said  # whose mapping is not locked
+    assert "-process 0" not in said
+    alone = locked
+    for name in ("before", "there"):
+        lines = [x for x in alone.stages[name] if not x.startswith(("process 1", "10+4 soft"))]
+        alone = replace(alone, stages={**alone.stages, name: tuple(lines)})
+    assert compare(alone, made(alone)) == []
+    active = changed("there", "anon,", "active,anon,", alone)
+    assert compare(active, made(alone)) == []
+    assert compare(active, alone)
+    assert compare(made(alone), alone)
+    small = changed("there", "order 2", "order 0", alone)
+    assert compare(small, made(small))
+
+
+def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
+    moved = changed("written", "node 0", "node 1")
+    assert compare(GOOD, moved)
+    bound = changed("there", "counters", "mbind 0: done\ncounters")
+    lines = "\n".join(bound.stages["there"]).split("\n")
+    bound = replace(bound, stages={**bound.stages, "there": tuple(lines)})
+    assert compare(bound, changed("written", "node 0", "node 1", bound)) == []
+    assert compare(bound, changed("back", "node 0", "node 1", bound))
+    assert compare(bound, changed("written", "exclusive,", "", bound))
+
+
 def test_what_the_program_says_of_itself_counts_on_both() -> None:
     for word in ("CONTENTS WRONG IN 2 PAGES", "MIGRATION"):
         bad = changed("there", "uffd", f"uffd {word}")
@@ -190,6 +223,8 @@ def test_seeds_are_split_into_boots() -> None:
     assert list(layouts.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
     assert Machine(1).args(5, 3) == "5,3"
     assert Machine(2).args(5, 3) == "5,3,threads"
+    assert not Machine(1).exact
+    assert (Machine(1).again.exact, Machine(2).again.exact) == (True, False)
 
 
 def test_a_seed_that_one_kernel_did_not_run_differs() -> None:
