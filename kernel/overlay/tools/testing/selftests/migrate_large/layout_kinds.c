@@ -583,14 +583,9 @@ void layout_unpin(const struct layout *layout)
 			NULL, 0);
 }
 
-/*
- * A child comes and goes: no page is exclusive then, but those that are written to. That
- * they may be written to no more leaves PTEs that only differ in what they map.
- */
-static int do_share_briefly(struct layout *layout, const struct vma *vma, struct range part)
+/* No page is exclusive then. */
+static int share_briefly(void)
 {
-	unsigned int percent = 20 + rng_below(&layout->rng, 80);
-	bool read_only = rng_chance(&layout->rng, 70);
 	int status;
 	pid_t pid;
 
@@ -598,10 +593,37 @@ static int do_share_briefly(struct layout *layout, const struct vma *vma, struct
 	pid = fork();
 	if (!pid)
 		_exit(0);
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -errno;
+	return pid < 0 || waitpid(pid, &status, 0) != pid ? -errno : 0;
+}
+
+/*
+ * All pages are made the same in something, and what is written to is not any more. That
+ * nothing may be written to then leaves PTEs that differ in this alone.
+ */
+static int do_differ(struct layout *layout, const struct vma *vma, struct range part)
+{
+	unsigned int percent = 20 + rng_below(&layout->rng, 80);
+	bool read_only = rng_chance(&layout->rng, 70);
+	int err;
+
+	switch (rng_below(&layout->rng, 5)) {
+	case 0:
+		err = do_clear_young(layout, vma, part);
+		break;
+	case 1:
+		err = do_clear_soft_dirty(layout, vma, part);
+		break;
+	case 2:
+		err = do_clear_soft_dirty(layout, vma, part) ?: share_briefly();
+		break;
+	default:
+		err = share_briefly();
+		break;
+	}
 	write_pages(&layout->rng, part.addr, part.len, percent);
-	return read_only && mprotect(vma->addr, vma->len, PROT_READ) ? -errno : 0;
+	if (!err && read_only && mprotect(vma->addr, vma->len, PROT_READ))
+		err = -errno;
+	return err;
 }
 
 static void child_main(struct layout *layout, int command, int answer)
@@ -702,7 +724,7 @@ const struct operation operations[] = {
 	{ "hold", 2, do_hold },
 	{ "pin", 3, do_pin },
 	{ "fork", 12, do_fork },
-	{ "share_briefly", 8, do_share_briefly },
+	{ "differ", 10, do_differ },
 	{ "poison", 3, do_poison },
 };
 

@@ -189,6 +189,19 @@ static void release(struct layout *layout)
 			close(layout->hold[i]);
 }
 
+/*
+ * Whatever waits in a batch of a CPU goes where it belongs. A migration begins with that,
+ * and no layout may depend on those before it.
+ */
+static void drain_batches(void)
+{
+	static char page;
+	void *pages[] = { &page };
+	int node = 0, status;
+
+	syscall(__NR_move_pages, 0, 1, pages, &node, &status, MPOL_MF_MOVE);
+}
+
 static int run_layout(uint64_t seed, bool threaded)
 {
 	static struct layout layout;
@@ -205,6 +218,7 @@ static int run_layout(uint64_t seed, bool threaded)
 	alarm(SECONDS_PER_LAYOUT);
 	layout_catch_faults();
 	layout_build(&layout);
+	drain_batches();
 
 	before = layout_show(&layout, "before", NULL);
 	move(&layout, layout.nodes[1], threaded);
@@ -237,19 +251,6 @@ static void say_in_log(uint64_t seed)
 		return;
 	fprintf(log, "layout %llu\n", (unsigned long long)seed);
 	fclose(log);
-}
-
-/*
- * Whatever waits in a batch of a CPU goes where it belongs: no layout may depend on those
- * before it.
- */
-static void drain_batches(void)
-{
-	static char page;
-	void *pages[] = { &page };
-	int node = 0, status;
-
-	syscall(__NR_move_pages, 0, 1, pages, &node, &status, MPOL_MF_MOVE);
 }
 
 int main(int argc, char **argv)

@@ -31,13 +31,15 @@ static int page_mapcount_of(struct folio *folio, struct page *page)
 /* Quick, since there are a lot of pages to look at; 0 for zeros and for nothing else. */
 static u32 hash_of(struct page *page)
 {
-	const u64 *word = page_address(page);
+	const u64 *word = page_address(page), *end = page_address(page) + PAGE_SIZE;
 	u64 hash = 0, any = 0;
-	int i;
 
-	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++) {
-		hash = rol64(hash, 5) ^ word[i];
-		any |= word[i];
+	for (; word < end; word += 8) {
+		hash = rol64(hash, 5) ^ word[0] ^ rol64(word[1], 7) ^ rol64(word[2], 14) ^
+		       rol64(word[3], 21) ^ rol64(word[4], 28) ^ rol64(word[5], 35) ^
+		       rol64(word[6], 42) ^ rol64(word[7], 49);
+		any |= word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] |
+		       word[7];
 	}
 	hash = (hash ^ hash >> 32) & U32_MAX;
 	return any ? max(hash, 1) : 0;
