@@ -43,7 +43,7 @@ def parser() -> argparse.ArgumentParser:
     layouts = command("layouts", _layouts, "random layouts of memory, against vanilla")
     layouts.add_argument("--count", type=int, default=500, help="how many")
     layouts.add_argument("--seed", type=int, default=1, help="the first one")
-    layouts.add_argument("--vcpus", type=int, default=1, help="1, in virtual time, or 2")
+    layouts.add_argument("--vcpus", type=int, default=1, help="1 or 2")
     report = command("report", _report, "the lab's report, from results.json")
     files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
     files.help = "results.json, or files written by migrate_bench"

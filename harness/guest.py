@@ -264,8 +264,13 @@ def run_quietly(
     args: str = "",
     files: Mapping[str, bytes],
     virtual_time: bool,
+    cpus: int = 0,
+    progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
-    """Run one suite with additional files, and without a word, in emulated processors."""
+    """Run one suite with additional files, and without a word, in emulated processors.
+
+    `cpus` may be 1, of which no suite can tell that it is enough; 0 is what it asks for.
+    """
     settings = settings_of(paths, suite)
     shutil.rmtree(directory, ignore_errors=True)
     guest = replace(
@@ -273,9 +278,11 @@ def run_quietly(
         virtual_time=virtual_time,
         extra=image.archive(files),
     )
+    if cpus:
+        guest = replace(guest, cpus=cpus)
     guest = replace(guest, command_line=f"{guest.command_line} norandmaps")
     bounds = limits(ready.kernel.config, settings)
-    run = _run(guest, directory, bounds, lambda _: None)
+    run = _run(guest, directory, bounds, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 

@@ -1,13 +1,15 @@
 """`make layouts`: random layouts of memory migrate in two kernels, vanilla and ours.
 
 Each boot does a few hundred seeds; a seed that differs is run once more, in boots of its own,
-and counts if it differs again.
+and counts if it differs again. With one processor that is done in virtual time, where it does
+so again and again.
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness import build, guest, lab_plan, layouts_dump, lock, patches, process, source, ui, vm
@@ -28,13 +30,21 @@ _GUESTS = 2  # at a time
 _ATTEMPTS = 2  # of a seed that differed, before it counts
 _REPEATED = 12  # seeds of one boot: where more differ it is no accident
 _LISTED = 20
+# What `migrate_layouts` says of how far it is.
+_WORD = re.compile(r"# (\d+) of \d+ layouts")
 
 
 @dataclass(frozen=True)
 class Machine:
-    """Where layouts migrate: one virtual CPU in virtual time, or two in the host's."""
+    """Where layouts migrate: one virtual CPU, or two; `exact` is in virtual time."""
 
     vcpus: int
+    exact: bool = False
+
+    @property
+    def again(self) -> "Machine":
+        """Where to look at a seed that differed."""
+        return replace(self, exact=self.vcpus == 1)
 
     def args(self, first: int, number: int) -> str:
         """Return the suite's arguments."""
@@ -110,7 +120,12 @@ def _module(paths: Paths, kernel: build.Kernel) -> bytes:
 
 
 def _boot(
-    kernels: Kernels, config: str, machine: Machine, span: tuple[int, int], what: str
+    kernels: Kernels,
+    config: str,
+    machine: Machine,
+    span: tuple[int, int],
+    what: str,
+    progress: Callable[[str], None],
 ) -> dict[int, Layout]:
     """Run some seeds on one kernel; HarnessError if anything but a layout goes wrong."""
     directory = kernels.out / "guests" / f"{config}-{what}-{span[0]}"
@@ -118,7 +133,9 @@ def _boot(
         kernels.paths, kernels.ready[config], SUITE, directory,
         args=machine.args(*span),
         files={f"{MODULE}.ko": kernels.modules[config]},
-        virtual_time=machine.vcpus == 1,
+        virtual_time=machine.exact,
+        cpus=machine.vcpus,
+        progress=progress,
     )  # fmt: skip
     where = f"layouts: {config}, {span[1]} seeds from {span[0]}"
     if run.verdict.outcome is not vm.Outcome.FINISHED:
@@ -142,31 +159,42 @@ def run(
         ThreadPoolExecutor(max_workers=_GUESTS) as pool,
     ):
 
-        def pair(span: tuple[int, int], what: str) -> tuple[dict[int, list[str]], int]:
-            both = pool.map(lambda c: _boot(kernels, c, machine, span, what), KERNELS)
-            vanilla, ours = both
+        def pair(
+            span: tuple[int, int], where: Machine, what: str
+        ) -> tuple[dict[int, list[str]], int]:
+            def told(line: str) -> None:
+                if match := _WORD.fullmatch(line.strip()):
+                    done = outcome.seeds + int(match[1])
+                    step.progress(f"{done} of {count} seeds, {_counts(outcome)}")
+
+            def boot(config: str) -> dict[int, Layout]:
+                return _boot(kernels, config, where, span, what, told)
+
+            vanilla, ours = pool.map(boot, KERNELS)
             pages = sum(_pages(layout) for layout in ours.values())
             return differences(vanilla, ours), pages
 
         for span in spans(first, count, per_boot):
-            found, pages = pair(span, "all")
+            found, pages = pair(span, machine, "all")
             outcome.seeds += span[1]
             outcome.pages += pages
             for seed, said in found.items():
                 again = said
                 for attempt in range(_ATTEMPTS if len(found) <= _REPEATED else 0):
                     if again:
-                        again = pair((seed, 1), f"again{attempt}")[0].get(seed, [])
+                        once = pair((seed, 1), machine.again, f"again{attempt}")
+                        again = once[0].get(seed, [])
                 if again:
                     outcome.differences[seed] = again
                 else:
                     outcome.unsteady.append(seed)
-            step.progress(
-                f"{outcome.seeds} of {count} seeds, {len(outcome.differences)} differ, "
-                f"{len(outcome.unsteady)} differed once"
-            )
+            step.progress(f"{outcome.seeds} of {count} seeds, {_counts(outcome)}")
         step.done(summary(outcome))
     return outcome
+
+
+def _counts(outcome: Outcome) -> str:
+    return f"{len(outcome.differences)} differ, {len(outcome.unsteady)} differed once"
 
 
 def _pages(layout: Layout) -> int:

@@ -4,13 +4,20 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 
 - Vanilla marks every large anonymous folio that it moves as partially mapped, and queues it
   for a split: ours must leave the mark and the queue as they were before the move.
-- For that reason vanilla splits such folios when they move again ("back"): from then on,
-  sizes of folios and what is counted for a whole folio are not compared, nor is the choice
-  between writing in place and copying, which depends on them.
-- Such a split also gives pages of zeros back: they are not compared from then on, and nor is
-  what /proc sums up where there are some.
-- Small folios are mlocked where a part of a large one would not be: not compared then, either.
-- Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it.
+- Folios that vanilla has marked so it splits when they move again ("back"). From then on the
+  sizes of these folios and what is counted for a whole one are not compared, nor, where they
+  are written to, is what depends on the choice between writing in place and copying.
+- Such a split also gives their pages of zeros back: these are not compared from then on, and
+  nor is what /proc sums up where there are some.
+- Of what was split small folios are mlocked where a part of a large one would not be: that
+  flag, and the count of such pages if there is a split folio, are not compared, either.
+- A pin moves pages out of ZONE_MOVABLE: where there was one, vanilla may mark, and split, what
+  it moves to pin it, so that the marks are not compared before the move, either.
+- Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it, or
+  set it where the folio is in a locked mapping now, as both do for small folios; what is not
+  evictable is not active.
+- Written to after a second move: where vanilla writes in place ours may copy, or the other way
+  round. A copy is where mbind(2) wants it, so nodes are not compared if it was called.
 """
 
 import base64
@@ -33,12 +40,20 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
+_LOCKED_MAPPING = re.compile(
+    r" smaps (?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+):.* VmFlags:.* lo( |$)"
+)
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
 _OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
+_PIN = re.compile(r"p\d+ pin ")
 _CONTEXT = 1
 _SHOWN = 40
+
+
+Key = tuple[int, int]
+"""The number of a process, and that of a page in its arena."""
 
 
 @dataclass(frozen=True)
@@ -92,7 +107,7 @@ class Page:
 class Stage:
     """The pages of a stage, by process and page number, and all other lines."""
 
-    pages: dict[tuple[int, int], Page] = field(default_factory=dict)
+    pages: dict[Key, Page] = field(default_factory=dict)
     lines: list[str] = field(default_factory=list)
 
 
@@ -181,31 +196,49 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     if list(vanilla.stages) != list(ours.stages):
         return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
     before = parse_stage(ours.stages.get("before", ()))
-    moved_back = "back" in ours.stages
+    split: frozenset[Key] = frozenset()
+    if "back" in ours.stages:
+        split = _marked(parse_stage(vanilla.stages.get("there", ())))
+    bound = any(line.startswith("mbind ") for said in ours.stages.values() for line in said)
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            found += _compare_stage(
-                name, parse_stage(old), parse_stage(new), before, moved_back
-            )
-        if name == "there":
-            found += [f"there: {line}" for line in new_labels(before, parse_stage(new))]
+            theirs, mine = parse_stage(old), parse_stage(new)
+            if name == "written" and bound:
+                theirs, mine = _nowhere(theirs, split), _nowhere(mine, split)
+            if name == "before":
+                pinned = any(_PIN.match(line) for line in ours.built)
+                theirs, mine = _unlabelled(theirs, pinned), _unlabelled(mine, pinned)
+                found += _difference(name, list(_lines(theirs)), list(_lines(mine)))
+            else:
+                found += _compare_stage(name, theirs, mine, before, split)
+        if name in ("there", "back"):
+            labels = new_labels(before, parse_stage(new))
+            found += [f"{name}: {line}" for line in labels]
     return found + wrongs(ours)
 
 
+def _marked(there: Stage) -> frozenset[Key]:
+    """Return the pages of folios that vanilla will split, should they move again."""
+    return frozenset(key for key, page in there.pages.items() if "partial" in page.flags)
+
+
+def _unlabelled(stage: Stage, pinned: bool) -> Stage:
+    return _without(stage, _LABELS, frozenset()) if pinned else stage
+
+
 def _compare_stage(
-    name: str, old: Stage, new: Stage, before: Stage, moved_back: bool
+    name: str, old: Stage, new: Stage, before: Stage, split: frozenset[Key]
 ) -> list[str]:
-    if name == "before":  # pages that are pinned may have been moved for that
-        old, new = (_without(stage, _LABELS, True) for stage in (old, new))
-    else:
-        old, new = _with_locks_kept(old, new, before)
-        ignored, whole = _LABELS, True
-        if name == "back" or (name == "written" and moved_back):
-            ignored, whole = (_OF_COPIES if name == "written" else _OF_FOLIO), False
-            old, new = (_without_zeros(stage, before) for stage in (old, new))
-            old, new = (Stage(one.pages, _uncounted(one.lines)) for one in (old, new))
-        old, new = (_without(stage, ignored, whole) for stage in (old, new))
+    """Compare a stage after a move; `split` are the pages of what vanilla split since."""
+    old, new = _with_locks_kept(old, new, before)
+    if name == "there" or not split:
+        old, new = (_without(stage, _LABELS, frozenset()) for stage in (old, new))
+        return _difference(name, list(_lines(old)), list(_lines(new)))
+    ignored = _OF_COPIES if name == "written" else _OF_FOLIO
+    old, new = (_without_zeros(stage, before, split) for stage in (old, new))
+    old, new = (Stage(one.pages, _uncounted(one.lines)) for one in (old, new))
+    old, new = (_without(stage, ignored, split) for stage in (old, new))
     return _difference(name, list(_lines(old)), list(_lines(new)))
 
 
@@ -216,6 +249,7 @@ def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stag
     """
     pages = dict(old.pages)
     lines = (old.lines, new.lines)
+    ranges = list(_locked_ranges(new.lines))
     locked = {
         page.folio.number: before.pages[key].flags & _LOCKED
         for key, page in new.pages.items()
@@ -227,12 +261,40 @@ def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stag
             continue
         number = page.folio.number if page.folio else -1
         flags = was.flags if was and was.folio else locked.get(number, frozenset())
+        if page.folio and page.folio.order and _inside(key, ranges):
+            flags |= _LOCKED
         kept = (page.flags - theirs.flags) & _LOCKED & flags
         lost = theirs.flags & _LOCKED - page.flags
         if kept and not lost:
-            pages[key] = replace(theirs, flags=theirs.flags | kept)
+            wanted = theirs.flags | kept
+            if "unevictable" in kept and "active" not in page.flags:
+                wanted -= {"active"}
+            pages[key] = replace(theirs, flags=wanted)
             lines = (_uncounted(old.lines), _uncounted(new.lines))
     return Stage(pages, lines[0]), Stage(dict(new.pages), lines[1])
+
+
+def _locked_ranges(lines: Iterable[str]) -> Iterator[tuple[int, range]]:
+    """Return the processes, and the page numbers, of mappings that are locked."""
+    process = 0
+    for line in lines:
+        if line.startswith("process "):
+            process = int(line.removeprefix("process "))
+        elif match := _LOCKED_MAPPING.match(line):
+            first = int(match["first"], 16)
+            yield process, range(first, first + int(match["number"], 16))
+
+
+def _inside(key: Key, ranges: Iterable[tuple[int, range]]) -> bool:
+    return any(key[0] == process and key[1] in pages for process, pages in ranges)
+
+
+def _nowhere(stage: Stage, split: frozenset[Key]) -> Stage:
+    pages = {
+        key: replace(page, node=-1) if key in split else page
+        for key, page in stage.pages.items()
+    }
+    return Stage(pages, stage.lines)
 
 
 def _uncounted(lines: Sequence[str]) -> list[str]:
@@ -242,9 +304,9 @@ def _uncounted(lines: Sequence[str]) -> list[str]:
     ]
 
 
-def _without_zeros(stage: Stage, before: Stage) -> Stage:
-    """Return a stage without the pages that were zero, and without sums over them."""
-    zeros = {key for key, page in before.pages.items() if "zero" in page.flags}
+def _without_zeros(stage: Stage, before: Stage, split: frozenset[Key]) -> Stage:
+    """Return a stage without split pages that were zero, and without sums over them."""
+    zeros = {key for key in split & before.pages.keys() if "zero" in before.pages[key].flags}
     if not zeros:
         return stage
     pages = {key: page for key, page in stage.pages.items() if key not in zeros}
@@ -252,13 +314,21 @@ def _without_zeros(stage: Stage, before: Stage) -> Stage:
     return Stage(pages, lines)
 
 
-def _without(stage: Stage, flags: frozenset[str], whole: bool) -> Stage:
-    """Return a stage without some flags, and without folios unless they are compared."""
-    pages = {
-        key: replace(page, flags=page.flags - flags, folio=page.folio if whole else None)
-        for key, page in stage.pages.items()
-    }
-    return Stage(pages, stage.lines)
+def _without(stage: Stage, flags: frozenset[str], split: frozenset[Key]) -> Stage:
+    """Return a stage without labels, and without some flags and the folio of what was split.
+
+    Where something was split folios have other numbers, but the rest of them is the same.
+    """
+
+    def reduced(key: Key, page: Page) -> Page:
+        if key in split:
+            return replace(page, flags=page.flags - flags, folio=None)
+        folio = page.folio
+        if split and folio:
+            folio = replace(folio, number=0)
+        return replace(page, flags=page.flags - _LABELS, folio=folio)
+
+    return Stage({key: reduced(key, page) for key, page in stage.pages.items()}, stage.lines)
 
 
 def _lines(stage: Stage) -> Iterator[str]:

@@ -128,36 +128,80 @@ def test_every_difference_is_told(stage: str, old: str, new: str) -> None:
     assert compare(changed(stage, old, new), GOOD)
 
 
+VANILLA = changed("there", "anon,", "anon,partial,queued,")
+"""As vanilla leaves it: all of GOOD's folio is marked, and split when it moves back."""
+
+
 def test_labels_of_vanilla_are_forgiven_and_those_of_ours_are_not() -> None:
-    labelled = changed("there", "anon,", "anon,partial,queued,")
-    assert compare(labelled, GOOD) == []
-    assert compare(changed("before", "anon,", "anon,partial,"), GOOD) == []
-    said = compare(GOOD, labelled)
+    assert compare(VANILLA, GOOD) == []
+    assert compare(changed("back", "anon,", "anon,partial,queued,"), GOOD) == []
+    said = compare(GOOD, VANILLA)
     assert len(said) == 8
     assert "there: process 0 page 10: now partial, queued" in said[0]
+    assert compare(GOOD, changed("back", "anon,", "anon,partial,queued,"))
+
+
+def test_labels_differ_before_the_move_only_where_pages_were_pinned() -> None:
+    def pinned(layout: Layout) -> Layout:
+        return replace(layout, built=(*layout.built, "p0 pin 10+1 = 0"))
+
+    marked = changed("before", "anon,", "anon,partial,")
+    assert compare(marked, GOOD)
+    assert compare(pinned(marked), pinned(GOOD)) == []
 
 
 def test_a_label_that_was_there_before_stays() -> None:
     marked = changed("before", "anon,", "anon,partial,queued,")
     both = changed("there", "anon,", "anon,partial,queued,", marked)
+    both = changed("back", "anon,", "anon,partial,queued,", both)
     assert compare(both, both) == []
     assert "now not partial, not queued" in compare(marked, marked)[0]
 
 
 def test_folios_that_vanilla_splits_are_forgiven_once_moved_back() -> None:
-    split = changed("back", "order 2", "order 0")
-    assert compare(split, GOOD) == []
-    assert compare(changed("written", "order 2", "order 0", split), GOOD) == []
+    def split(layout: Layout) -> Layout:
+        return changed(
+            "written", "order 2", "order 0", changed("back", "order 2", "order 0", layout)
+        )
+
+    assert compare(split(VANILLA), GOOD) == []
+    assert compare(changed("written", "anon,", "anon,idle,", split(VANILLA)), GOOD) == []
+    # but not what was not marked, nor what does not depend on a split
+    assert compare(split(GOOD), GOOD)
+    assert compare(changed("back", "anon,", "anon,idle,", split(VANILLA)), GOOD)
+    assert compare(changed("back", "map 1", "map 2", split(VANILLA)), GOOD)
+
+
+def test_folios_have_other_numbers_where_one_was_split() -> None:
+    other = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked")
+    small = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked").replace(
+        "large 4", "large 3"
+    )
+
+    def with_another(line: str, layout: Layout) -> Layout:
+        stages = {**layout.stages, "back": (*layout.stages["back"], line)}
+        return replace(layout, stages=stages)
+
+    good = with_another(other.replace("folio 0", "folio 4"), GOOD)
+    assert compare(with_another(other.replace("folio 0", "folio 7"), VANILLA), good) == []
+    assert compare(with_another(other.replace("folio 0", "folio 7"), GOOD), good)
+    assert compare(with_another(small.replace("folio 0", "folio 7"), VANILLA), good)
 
 
 def test_pages_of_zeros_are_forgiven_once_moved_back() -> None:
-    zeros = changed("before", "anon,", "anon,zero,")
-    zeros = changed("there", "anon,", "anon,zero,", zeros)
-    ours = changed("back", "anon,", "anon,zero,", zeros)
-    given_back = changed("back", "write,young,dirty,soft folio", "special", ours)
-    assert compare(given_back, ours) == []
-    assert compare(changed("there", "zero", "zero,idle", given_back), ours)
-    assert compare(changed("back", "write,", "", GOOD), GOOD)
+    def zeros(layout: Layout) -> Layout:
+        layout = changed("before", "anon,", "anon,zero,", layout)
+        return changed("there", "anon,", "anon,zero,", layout)
+
+    ours = changed("back", "anon,", "anon,zero,", zeros(GOOD))
+
+    def given_back(layout: Layout) -> Layout:
+        return changed("back", "write,young,dirty,soft folio", "special", zeros(layout))
+
+    assert compare(given_back(VANILLA), ours) == []
+    assert compare(given_back(GOOD), ours)
+    assert compare(changed("there", "zero", "zero,idle", given_back(VANILLA)), ours)
+    assert compare(changed("back", "write,", "", VANILLA), GOOD)
 
 
 def test_what_was_only_moved_there_is_compared_as_a_whole() -> None:
@@ -178,6 +222,42 @@ def test_a_locked_folio_may_stay_locked() -> None:
     assert compare(ours, locked)
 
 
+def test_a_large_folio_in_a_locked_mapping_may_become_locked() -> None:
+    def made(layout: Layout) -> Layout:
+        return changed("there", "anon,", "anon,mlocked,unevictable,", layout)
+
+    mapping = " smaps 10+4: Rss 16 VmFlags: rd wr lo ac"
+    locked = changed("there", " smaps 10+4: Rss 16", mapping)
+    said = "\n".join(compare(locked, made(locked)))
+    assert "-process 1 page 10" in said  # whose mapping is not locked
+    assert "-process 0" not in said
+    alone = locked
+    for name in ("before", "there"):
+        lines = [x for x in alone.stages[name] if not x.startswith(("process 1", "10+4 soft"))]
+        alone = replace(alone, stages={**alone.stages, name: tuple(lines)})
+    assert compare(alone, made(alone)) == []
+    active = changed("there", "anon,", "active,anon,", alone)
+    assert compare(active, made(alone)) == []
+    assert compare(active, alone)
+    assert compare(made(alone), alone)
+    small = changed("there", "order 2", "order 0", alone)
+    assert compare(small, made(small))
+
+
+def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
+    moved = changed("written", "node 0", "node 1")
+    assert compare(GOOD, moved)
+    bound = changed("there", "counters", "mbind 0: done\ncounters")
+    lines = "\n".join(bound.stages["there"]).split("\n")
+    bound = replace(bound, stages={**bound.stages, "there": tuple(lines)})
+    vanilla = changed("there", "anon,", "anon,partial,queued,", bound)
+    assert compare(vanilla, changed("written", "node 0", "node 1", bound)) == []
+    assert compare(bound, changed("written", "node 0", "node 1", bound))
+    assert compare(VANILLA, moved)
+    assert compare(vanilla, changed("back", "node 0", "node 1", bound))
+    assert compare(vanilla, changed("written", "exclusive,", "", bound))
+
+
 def test_what_the_program_says_of_itself_counts_on_both() -> None:
     for word in ("CONTENTS WRONG IN 2 PAGES", "MIGRATION"):
         bad = changed("there", "uffd", f"uffd {word}")
@@ -190,6 +270,8 @@ def test_seeds_are_split_into_boots() -> None:
     assert list(layouts.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
     assert Machine(1).args(5, 3) == "5,3"
     assert Machine(2).args(5, 3) == "5,3,threads"
+    assert not Machine(1).exact
+    assert (Machine(1).again.exact, Machine(2).again.exact) == (True, False)
 
 
 def test_a_seed_that_one_kernel_did_not_run_differs() -> None:

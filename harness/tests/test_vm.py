@@ -52,6 +52,17 @@ def test_argv_shares_more_cpus_between_the_nodes() -> None:
     ]
 
 
+def test_argv_of_one_processor_is_emulated_on_the_first_node() -> None:
+    argv = vm.qemu_argv(dataclasses.replace(guest(), cpus=1), "c", RESULTS)
+    assert values(argv, "-smp") == ["1"]
+    assert values(argv, "-accel") == ["tcg,thread=single"]
+    assert "-icount" not in argv
+    assert values(argv, "-numa") == [
+        "node,nodeid=0,cpus=0,memdev=memory0",
+        "node,nodeid=1,memdev=memory1",
+    ]
+
+
 def test_argv_puts_the_console_first_and_results_second() -> None:
     argv = vm.qemu_argv(guest(), "file:c", RESULTS)
     assert values(argv, "-serial") == ["file:c", "file:/o/results.log"]

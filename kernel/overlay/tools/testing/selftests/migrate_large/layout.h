@@ -44,6 +44,8 @@ struct vma {
 	bool readable;
 	bool writable;
 	bool shared;
+	/* Its pages are a file's, at least those that were not written to. */
+	bool file;
 };
 
 struct region {
@@ -81,6 +83,10 @@ struct layout {
 
 /* The mappings of a process in the arena, in order. */
 size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max);
+/* Does /proc/self/pagemap say of any page that a userfaultfd protects it? */
+bool layout_any_uffd(struct range part);
+/* Is this page of ours there, anonymous, and a folio by itself? */
+bool layout_is_small_anon(const void *addr);
 
 /* Builds what the seed says, and prints each step and how it ended. */
 void layout_build(struct layout *layout);
@@ -123,5 +129,8 @@ struct snapshot;
  */
 struct snapshot *layout_show(const struct layout *layout, const char *stage,
 			     const struct snapshot *before);
+
+/* Lets go of pages that are pinned: a ring would do so some time after its process. */
+void layout_unpin(const struct layout *layout);
 
 #endif /* LAYOUT_H */

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /* A layout from its seed: a few regions, then operations on random parts of them. */
+#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -45,33 +46,68 @@ size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 		char *pos;
 		unsigned long start = strtoul(line, &pos, 16);
 		unsigned long end = strtoul(pos + 1, &pos, 16);
+		unsigned long inode = 0;
 
 		if (start < ARENA_BASE)
 			continue;
 		if (start >= ARENA_END)
 			break;
-		/* " rwxp" */
+		/* " rwxp <offset> <device> <inode>" */
+		sscanf(pos, " %*s %*s %*s %lu", &inode);
 		vmas[nr++] = (struct vma) {
 			.addr = (char *)start, .len = end - start,
 			.readable = pos[1] == 'r', .writable = pos[2] == 'w',
-			.shared = pos[4] == 's',
+			.shared = pos[4] == 's', .file = inode,
 		};
 	}
 	fclose(file);
 	return nr;
 }
 
+#define PAGEMAP_UFFD	(1ULL << 57)
+
+bool layout_any_uffd(struct range part)
+{
+	size_t nr = part.len / memory_page_size();
+	off_t first = (uintptr_t)part.addr / memory_page_size();
+	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
+	uint64_t entry;
+	bool any = false;
+
+	for (size_t i = 0; i < nr && !any; i++) {
+		if (pread(fd, &entry, sizeof(entry), (first + i) * sizeof(entry)) !=
+		    sizeof(entry))
+			break;
+		any = entry & PAGEMAP_UFFD;
+	}
+	close(fd);
+	return any;
+}
+
 static sigjmp_buf failed_access;
 
-static void on_fault(int signal)
+static volatile bool accessing;
+
+static void on_fault(int signal, siginfo_t *info, void *context)
 {
+	bool poison = signal == SIGBUS && (info->si_code == BUS_MCEERR_AO ||
+					   info->si_code == BUS_MCEERR_AR);
+
+	if (!accessing) {
+		/* That a page has gone bad is also said to those who do not touch it. */
+		if (poison)
+			return;
+		_exit(signal);
+	}
 	siglongjmp(failed_access, 1);
 }
 
 void layout_catch_faults(void)
 {
 	/* Neither saved nor restored at each access: the mask must not change. */
-	struct sigaction action = { .sa_handler = on_fault, .sa_flags = SA_NODEFER };
+	struct sigaction action = {
+		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART,
+	};
 
 	sigaction(SIGSEGV, &action, NULL);
 	sigaction(SIGBUS, &action, NULL);
@@ -79,18 +115,28 @@ void layout_catch_faults(void)
 
 bool layout_try_read(const void *addr)
 {
-	if (sigsetjmp(failed_access, 0))
-		return false;
-	(void)*(const volatile char *)addr;
-	return true;
+	volatile bool done = false;
+
+	accessing = true;
+	if (!sigsetjmp(failed_access, 0)) {
+		(void)*(const volatile char *)addr;
+		done = true;
+	}
+	accessing = false;
+	return done;
 }
 
 bool layout_try_write(void *addr, uint64_t value)
 {
-	if (sigsetjmp(failed_access, 0))
-		return false;
-	*(volatile uint64_t *)addr = value;
-	return true;
+	volatile bool done = false;
+
+	accessing = true;
+	if (!sigsetjmp(failed_access, 0)) {
+		*(volatile uint64_t *)addr = value;
+		done = true;
+	}
+	accessing = false;
+	return done;
 }
 
 char *layout_new_slot(struct layout *layout)

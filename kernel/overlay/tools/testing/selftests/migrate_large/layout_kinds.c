@@ -11,6 +11,7 @@
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
 #include <linux/io_uring.h>
 #include <linux/mman.h>
@@ -297,7 +298,15 @@ ADVISE(dontneed, MADV_DONTNEED)
 ADVISE(free, MADV_FREE)
 ADVISE(cold, MADV_COLD)
 ADVISE(pageout, MADV_PAGEOUT)
-ADVISE(guard, MADV_GUARD_INSTALL)
+
+/*
+ * Where a page of a file is write-protected by a userfaultfd, the kernel (7.3) tries for
+ * ever to make it a guard: what it takes away leaves a marker behind.
+ */
+static int do_guard(struct layout *layout, const struct vma *vma, struct range part)
+{
+	return vma->file && layout_any_uffd(part) ? -EBUSY : advise(part, MADV_GUARD_INSTALL);
+}
 
 #define PROTECT(name, prot)							\
 static int do_##name(struct layout *layout, const struct vma *vma,		\
@@ -313,6 +322,22 @@ PROTECT(no_access, PROT_NONE)
 static int do_unmap(struct layout *layout, const struct vma *vma, struct range part)
 {
 	return munmap(part.addr, part.len) ? -errno : 0;
+}
+
+/*
+ * A page that has gone bad: an entry that says so, between those of a large folio perhaps.
+ * Only one that is a folio by itself: nobody keeps pages of others from being used again.
+ */
+static int do_poison(struct layout *layout, const struct vma *vma, struct range part)
+{
+	size_t page = memory_page_size();
+
+	for (; part.len; part.addr += page, part.len -= page)
+		if (layout_is_small_anon(part.addr)) {
+			part.len = page;
+			return advise(part, MADV_HWPOISON);
+		}
+	return -ENOENT;
 }
 
 /* To a place that is as far from where a folio may start as chance wills. */
@@ -550,6 +575,57 @@ static int do_pin(struct layout *layout, const struct vma *vma, struct range par
 	return keep_fd(layout, fd);
 }
 
+void layout_unpin(const struct layout *layout)
+{
+	/* No harm in asking those that are no rings. */
+	for (unsigned int i = 0; i < layout->nr_fds; i++)
+		syscall(__NR_io_uring_register, layout->fds[i], IORING_UNREGISTER_BUFFERS,
+			NULL, 0);
+}
+
+/* No page is exclusive then. */
+static int share_briefly(void)
+{
+	int status;
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid)
+		_exit(0);
+	return pid < 0 || waitpid(pid, &status, 0) != pid ? -errno : 0;
+}
+
+/*
+ * All pages are made the same in something, and what is written to is not any more. That
+ * nothing may be written to then leaves PTEs that differ in this alone.
+ */
+static int do_differ(struct layout *layout, const struct vma *vma, struct range part)
+{
+	unsigned int percent = 20 + rng_below(&layout->rng, 80);
+	bool read_only = rng_chance(&layout->rng, 70);
+	int err;
+
+	switch (rng_below(&layout->rng, 5)) {
+	case 0:
+		err = do_clear_young(layout, vma, part);
+		break;
+	case 1:
+		err = do_clear_soft_dirty(layout, vma, part);
+		break;
+	case 2:
+		err = do_clear_soft_dirty(layout, vma, part) ?: share_briefly();
+		break;
+	default:
+		err = share_briefly();
+		break;
+	}
+	write_pages(&layout->rng, part.addr, part.len, percent);
+	if (!err && read_only && mprotect(vma->addr, vma->len, PROT_READ))
+		err = -errno;
+	return err;
+}
+
 static void child_main(struct layout *layout, int command, int answer)
 {
 	unsigned int steps = rng_below(&layout->rng, 4);
@@ -648,6 +724,8 @@ const struct operation operations[] = {
 	{ "hold", 2, do_hold },
 	{ "pin", 3, do_pin },
 	{ "fork", 12, do_fork },
+	{ "differ", 10, do_differ },
+	{ "poison", 3, do_poison },
 };
 
 const size_t nr_operations = ARRAY_SIZE(operations);

@@ -18,7 +18,10 @@
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define MAX_PAGES		8192
-#define NR_COUNTERS		6
+
+enum {
+	ANON_PAGES, MAPPED, MLOCKED, ANON_HUGE, SHMEM_HUGE, FILE_HUGE, NR_COUNTERS
+};
 
 struct snapshot {
 	size_t nr_pages;
@@ -43,6 +46,9 @@ static const struct bit_name pte_bits[] = {
 	{ PTE_IS_UFFD, "uffd" },
 	{ PTE_IS_SWAP, "swap" },
 	{ PTE_IS_MIGRATION, "MIGRATION" },
+	{ PTE_IS_POISON, "poison" },
+	{ PTE_IS_MARKER, "marker" },
+	{ PTE_IS_SWAP_EXCLUSIVE, "exclusive" },
 };
 
 static const struct bit_name page_bits[] = {
@@ -245,8 +251,12 @@ static void print_smaps(pid_t pid)
 }
 
 static const char * const counter_names[NR_COUNTERS] = {
-	"nr_anon_pages", "nr_mapped", "nr_mlock", "nr_anon_transparent_hugepages",
-	"nr_shmem_pmdmapped", "nr_file_pmdmapped",
+	[ANON_PAGES]	= "nr_anon_pages",
+	[MAPPED]	= "nr_mapped",
+	[MLOCKED]	= "nr_mlock",
+	[ANON_HUGE]	= "nr_anon_transparent_hugepages",
+	[SHMEM_HUGE]	= "nr_shmem_pmdmapped",
+	[FILE_HUGE]	= "nr_file_pmdmapped",
 };
 
 /* Of a line "<name> <value>": which of @names it is, @nr if none. */
@@ -315,6 +325,15 @@ static bool get_states(pid_t pid, const struct vma *vma, struct page_state *stat
 	};
 
 	return !ioctl(device(), PAGE_STATE_GET, &query);
+}
+
+bool layout_is_small_anon(const void *addr)
+{
+	const struct vma vma = { .addr = (char *)addr, .len = memory_page_size() };
+	struct page_state state;
+
+	return get_states(getpid(), &vma, &state) && state.folio_pfn && !state.order &&
+	       (state.page & (FOLIO_IS_ANON | FOLIO_IS_KSM)) == FOLIO_IS_ANON;
 }
 
 static void show_process(const struct layout *layout, unsigned int number,

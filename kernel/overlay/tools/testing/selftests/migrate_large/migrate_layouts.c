@@ -25,7 +25,8 @@
 #include "memory.h"
 #include "page_state/page_state.h"
 
-#define SECONDS_PER_LAYOUT	120
+#define SECONDS_PER_LAYOUT	60
+#define LAYOUTS_PER_WORD	25
 
 static uint64_t *own_word(const struct vma *vma, size_t offset)
 {
@@ -188,6 +189,19 @@ static void release(struct layout *layout)
 			close(layout->hold[i]);
 }
 
+/*
+ * Whatever waits in a batch of a CPU goes where it belongs. A migration begins with that,
+ * and no layout may depend on those before it.
+ */
+static void drain_batches(void)
+{
+	static char page;
+	void *pages[] = { &page };
+	int node = 0, status;
+
+	syscall(__NR_move_pages, 0, 1, pages, &node, &status, MPOL_MF_MOVE);
+}
+
 static int run_layout(uint64_t seed, bool threaded)
 {
 	static struct layout layout;
@@ -204,6 +218,7 @@ static int run_layout(uint64_t seed, bool threaded)
 	alarm(SECONDS_PER_LAYOUT);
 	layout_catch_faults();
 	layout_build(&layout);
+	drain_batches();
 
 	before = layout_show(&layout, "before", NULL);
 	move(&layout, layout.nodes[1], threaded);
@@ -222,6 +237,7 @@ static int run_layout(uint64_t seed, bool threaded)
 		kill(layout.processes[i].pid, SIGKILL);
 		waitpid(layout.processes[i].pid, NULL, 0);
 	}
+	layout_unpin(&layout);
 	fflush(stdout);
 	return 0;
 }
@@ -263,6 +279,11 @@ int main(int argc, char **argv)
 		int status;
 		pid_t pid;
 
+		/* Standard output may be kept for the end. */
+		if (seed != first && !((seed - first) % LAYOUTS_PER_WORD))
+			fprintf(stderr, "# %llu of %llu layouts\n",
+				(unsigned long long)(seed - first), (unsigned long long)nr);
+		drain_batches();
 		printf("layout %llu\n", (unsigned long long)seed);
 		say_in_log(seed);
 		fflush(stdout);

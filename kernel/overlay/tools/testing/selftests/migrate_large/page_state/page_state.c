@@ -31,13 +31,15 @@ static int page_mapcount_of(struct folio *folio, struct page *page)
 /* Quick, since there are a lot of pages to look at; 0 for zeros and for nothing else. */
 static u32 hash_of(struct page *page)
 {
-	const u64 *word = page_address(page);
+	const u64 *word = page_address(page), *end = page_address(page) + PAGE_SIZE;
 	u64 hash = 0, any = 0;
-	int i;
 
-	for (i = 0; i < PAGE_SIZE / sizeof(*word); i++) {
-		hash = rol64(hash, 5) ^ word[i];
-		any |= word[i];
+	for (; word < end; word += 8) {
+		hash = rol64(hash, 5) ^ word[0] ^ rol64(word[1], 7) ^ rol64(word[2], 14) ^
+		       rol64(word[3], 21) ^ rol64(word[4], 28) ^ rol64(word[5], 35) ^
+		       rol64(word[6], 42) ^ rol64(word[7], 49);
+		any |= word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] |
+		       word[7];
 	}
 	hash = (hash ^ hash >> 32) & U32_MAX;
 	return any ? max(hash, 1) : 0;
@@ -95,13 +97,22 @@ static void fill_present(struct page_state *state, unsigned long pfn)
 		fill_folio(state, pfn);
 }
 
+static u32 kind_of(softleaf_t entry)
+{
+	if (softleaf_is_migration(entry))
+		return PTE_IS_MIGRATION;
+	if (softleaf_is_hwpoison(entry))
+		return PTE_IS_POISON;
+	return softleaf_is_marker(entry) ? PTE_IS_MARKER : PTE_IS_SWAP;
+}
+
 static void fill_pte(struct page_state *state, pte_t pte)
 {
 	if (pte_none(pte))
 		return;
 	if (!pte_present(pte)) {
-		state->pte |= softleaf_is_migration(softleaf_from_pte(pte)) ?
-			      PTE_IS_MIGRATION : PTE_IS_SWAP;
+		state->pte |= kind_of(softleaf_from_pte(pte));
+		state->pte |= pte_swp_exclusive(pte) ? PTE_IS_SWAP_EXCLUSIVE : 0;
 		state->pte |= pte_swp_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
 		state->pte |= pte_swp_uffd_any(pte) ? PTE_IS_UFFD : 0;
 		return;

@@ -9,7 +9,10 @@
 #include <linux/ioctl.h>
 #include <linux/types.h>
 
-/* Of the page table entry. An entry that is not present has none but the last four. */
+/*
+ * Of the page table entry. An entry that is not present has none but soft-dirty
+ * and what follows.
+ */
 #define PTE_IS_PRESENT		(1U << 0)
 #define PTE_IS_HUGE		(1U << 1)	/* a PMD */
 #define PTE_IS_WRITABLE		(1U << 2)
@@ -21,6 +24,9 @@
 #define PTE_IS_UFFD		(1U << 8)
 #define PTE_IS_SWAP		(1U << 9)
 #define PTE_IS_MIGRATION	(1U << 10)
+#define PTE_IS_POISON		(1U << 11)	/* its page has gone bad */
+#define PTE_IS_MARKER		(1U << 12)
+#define PTE_IS_SWAP_EXCLUSIVE	(1U << 13)
 
 /* Of the page and its folio. */
 #define PAGE_IS_EXCLUSIVE	(1U << 0)	/* PageAnonExclusive() */
