@@ -21,14 +21,14 @@
 /**
  * dcbm_reaches() - does an engine reach a piece of memory without a detour?
  * @first: its first address, all ones if the device has no address for it
- * @size: its size in bytes, not 0
+ * @size: its size in bytes, more than one
  * @reach: the last address that the engine reaches, 0 if it reaches nothing
  *
  * Return: true if it does
  */
 bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach)
 {
-	return size - 1 < reach && first <= reach - (size - 1);
+	return size - 1 <= reach && first <= reach - (size - 1);
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_reaches);
 
