@@ -278,7 +278,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 		dcbm_share(&ctx->job, &rest, i, 0, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
-		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
+		KUNIT_EXPECT_EQ(test, 0, share.len % SZ_512);
 		least = min(least, share.len);
 		most = max(most, share.len);
 
@@ -295,14 +295,24 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 	KUNIT_EXPECT_LE(test, most - least, PAGE_SIZE);
 }
 
+/* A page is never cut. */
 static void shares_of_small_folios(struct kunit *test)
 {
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
 	unsigned int i;
 
 	for (i = 0; i < 16; i++)
 		add_pair(test, 0);
 	for (i = 1; i <= 20; i++)
 		expect_shares(test, i);
+
+	rest = (struct dcbm_range){ .len = all_bytes(test) };
+	for (i = 5; i; i--) {
+		dcbm_share(&ctx->job, &rest, i, SZ_1K, &share);
+		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
+		KUNIT_EXPECT_EQ(test, 0, rest.offset);
+	}
 }
 
 static void shares_of_one_large_folio(struct kunit *test)
