@@ -757,6 +757,7 @@ static void dmasim_timing_start_job(struct dmasim *sim, struct dmasim_job *job,
 /* Give an idle channel, at model.now, what was issued to it. */
 static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
 {
+	unsigned int mbps = READ_ONCE(bandwidth_mbps);
 	struct virt_dma_desc *vd;
 	struct dmasim_desc *desc;
 	u64 now = sim->model.now;
@@ -764,12 +765,17 @@ static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
 	lockdep_assert_held(&sim->lock);
 	lockdep_assert_held(&chan->vc.lock);
 
+	if (sim->model.channel_mbps != mbps) {
+		sim->model.channel_mbps = mbps;
+		/* what is under way may get faster */
+		sim->soonest = 0;
+	}
+
 	while (!chan->serving && (vd = vchan_next_desc(&chan->vc))) {
 		desc = to_dmasim_desc(vd);
 		dmasim_start(chan, desc, ns_to_ktime(now));
 		if (desc->turn == DMASIM_IN_TURN) {
 			chan->serving = desc;
-			sim->model.channel_mbps = READ_ONCE(bandwidth_mbps);
 			dmasim_timing_start_job(sim, &desc->job,
 						(u64)READ_ONCE(latency_ns) *
 						desc->pieces, desc->len);

@@ -266,8 +266,9 @@ static void walk_leaves_out_pairs(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
 
-/* Shares are rows without gaps that differ by a page at most. */
-static void expect_shares(struct kunit *test, unsigned int nr_lanes)
+/* Shares are rows without gaps that differ by @spread at most. */
+static void expect_shares(struct kunit *test, unsigned int nr_lanes,
+			  size_t spread)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
@@ -292,7 +293,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 	}
 	KUNIT_EXPECT_EQ(test, 0, rest.len);
 	KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
-	KUNIT_EXPECT_LE(test, most - least, PAGE_SIZE);
+	KUNIT_EXPECT_LE(test, most - least, spread);
 }
 
 /* A page is never cut. */
@@ -305,7 +306,7 @@ static void shares_of_small_folios(struct kunit *test)
 	for (i = 0; i < 16; i++)
 		add_pair(test, 0);
 	for (i = 1; i <= 20; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, PAGE_SIZE);
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
 	for (i = 5; i; i--) {
@@ -321,7 +322,7 @@ static void shares_of_one_large_folio(struct kunit *test)
 
 	add_pair(test, 7);
 	for (i = 1; i <= DCBM_MAX_LANES; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, SZ_512);
 }
 
 static void shares_of_mixed_sizes(struct kunit *test)
@@ -333,7 +334,7 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		add_pair(test, 0);
 	add_pair(test, 4);
 	for (i = 1; i <= DCBM_MAX_LANES; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, PAGE_SIZE);
 }
 
 /* Who starts first gets most, by as much each time, and nobody gets nothing. */
