@@ -861,7 +861,7 @@ static void dmasim_timing_arm(struct dmasim *sim)
  * is charged to who issues: a timer that is too early, when the CPU waits anyway,
  * is better than one that is set again for each channel.
  */
-static bool dmasim_timing_armed(const struct dmasim *sim,
+static bool dmasim_timing_armed(struct dmasim *sim,
 				const struct dmasim_chan *chan)
 {
 	u64 soonest = sim->soonest;
@@ -979,14 +979,13 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 	if (cookie < DMA_MIN_COOKIE)
 		return DMA_ERROR;
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
 	status = dma_cookie_status(c, cookie, state);
+	/* nothing is put by again once the cookie says that it is done */
 	if (timing && status == DMA_COMPLETE && list_empty(&chan->waiting) &&
-	    !chan->nr_failed) {
-		spin_unlock_irqrestore(&chan->vc.lock, flags);
+	    !READ_ONCE(chan->nr_failed))
 		return status;
-	}
 
+	spin_lock_irqsave(&chan->vc.lock, flags);
 	status = DMA_COMPLETE;
 	desc = dmasim_find_desc(chan, cookie);
 	if (desc) {

@@ -124,8 +124,9 @@ struct dcbm_lane {
 
 	struct dcbm_range range;
 	bool mapped;
-	bool single;			/* a part of one folio, mapped without a table */
-	dma_addr_t src, dst;		/* of a single piece */
+	bool single;			/* a part of one folio, without a table */
+	bool borrowed;			/* another lane's mapping of that folio */
+	dma_addr_t src, dst;		/* of the folio, if @single */
 	unsigned int nents;		/* in the tables */
 	unsigned int src_nents, dst_nents;	/* as mapped */
 	bool terminated;

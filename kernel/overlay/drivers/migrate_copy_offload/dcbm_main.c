@@ -164,44 +164,78 @@ static void fill_tables(struct dcbm_lane *lane)
 	lane->nents = nr;
 }
 
-static bool map_piece(struct dcbm_lane *lane, struct folio *folio,
+static bool map_folio(struct dcbm_lane *lane, struct folio *folio,
 		      enum dma_data_direction dir, dma_addr_t *addr)
 {
-	*addr = dma_map_phys(lane->dev,
-			     PFN_PHYS(folio_pfn(folio)) + lane->range.offset,
-			     lane->range.len, dir, 0);
+	*addr = dma_map_phys(lane->dev, PFN_PHYS(folio_pfn(folio)),
+			     folio_size(folio), dir, 0);
 	return !dma_mapping_error(lane->dev, *addr);
 }
 
-static void unmap_piece(struct dcbm_lane *lane, dma_addr_t addr,
-			enum dma_data_direction dir)
+static bool map_both(struct dcbm_lane *lane, struct folio *src,
+		     struct folio *dst)
 {
-	dma_unmap_phys(lane->dev, addr, lane->range.len, dir, 0);
+	if (!map_folio(lane, src, DMA_TO_DEVICE, &lane->src))
+		return false;
+	if (map_folio(lane, dst, DMA_FROM_DEVICE, &lane->dst))
+		return true;
+
+	dma_unmap_phys(lane->dev, lane->src, folio_size(src), DMA_TO_DEVICE, 0);
+	return false;
 }
 
-/* The part of a folio that one channel copies needs no table, and no walk. */
+/* Is the folio of @lane mapped already, for the lane that was started before? */
+static bool may_borrow(const struct dcbm_lane *lane)
+{
+	const struct dcbm_lane *before = list_prev_entry(lane, node);
+
+	return !list_is_first(&lane->node, &lane->job->lanes) &&
+	       before->mapped && before->single && before->dev == lane->dev &&
+	       before->range.first == lane->range.first;
+}
+
+/*
+ * What several channels copy of one folio needs no tables, and one mapping. It
+ * belongs to the first of them, and stays for good if any of them gets lost.
+ */
 static void map_single(struct dcbm_lane *lane)
 {
 	const struct dcbm_job *job = lane->job;
 	const struct dcbm_range *range = &lane->range;
 
-	if (!map_piece(lane, dcbm_src(job, range->first), DMA_TO_DEVICE,
-		       &lane->src))
-		return;
-	if (!map_piece(lane, dcbm_dst(job, range->first), DMA_FROM_DEVICE,
-		       &lane->dst)) {
-		unmap_piece(lane, lane->src, DMA_TO_DEVICE);
+	lane->borrowed = may_borrow(lane);
+	if (lane->borrowed) {
+		lane->src = list_prev_entry(lane, node)->src;
+		lane->dst = list_prev_entry(lane, node)->dst;
+	} else if (!map_both(lane, dcbm_src(job, range->first),
+			     dcbm_dst(job, range->first))) {
 		return;
 	}
 
 	lane->mapped = true;
 	lane->use_sg = false;
 	lane->next = (struct dcbm_segment){
-		.src = lane->src, .dst = lane->dst, .len = range->len,
-		.item = range->first, .offset = range->offset,
+		.src = lane->src + range->offset,
+		.dst = lane->dst + range->offset,
+		.len = range->len,
+		.item = range->first,
+		.offset = range->offset,
 	};
 	lane->more = true;
 	lane->walk.left = 0;
+}
+
+static void unmap_single(struct dcbm_lane *lane)
+{
+	const struct dcbm_job *job = lane->job;
+	const unsigned int item = lane->range.first;
+	size_t size = folio_size(dcbm_src(job, item));
+
+	if (lane->borrowed || test_bit(item, job->lost))
+		return;
+
+	dma_unmap_phys(lane->dev, lane->src, size, DMA_TO_DEVICE, 0);
+	dma_unmap_phys(lane->dev, lane->dst, size, DMA_FROM_DEVICE, 0);
 }
 
 static void map_tables(struct dcbm_lane *lane)
@@ -259,8 +293,7 @@ static void unmap_lane(struct dcbm_lane *lane)
 		return;
 
 	if (lane->single) {
-		unmap_piece(lane, lane->src, DMA_TO_DEVICE);
-		unmap_piece(lane, lane->dst, DMA_FROM_DEVICE);
+		unmap_single(lane);
 		return;
 	}
 	dma_unmap_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
@@ -297,6 +330,7 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	/* It may complete before dmaengine_submit() returns. */
 	slot->error = false;
 	atomic_inc(&job->in_flight);
+	/* Whoever finds it in flight finds the rest of it, and the count. */
 	smp_store_release(&slot->in_flight, 1);
 	slot->cookie = dmaengine_submit(tx);
 	lane->stalls = 0;
@@ -382,6 +416,7 @@ static void rearm_slot(struct dcbm_job *job, struct dcbm_slot *slot)
 {
 	WRITE_ONCE(slot->error, true);
 	atomic_inc(&job->in_flight);
+	/* A callback that found it not in flight was there before the question. */
 	smp_store_mb(slot->in_flight, 1);
 	if (slot_status(slot) != DMA_IN_PROGRESS)
 		complete_slot(slot, true);
