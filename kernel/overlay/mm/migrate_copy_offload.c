@@ -354,20 +354,27 @@ static void count_pair(struct migrate_copy_batch *batch,
 	}
 }
 
+static void trace_copied(struct migrate_copy_batch *batch,
+			 unsigned int nr_copied)
+{
+	trace_mm_migrate_batch_copied(batch->migrator->name, batch->nr_pairs,
+				      nr_copied, batch->nr_pages, batch->reason);
+}
+
 /**
- * migrate_offload_copy() - have a batch copied
+ * migrate_offload_start() - hand a batch to its migrator
  * @batch: a batch with at least one pair
  *
- * When this returns the status of each pair is final, and only pairs that are
- * %MIGRATE_COPY_LOST may still be read or written.
+ * Context: process context, folio locks held. From here to
+ * migrate_offload_finish() the caller must not sleep on a folio lock.
  *
- * Context: process context, folio locks held; the wait is bounded by the
- * migrator.
+ * Return: true if the batch was accepted; false if it was not, and the status
+ * of each pair is final.
  */
-void migrate_offload_copy(struct migrate_copy_batch *batch)
+bool migrate_offload_start(struct migrate_copy_batch *batch)
 {
 	struct migrator *migrator = batch->migrator;
-	unsigned int i, nr_copied = 0;
+	unsigned int i;
 	int error;
 
 	if (batch->nr_pages < migrator->min_pages) {
@@ -377,10 +384,32 @@ void migrate_offload_copy(struct migrate_copy_batch *batch)
 	}
 
 	error = migrator->submit(migrator, batch);
-	if (error) {
-		migrate_offload_count(refusal_stat(error), batch->nr_pairs);
-		goto refused;
-	}
+	if (!error)
+		return true;
+	migrate_offload_count(refusal_stat(error), batch->nr_pairs);
+
+refused:
+	/* A report made before the refusal does not count. */
+	for (i = 0; i < batch->nr_pairs; i++)
+		batch->pairs[i].status = MIGRATE_COPY_ERROR;
+	trace_copied(batch, 0);
+	return false;
+}
+
+/**
+ * migrate_offload_finish() - wait for a batch that was accepted
+ * @batch: the batch
+ *
+ * When this returns the status of each pair is final, and only pairs that are
+ * %MIGRATE_COPY_LOST may still be read or written.
+ *
+ * Context: process context, folio locks held; the wait is bounded by the
+ * migrator.
+ */
+void migrate_offload_finish(struct migrate_copy_batch *batch)
+{
+	struct migrator *migrator = batch->migrator;
+	unsigned int i, nr_copied = 0;
 
 	migrator->wait(migrator, batch);
 
@@ -389,15 +418,7 @@ void migrate_offload_copy(struct migrate_copy_batch *batch)
 		count_pair(batch, &batch->pairs[i]);
 		nr_copied += batch->pairs[i].status == MIGRATE_COPY_DONE;
 	}
-	goto out;
-
-refused:
-	/* A report made before the refusal does not count. */
-	for (i = 0; i < batch->nr_pairs; i++)
-		batch->pairs[i].status = MIGRATE_COPY_ERROR;
-out:
-	trace_mm_migrate_batch_copied(migrator->name, batch->nr_pairs,
-				      nr_copied, batch->nr_pages, batch->reason);
+	trace_copied(batch, nr_copied);
 }
 
 /**

@@ -47,9 +47,17 @@ unsigned int migrate_offload_batch_pages(enum migrate_reason reason);
 struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason);
 bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 			 struct folio *dst);
-void migrate_offload_copy(struct migrate_copy_batch *batch);
+bool migrate_offload_start(struct migrate_copy_batch *batch);
+void migrate_offload_finish(struct migrate_copy_batch *batch);
 void migrate_offload_end(struct migrate_copy_batch *batch);
 void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr);
+
+/* Have a batch copied: afterwards the status of each pair is final. */
+static inline void migrate_offload_copy(struct migrate_copy_batch *batch)
+{
+	if (migrate_offload_start(batch))
+		migrate_offload_finish(batch);
+}
 
 #else /* !CONFIG_MIGRATE_COPY_OFFLOAD */
 

@@ -6,6 +6,7 @@
 #include <kunit/test.h>
 #include <linux/limits.h>
 #include <linux/math64.h>
+#include <linux/minmax.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/time64.h>
@@ -248,6 +249,46 @@ static void looks_ahead(struct kunit *test)
 }
 
 /* No limit is 4294967295 MB/s: these bytes take a ns. */
+/* No job is done before, and nothing that was under way is done the sooner. */
+static void no_sooner_than_alone(struct kunit *test)
+{
+	struct dmasim_test *ctx = test->priv;
+	u64 soonest[8], first = DMASIM_NEVER_DONE;
+	struct dmasim_job *done;
+	unsigned int i;
+
+	engine(test, shared, ARRAY_SIZE(shared));
+	for (i = 0; i < ARRAY_SIZE(soonest); i++) {
+		const u32 bytes = 9000 - 1000 * i;
+
+		soonest[i] = dmasim_model_soonest(&ctx->model, 100 * i, bytes);
+		KUNIT_EXPECT_EQ(test, soonest[i],
+				ctx->model.now + 100 * i + bytes);
+		start(test, i, 100 * i, bytes);
+		KUNIT_EXPECT_GE(test, dmasim_model_next_done(&ctx->model),
+				min(first, soonest[i]));
+		first = dmasim_model_next_done(&ctx->model);
+		expect_nothing_until(test, 50 * (i + 1));
+	}
+	while ((done = dmasim_model_run(&ctx->model, U64_MAX - 1)))
+		KUNIT_EXPECT_GE(test, ctx->model.now,
+				soonest[done - ctx->jobs]);
+}
+
+/* A second channel makes the first one faster: nothing can be said. */
+static void company_may_help(struct kunit *test)
+{
+	static const unsigned int steep[] = { 1000, 2001 };
+	static const unsigned int even[] = { 1000, 2000 };
+	struct dmasim_test *ctx = test->priv;
+
+	engine(test, steep, ARRAY_SIZE(steep));
+	KUNIT_EXPECT_EQ(test, 0, dmasim_model_soonest(&ctx->model, 100, 1000));
+	engine(test, even, ARRAY_SIZE(even));
+	KUNIT_EXPECT_EQ(test, BEGIN + 1100,
+			dmasim_model_soonest(&ctx->model, 100, 1000));
+}
+
 static void no_limit(struct kunit *test)
 {
 	engine(test, NULL, 0);
@@ -379,6 +420,8 @@ static struct kunit_case dmasim_test_cases[] = {
 	KUNIT_CASE(more_channels_than_entries),
 	KUNIT_CASE(channel_has_a_limit),
 	KUNIT_CASE(looks_ahead),
+	KUNIT_CASE(no_sooner_than_alone),
+	KUNIT_CASE(company_may_help),
 	KUNIT_CASE(no_limit),
 	KUNIT_CASE(late_look),
 	KUNIT_CASE(nothing_overflows),

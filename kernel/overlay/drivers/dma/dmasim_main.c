@@ -252,6 +252,10 @@ struct dmasim_chan {
  * @model: when descriptors are done
  * @done: descriptors that are done and not yet reported, by job.node
  * @timer: the completion interrupt
+ * @soonest: what was started since dmasim_timing_issue() began is not done
+ *	before, in ns
+ * @interrupted: no channel that has a reason for an interrupt had one before,
+ *	in ns, when the timer was set
  * @nr_chans: number of channels
  * @chans: the channels
  *
@@ -264,6 +268,8 @@ struct dmasim {
 	struct dmasim_model	model;
 	struct list_head	done;
 	struct hrtimer		timer;
+	u64			soonest;
+	u64			interrupted;
 	unsigned int		nr_chans;
 	struct dmasim_chan	chans[] __counted_by(nr_chans);
 };
@@ -738,9 +744,20 @@ static enum hrtimer_restart dmasim_timer(struct hrtimer *timer)
  * engine held, but for the interrupt and dmasim_timing_issue(), which take it.
  */
 
+static void dmasim_timing_start_job(struct dmasim *sim, struct dmasim_job *job,
+				    u64 fixed_ns, u32 bytes)
+{
+	lockdep_assert_held(&sim->lock);
+
+	dmasim_model_start(&sim->model, job, fixed_ns, bytes);
+	sim->soonest = min(sim->soonest,
+			   dmasim_model_soonest(&sim->model, fixed_ns, bytes));
+}
+
 /* Give an idle channel, at model.now, what was issued to it. */
 static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
 {
+	unsigned int mbps = READ_ONCE(bandwidth_mbps);
 	struct virt_dma_desc *vd;
 	struct dmasim_desc *desc;
 	u64 now = sim->model.now;
@@ -748,19 +765,24 @@ static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
 	lockdep_assert_held(&sim->lock);
 	lockdep_assert_held(&chan->vc.lock);
 
+	if (sim->model.channel_mbps != mbps) {
+		sim->model.channel_mbps = mbps;
+		/* what is under way may get faster */
+		sim->soonest = 0;
+	}
+
 	while (!chan->serving && (vd = vchan_next_desc(&chan->vc))) {
 		desc = to_dmasim_desc(vd);
 		dmasim_start(chan, desc, ns_to_ktime(now));
 		if (desc->turn == DMASIM_IN_TURN) {
 			chan->serving = desc;
-			sim->model.channel_mbps = READ_ONCE(bandwidth_mbps);
-			dmasim_model_start(&sim->model, &desc->job,
-					   (u64)READ_ONCE(latency_ns) *
-					   desc->pieces, desc->len);
+			dmasim_timing_start_job(sim, &desc->job,
+						(u64)READ_ONCE(latency_ns) *
+						desc->pieces, desc->len);
 		} else if (desc->due != KTIME_MAX) {
 			/* late or held: the channel goes on without it */
-			dmasim_model_start(&sim->model, &desc->job,
-					   ktime_to_ns(desc->due) - now, 0);
+			dmasim_timing_start_job(sim, &desc->job,
+						ktime_to_ns(desc->due) - now, 0);
 		}
 	}
 }
@@ -791,10 +813,13 @@ static void dmasim_timing_run(struct dmasim *sim)
 	}
 }
 
-/* When moderation allows an interrupt of a channel that has a reason for one */
-static u64 dmasim_timing_allowed(const struct dmasim *sim)
+/*
+ * When the last interrupt was of that channel with a reason for one whose last
+ * interrupt is the longest ago; DMASIM_NEVER_DONE if there is none
+ */
+static u64 dmasim_timing_interrupted(const struct dmasim *sim)
 {
-	u64 allowed = DMASIM_NEVER_DONE;
+	u64 interrupted = DMASIM_NEVER_DONE;
 	unsigned int i;
 
 	lockdep_assert_held(&sim->lock);
@@ -803,10 +828,9 @@ static u64 dmasim_timing_allowed(const struct dmasim *sim)
 		const struct dmasim_chan *chan = &sim->chans[i];
 
 		if (chan->serving || chan->nr_done)
-			allowed = min(allowed, chan->interrupted);
+			interrupted = min(interrupted, chan->interrupted);
 	}
-	return allowed == DMASIM_NEVER_DONE ? 0 :
-	       allowed + READ_ONCE(moderation_ns);
+	return interrupted;
 }
 
 /*
@@ -821,13 +845,37 @@ static void dmasim_timing_arm(struct dmasim *sim)
 
 	if (!list_empty(&sim->done))
 		next = sim->model.now;
-	if (next != DMASIM_NEVER_DONE && READ_ONCE(moderation_ns))
-		next = max(next, dmasim_timing_allowed(sim));
+	sim->interrupted = dmasim_timing_interrupted(sim);
+	if (next != DMASIM_NEVER_DONE && sim->interrupted != DMASIM_NEVER_DONE)
+		next = max(next, sim->interrupted + READ_ONCE(moderation_ns));
 	if (next == DMASIM_NEVER_DONE)
 		hrtimer_try_to_cancel(&sim->timer);
 	else if (!hrtimer_is_queued(&sim->timer) ||
 		 hrtimer_get_expires(&sim->timer) != ns_to_ktime(next))
 		hrtimer_start(&sim->timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
+}
+
+/*
+ * Does the timer, as it is set, expire no later than it must after @chan was
+ * given something to do? Hardware does not calculate, while the model's arithmetic
+ * is charged to who issues: a timer that is too early, when the CPU waits anyway,
+ * is better than one that is set again for each channel.
+ */
+static bool dmasim_timing_armed(struct dmasim *sim,
+				const struct dmasim_chan *chan)
+{
+	u64 soonest = sim->soonest;
+
+	lockdep_assert_held(&sim->lock);
+
+	if (!hrtimer_is_queued(&sim->timer) || !list_empty(&sim->done) ||
+	    chan->interrupted < sim->interrupted)
+		return false;
+
+	if (sim->interrupted != DMASIM_NEVER_DONE)
+		soonest = max(soonest,
+			      sim->interrupted + READ_ONCE(moderation_ns));
+	return ktime_to_ns(hrtimer_get_expires(&sim->timer)) <= soonest;
 }
 
 static void dmasim_timing_report(struct dmasim *sim, struct dmasim_desc *desc)
@@ -881,13 +929,15 @@ static void dmasim_timing_issue(struct dmasim *sim, struct dmasim_chan *chan)
 	unsigned long flags;
 
 	spin_lock_irqsave(&sim->lock, flags);
+	sim->soonest = DMASIM_NEVER_DONE;
 	/* what is issued now must not start in the past */
 	dmasim_timing_run(sim);
 	spin_lock(&chan->vc.lock);
 	vchan_issue_pending(&chan->vc);
 	dmasim_timing_start(sim, chan);
 	spin_unlock(&chan->vc.lock);
-	dmasim_timing_arm(sim);
+	if (!dmasim_timing_armed(sim, chan))
+		dmasim_timing_arm(sim);
 	spin_unlock_irqrestore(&sim->lock, flags);
 }
 
@@ -929,14 +979,13 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 	if (cookie < DMA_MIN_COOKIE)
 		return DMA_ERROR;
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
 	status = dma_cookie_status(c, cookie, state);
+	/* nothing is put by again once the cookie says that it is done */
 	if (timing && status == DMA_COMPLETE && list_empty(&chan->waiting) &&
-	    !chan->nr_failed) {
-		spin_unlock_irqrestore(&chan->vc.lock, flags);
+	    !READ_ONCE(chan->nr_failed))
 		return status;
-	}
 
+	spin_lock_irqsave(&chan->vc.lock, flags);
 	status = DMA_COMPLETE;
 	desc = dmasim_find_desc(chan, cookie);
 	if (desc) {

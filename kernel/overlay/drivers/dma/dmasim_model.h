@@ -51,6 +51,7 @@ struct dmasim_rate {
  * @nr_total_mbps: how many entries @total_mbps has; the last one holds for more
  *	channels as well; 0: the engine as a whole has no limit
  * @channel_mbps: the bandwidth of one channel in MB/s; 0: no limit
+ * @crowding_slows: no channel gets faster when another one becomes active
  * @now: how far the model has got, in ns
  * @since: when the number of active jobs changed last, in ns
  * @work: what a channel that was always active would have done until @since; it
@@ -74,6 +75,7 @@ struct dmasim_model {
 	const unsigned int	*total_mbps;
 	unsigned int		nr_total_mbps;
 	unsigned int		channel_mbps;
+	bool			crowding_slows;
 	u64			now;
 	u64			since;
 	u64			work;
@@ -90,6 +92,8 @@ void dmasim_model_init(struct dmasim_model *model,
 void dmasim_job_init(struct dmasim_job *job);
 void dmasim_model_start(struct dmasim_model *model, struct dmasim_job *job,
 			u64 fixed_ns, u32 bytes);
+u64 dmasim_model_soonest(const struct dmasim_model *model, u64 fixed_ns,
+			 u32 bytes);
 void dmasim_model_cancel(struct dmasim_model *model, struct dmasim_job *job);
 u64 dmasim_model_next_done(const struct dmasim_model *model);
 struct dmasim_job *dmasim_model_run(struct dmasim_model *model, u64 until);

@@ -123,9 +123,12 @@ struct dcbm_lane {
 	unsigned int segment_bytes;	/* the least that is worth a descriptor */
 
 	struct dcbm_range range;
-	unsigned int nents;
-	unsigned int src_nents, dst_nents;	/* as mapped */
 	bool mapped;
+	bool single;			/* a part of one folio, without a table */
+	bool borrowed;			/* another lane's mapping of that folio */
+	dma_addr_t src, dst;		/* of the folio, if @single */
+	unsigned int nents;		/* in the tables */
+	unsigned int src_nents, dst_nents;	/* as mapped */
 	bool terminated;
 	bool use_sg;
 	struct scatterlist src_sg[DCBM_MAX_ENTRIES];
@@ -161,6 +164,7 @@ void dcbm_channels_exit(void);
 unsigned long dcbm_timeout(size_t bytes);
 
 /* dcbm_share.c */
+bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach);
 void dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_job *job,
 		    const struct dcbm_range *range, struct scatterlist *src_sg,
 		    unsigned int src_nents, struct scatterlist *dst_sg,

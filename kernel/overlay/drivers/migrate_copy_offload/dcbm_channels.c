@@ -29,6 +29,7 @@
 #include <linux/slab.h>
 #include <linux/spinlock.h>
 #include <linux/string.h>
+#include <linux/suspend.h>
 #include <linux/swiotlb.h>
 #include <linux/workqueue.h>
 
@@ -110,7 +111,7 @@ static int set_providers(const char *val, const struct kernel_param *kp)
 		return -ENOSPC;
 
 	scoped_guard(mutex, &dcbm_mutex) {
-		strscpy(providers, val);
+		strscpy(providers, skip_spaces(val));
 		strim(providers);
 	}
 	reconsider();
@@ -281,8 +282,10 @@ struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane)
 	guard(spinlock)(&dcbm_lock);
 
 	job = give_job();
-	if (job)
+	if (job) {
+		job->whole = false;
 		give_lane(job, lane);
+	}
 	return job;
 }
 
@@ -348,6 +351,7 @@ static bool names_device(const char *name, struct device *dev)
 		!strncmp(name, dev_name(dev), len));
 }
 
+/* A provider that serves peripherals as well is theirs, unless it is named. */
 static bool allowed(const struct dma_chan *chan)
 {
 	const char *name;
@@ -355,9 +359,10 @@ static bool allowed(const struct dma_chan *chan)
 	lockdep_assert_held(&dcbm_mutex);
 
 	if (!*providers)
-		return true;
+		return !dma_has_cap(DMA_SLAVE, chan->device->cap_mask);
 
 	for (name = providers; *name; name += *name == ',') {
+		name = skip_spaces(name);
 		if (names_device(name, chan->device->dev))
 			return true;
 		name += strcspn(name, ",");
@@ -574,11 +579,32 @@ static void measure(struct dcbm_lane *lane)
 	kvfree(batch);
 }
 
+/* What is quarantined is of no use, and does not count. */
+static unsigned int nr_sound_lanes(void)
+{
+	unsigned int i, nr = 0;
+
+	for (i = 0; i < nr_lanes; i++)
+		nr += !lanes[i]->quarantined;
+	return nr;
+}
+
+static struct dcbm_lane *last_sound_lane(void)
+{
+	unsigned int i = nr_lanes;
+
+	while (i--)
+		if (!lanes[i]->quarantined)
+			return lanes[i];
+	return NULL;
+}
+
 static void acquire(void)
 {
 	lockdep_assert_held(&dcbm_mutex);
 
-	while (nr_lanes < (channels ?: DCBM_MAX_LANES)) {
+	while (nr_lanes < DCBM_MAX_LANES &&
+	       nr_sound_lanes() < (channels ?: DCBM_MAX_LANES)) {
 		struct dcbm_lane *lane;
 		struct dma_chan *chan;
 		bool shared;
@@ -599,7 +625,8 @@ static void acquire(void)
 
 		measure(lane);
 		lanes[nr_lanes++] = lane;
-		if (lane->quarantined)
+		/* A dead one is released and requested anew before long. */
+		if (lane->quarantined || lane->terminated)
 			continue;
 		guard(spinlock)(&dcbm_lock);
 		list_add_tail(&lane->node, &free_lanes);
@@ -689,13 +716,8 @@ static void reconsider(void)
 
 	release(is_unwanted, NULL);
 	release(is_spent, NULL);
-	while (channels && nr_lanes > channels) {
-		struct dcbm_lane *last = lanes[nr_lanes - 1];
-
-		if (last->quarantined)
-			break;
-		release(is_lane, last);
-	}
+	while (channels && nr_sound_lanes() > channels)
+		release(is_lane, last_sound_lane());
 	acquire();
 }
 
@@ -752,6 +774,32 @@ static struct notifier_block reboot_notifier = {
 	.notifier_call = reboot_event,
 };
 
+/* An engine that sleeps copies nothing, and is not what it was afterwards. */
+static int pm_event(struct notifier_block *nb, unsigned long event, void *data)
+{
+	guard(mutex)(&dcbm_mutex);
+
+	switch (event) {
+	case PM_SUSPEND_PREPARE:
+	case PM_HIBERNATION_PREPARE:
+	case PM_RESTORE_PREPARE:
+		live = false;
+		release(is_sound, NULL);
+		break;
+	case PM_POST_SUSPEND:
+	case PM_POST_HIBERNATION:
+	case PM_POST_RESTORE:
+		live = true;
+		schedule_work(&rescan_work);
+		break;
+	}
+	return NOTIFY_DONE;
+}
+
+static struct notifier_block pm_notifier = {
+	.notifier_call = pm_event,
+};
+
 static int channels_show(struct seq_file *m, void *v)
 {
 	unsigned int i;
@@ -800,6 +848,9 @@ int dcbm_channels_init(void)
 	error = register_reboot_notifier(&reboot_notifier);
 	if (error)
 		goto unregister;
+	error = register_pm_notifier(&pm_notifier);
+	if (error)
+		goto unregister_reboot;
 
 	scoped_guard(mutex, &dcbm_mutex) {
 		live = true;
@@ -812,6 +863,8 @@ int dcbm_channels_init(void)
 			    &channels_fops);
 	return 0;
 
+unregister_reboot:
+	unregister_reboot_notifier(&reboot_notifier);
 unregister:
 	dma_unregister_notifier(&channel_notifier);
 	cancel_work_sync(&rescan_work);
@@ -828,6 +881,7 @@ free_jobs:
 void dcbm_channels_exit(void)
 {
 	debugfs_remove_recursive(debugfs_dir);
+	unregister_pm_notifier(&pm_notifier);
 	unregister_reboot_notifier(&reboot_notifier);
 	dma_unregister_notifier(&channel_notifier);
 	scoped_guard(mutex, &dcbm_mutex) {

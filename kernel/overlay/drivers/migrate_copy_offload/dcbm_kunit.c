@@ -6,6 +6,7 @@
  */
 
 #include <kunit/test.h>
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
@@ -236,6 +237,19 @@ static void walk_part_of_a_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, expect_walk_over(test, &range));
 }
 
+/* A range may end before the lists do, and inside of a folio. */
+static void walk_ends_with_its_range(struct kunit *test)
+{
+	const struct dcbm_range range = { .len = 3 * PAGE_SIZE };
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 2);
+	add_pair(test, 2);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
+}
+
 /* Folios that the engine cannot reach are in the batch, and not in the job. */
 static void walk_leaves_out_pairs(struct kunit *test)
 {
@@ -252,8 +266,9 @@ static void walk_leaves_out_pairs(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
 
-/* Shares are rows without gaps that differ by a page at most. */
-static void expect_shares(struct kunit *test, unsigned int nr_lanes)
+/* Shares are rows without gaps that differ by @spread at most. */
+static void expect_shares(struct kunit *test, unsigned int nr_lanes,
+			  size_t spread)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
@@ -264,6 +279,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 		dcbm_share(&ctx->job, &rest, i, 0, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
+		KUNIT_EXPECT_EQ(test, 0, share.len % SZ_512);
 		least = min(least, share.len);
 		most = max(most, share.len);
 
@@ -277,17 +293,27 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes)
 	}
 	KUNIT_EXPECT_EQ(test, 0, rest.len);
 	KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
-	KUNIT_EXPECT_LE(test, most - least, PAGE_SIZE);
+	KUNIT_EXPECT_LE(test, most - least, spread);
 }
 
+/* A page is never cut. */
 static void shares_of_small_folios(struct kunit *test)
 {
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
 	unsigned int i;
 
 	for (i = 0; i < 16; i++)
 		add_pair(test, 0);
 	for (i = 1; i <= 20; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, PAGE_SIZE);
+
+	rest = (struct dcbm_range){ .len = all_bytes(test) };
+	for (i = 5; i; i--) {
+		dcbm_share(&ctx->job, &rest, i, SZ_1K, &share);
+		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
+		KUNIT_EXPECT_EQ(test, 0, rest.offset);
+	}
 }
 
 static void shares_of_one_large_folio(struct kunit *test)
@@ -296,7 +322,7 @@ static void shares_of_one_large_folio(struct kunit *test)
 
 	add_pair(test, 7);
 	for (i = 1; i <= DCBM_MAX_LANES; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, SZ_512);
 }
 
 static void shares_of_mixed_sizes(struct kunit *test)
@@ -308,7 +334,7 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		add_pair(test, 0);
 	add_pair(test, 4);
 	for (i = 1; i <= DCBM_MAX_LANES; i++)
-		expect_shares(test, i);
+		expect_shares(test, i, PAGE_SIZE);
 }
 
 /* Who starts first gets most, by as much each time, and nobody gets nothing. */
@@ -325,6 +351,9 @@ static void shares_with_a_lead(struct kunit *test)
 	for (i = 16; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, lead, &share);
 		KUNIT_EXPECT_GT(test, share.len, 0);
+		/* The 15 after it get less by 2 to 30 pages: on average, 15. */
+		if (i == 16)
+			KUNIT_EXPECT_EQ(test, (32 + 15) * PAGE_SIZE, share.len);
 		if (last)
 			KUNIT_EXPECT_LE(test, abs((int)(last - share.len - lead)),
 					2 * PAGE_SIZE);
@@ -343,6 +372,7 @@ static void lead_is_what_is_copied_meanwhile(struct kunit *test)
 	/* 16 channels of 4,000 bytes/us each: 1 us apart */
 	KUNIT_EXPECT_EQ(test, 4000, dcbm_lead(1000, 24000, 16 * 128000, 16));
 	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(0, 0, SZ_2M, 16));
+	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(1000, 24000, SZ_2M, 0));
 }
 
 /* No folio is cut or left out, and no share is more than a folio too large. */
@@ -406,12 +436,22 @@ static void segments_are_worth_their_descriptor(struct kunit *test)
 	/* bounds */
 	KUNIT_EXPECT_EQ(test, SZ_16K, worthwhile(0, 10000, 5000));
 	KUNIT_EXPECT_EQ(test, SZ_2M, worthwhile(1000000, 10000, 5000));
+	/* 1 us for the bytes of a small copy, of which a descriptor takes 1 ns */
+	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 17016, 17, 64000,
+						      SZ_4K, SZ_256K));
+	/* several small ones overlap */
+	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 1160, 17, 64000,
+						      SZ_4K, SZ_256K));
 	/* times that make no sense */
 	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 0, 0, 0, 0, 0));
 	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
 						      SZ_256K));
 	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
 						      SZ_256K));
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 1, 100, SZ_4K,
+						      SZ_256K));
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 17, 100, SZ_4K,
+						      SZ_4K));
 }
 
 static void account(struct kunit *test, unsigned int item, size_t offset,
@@ -512,20 +552,40 @@ static void time_out_fails_what_is_left(struct kunit *test)
 static void stuck_channel_loses_its_folios(struct kunit *test)
 {
 	const struct dcbm_range range = {
-		.first = 1, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
+		.first = 1, .offset = PAGE_SIZE, .len = 3 * PAGE_SIZE,
+	};
+	const struct dcbm_range other = {
+		.first = 4, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
 	};
 	struct dcbm_test *ctx = test->priv;
 	unsigned int i;
 
-	for (i = 0; i < 4; i++)
+	for (i = 0; i < 6; i++)
 		add_pair(test, 1);
-	account(test, 0, 0, 8 * PAGE_SIZE, false);
+	account(test, 0, 0, 12 * PAGE_SIZE, false);
 	ctx->job.timed_out = true;
 	dcbm_lose(&ctx->job, &range);
+	dcbm_lose(&ctx->job, &other);
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 1));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 2));
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 3));
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 4));
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 5));
+}
+
+static void reach_is_the_last_address(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, dcbm_reaches(0, SZ_4K, U32_MAX));
+	KUNIT_EXPECT_TRUE(test, dcbm_reaches(0, SZ_4K, SZ_4K - 1));
+	KUNIT_EXPECT_TRUE(test, dcbm_reaches(SZ_4G - SZ_4K, SZ_4K, U32_MAX));
+	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G - SZ_4K, SZ_8K, U32_MAX));
+	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G, SZ_4K, U32_MAX));
+	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_8K, SZ_4K - 1));
+	/* the device has no address for it */
+	KUNIT_EXPECT_FALSE(test, dcbm_reaches(DMA_MAPPING_ERROR, SZ_4K, U32_MAX));
+	/* nothing without a bounce buffer */
+	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_4K, 0));
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -549,6 +609,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(walk_folio_in_pieces),
 	KUNIT_CASE(walk_at_random),
 	KUNIT_CASE(walk_part_of_a_batch),
+	KUNIT_CASE(walk_ends_with_its_range),
 	KUNIT_CASE(walk_leaves_out_pairs),
 	KUNIT_CASE(shares_of_small_folios),
 	KUNIT_CASE(shares_of_one_large_folio),
@@ -565,6 +626,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(completion_by_termination_is_none),
 	KUNIT_CASE(time_out_fails_what_is_left),
 	KUNIT_CASE(stuck_channel_loses_its_folios),
+	KUNIT_CASE(reach_is_the_last_address),
 	{}
 };
 

@@ -58,12 +58,15 @@ static void complete_slot(struct dcbm_slot *slot, bool error)
 	/* Lanes are freed after a grace period: this may run until then. */
 	guard(rcu)();
 
-	job = READ_ONCE(slot->lane->job);
+	/* Whose error it was, an earlier use's or this one's, nobody knows. */
+	if (error)
+		WRITE_ONCE(slot->error, true);
 	/* Providers have been seen to call twice. */
 	if (!xchg(&slot->in_flight, 0))
 		return;
 
-	slot->error = error;
+	/* The lane's job waits for the count, and so stays the same until then. */
+	job = READ_ONCE(slot->lane->job);
 	llist_add(&slot->node, &job->completed);
 	if (atomic_dec_return(&job->in_flight) <= READ_ONCE(job->wake_at))
 		wake_up(&job->wait);
@@ -84,8 +87,8 @@ static void dcbm_callback_result(void *param,
 /* Where the memory would have to be bounced, a copy would be two. */
 static bool reachable(const struct dcbm_lane *lane, struct folio *folio)
 {
-	return phys_to_dma(lane->dev, PFN_PHYS(folio_pfn(folio))) +
-	       folio_size(folio) - 1 <= lane->reach;
+	return dcbm_reaches(phys_to_dma(lane->dev, PFN_PHYS(folio_pfn(folio))),
+			    folio_size(folio), lane->reach);
 }
 
 static bool reachable_by_all(const struct dcbm_job *job,
@@ -161,15 +164,83 @@ static void fill_tables(struct dcbm_lane *lane)
 	lane->nents = nr;
 }
 
-/* On failure the lane has nothing to do, and its folios stay uncopied. */
-static void map_lane(struct dcbm_lane *lane)
+static bool map_folio(struct dcbm_lane *lane, struct folio *folio,
+		      enum dma_data_direction dir, dma_addr_t *addr)
+{
+	*addr = dma_map_phys(lane->dev, PFN_PHYS(folio_pfn(folio)),
+			     folio_size(folio), dir, 0);
+	return !dma_mapping_error(lane->dev, *addr);
+}
+
+static bool map_both(struct dcbm_lane *lane, struct folio *src,
+		     struct folio *dst)
+{
+	if (!map_folio(lane, src, DMA_TO_DEVICE, &lane->src))
+		return false;
+	if (map_folio(lane, dst, DMA_FROM_DEVICE, &lane->dst))
+		return true;
+
+	dma_unmap_phys(lane->dev, lane->src, folio_size(src), DMA_TO_DEVICE, 0);
+	return false;
+}
+
+/* Is the folio of @lane mapped already, for the lane that was started before? */
+static bool may_borrow(const struct dcbm_lane *lane)
+{
+	const struct dcbm_lane *before = list_prev_entry(lane, node);
+
+	return !list_is_first(&lane->node, &lane->job->lanes) &&
+	       before->mapped && before->single && before->dev == lane->dev &&
+	       before->range.first == lane->range.first;
+}
+
+/*
+ * What several channels copy of one folio needs no tables, and one mapping. It
+ * belongs to the first of them, and stays for good if any of them gets lost.
+ */
+static void map_single(struct dcbm_lane *lane)
+{
+	const struct dcbm_job *job = lane->job;
+	const struct dcbm_range *range = &lane->range;
+
+	lane->borrowed = may_borrow(lane);
+	if (lane->borrowed) {
+		lane->src = list_prev_entry(lane, node)->src;
+		lane->dst = list_prev_entry(lane, node)->dst;
+	} else if (!map_both(lane, dcbm_src(job, range->first),
+			     dcbm_dst(job, range->first))) {
+		return;
+	}
+
+	lane->mapped = true;
+	lane->use_sg = false;
+	lane->next = (struct dcbm_segment){
+		.src = lane->src + range->offset,
+		.dst = lane->dst + range->offset,
+		.len = range->len,
+		.item = range->first,
+		.offset = range->offset,
+	};
+	lane->more = true;
+	lane->walk.left = 0;
+}
+
+static void unmap_single(struct dcbm_lane *lane)
+{
+	const struct dcbm_job *job = lane->job;
+	const unsigned int item = lane->range.first;
+	size_t size = folio_size(dcbm_src(job, item));
+
+	if (lane->borrowed || test_bit(item, job->lost))
+		return;
+
+	dma_unmap_phys(lane->dev, lane->src, size, DMA_TO_DEVICE, 0);
+	dma_unmap_phys(lane->dev, lane->dst, size, DMA_FROM_DEVICE, 0);
+}
+
+static void map_tables(struct dcbm_lane *lane)
 {
 	int src_nents, dst_nents;
-
-	lane->more = false;
-	lane->mapped = false;
-	if (!lane->range.len)
-		return;
 
 	fill_tables(lane);
 	src_nents = dma_map_sg(lane->dev, lane->src_sg, lane->nents,
@@ -188,11 +259,28 @@ static void map_lane(struct dcbm_lane *lane)
 	lane->mapped = true;
 	lane->src_nents = src_nents;
 	lane->dst_nents = dst_nents;
-	/* A list of one piece is no list. */
-	lane->use_sg = lane->offers_sg && lane->nents > 1 && READ_ONCE(lists);
+	lane->use_sg = lane->offers_sg && READ_ONCE(lists);
 	dcbm_walk_init(&lane->walk, lane->job, &lane->range, lane->src_sg,
 		       src_nents, lane->dst_sg, dst_nents);
 	lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+}
+
+/* On failure the lane has nothing to do, and its folios stay uncopied. */
+static void map_lane(struct dcbm_lane *lane)
+{
+	const struct dcbm_range *range = &lane->range;
+
+	lane->more = false;
+	lane->mapped = false;
+	if (!range->len)
+		return;
+
+	lane->single = range->len <= folio_size(dcbm_src(lane->job, range->first)) -
+				     range->offset;
+	if (lane->single)
+		map_single(lane);
+	else
+		map_tables(lane);
 }
 
 static void unmap_lane(struct dcbm_lane *lane)
@@ -204,6 +292,10 @@ static void unmap_lane(struct dcbm_lane *lane)
 	if (!dma_need_unmap(lane->dev))
 		return;
 
+	if (lane->single) {
+		unmap_single(lane);
+		return;
+	}
 	dma_unmap_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
 	dma_unmap_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
 }
@@ -236,8 +328,10 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	tx->callback_param = slot;
 
 	/* It may complete before dmaengine_submit() returns. */
-	WRITE_ONCE(slot->in_flight, 1);
+	slot->error = false;
 	atomic_inc(&job->in_flight);
+	/* Whoever finds it in flight finds the rest of it, and the count. */
+	smp_store_release(&slot->in_flight, 1);
 	slot->cookie = dmaengine_submit(tx);
 	lane->stalls = 0;
 	if (!dma_submit_error(slot->cookie)) {
@@ -246,9 +340,10 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	}
 
 	/* The driver has the descriptor back, and no bytes. */
-	WRITE_ONCE(slot->in_flight, 0);
-	atomic_dec(&job->in_flight);
-	lane->free[lane->nr_free++] = slot;
+	if (xchg(&slot->in_flight, 0)) {
+		atomic_dec(&job->in_flight);
+		lane->free[lane->nr_free++] = slot;
+	}
 	return false;
 }
 
@@ -305,30 +400,54 @@ static void push_lane(struct dcbm_lane *lane)
 		dma_async_issue_pending(lane->chan);
 }
 
+static enum dma_status slot_status(const struct dcbm_slot *slot)
+{
+	if (dma_submit_error(slot->cookie))
+		return DMA_ERROR;
+	return dma_async_is_tx_complete(slot->lane->chan, slot->cookie, NULL,
+					NULL);
+}
+
+/*
+ * The callback was one of an earlier use. What the slot's own says cannot be told
+ * from it any more, and it may have come and gone: no success counts.
+ */
+static void rearm_slot(struct dcbm_job *job, struct dcbm_slot *slot)
+{
+	WRITE_ONCE(slot->error, true);
+	atomic_inc(&job->in_flight);
+	/* A callback that found it not in flight was there before the question. */
+	smp_store_mb(slot->in_flight, 1);
+	if (slot_status(slot) != DMA_IN_PROGRESS)
+		complete_slot(slot, true);
+}
+
+static void reap_slot(struct dcbm_job *job, struct dcbm_slot *slot)
+{
+	struct dcbm_lane *lane = slot->lane;
+
+	if (!dcbm_completed(slot, slot_status(slot))) {
+		rearm_slot(job, slot);
+		return;
+	}
+
+	dcbm_account(job, slot);
+	if (slot->error)
+		lane->errors++;
+	else
+		lane->bytes += slot->range.len;
+	lane->free[lane->nr_free++] = slot;
+}
+
+/* Nothing of this job may be left in the list for the next one. */
 static void reap(struct dcbm_job *job)
 {
-	struct llist_node *completed = llist_del_all(&job->completed);
+	struct llist_node *completed;
 	struct dcbm_slot *slot, *next;
 
-	llist_for_each_entry_safe(slot, next, completed, node) {
-		struct dcbm_lane *lane = slot->lane;
-		enum dma_status status;
-
-		status = dma_async_is_tx_complete(lane->chan, slot->cookie,
-						  NULL, NULL);
-		if (!dcbm_completed(slot, status)) {
-			atomic_inc(&job->in_flight);
-			WRITE_ONCE(slot->in_flight, 1);
-			continue;
-		}
-
-		dcbm_account(job, slot);
-		if (slot->error)
-			lane->errors++;
-		else
-			lane->bytes += slot->range.len;
-		lane->free[lane->nr_free++] = slot;
-	}
+	while ((completed = llist_del_all(&job->completed)))
+		llist_for_each_entry_safe(slot, next, completed, node)
+			reap_slot(job, slot);
 }
 
 static bool lane_in_flight(const struct dcbm_lane *lane)
@@ -377,7 +496,7 @@ static void stop_lane(struct dcbm_lane *lane)
 		lane->quarantined = true;
 		dcbm_lose(lane->job, &lane->range);
 		pr_warn("%s does not terminate (%d): quarantined, and %u folios that it had are lost\n",
-			lane->name, error, lane->nents);
+			lane->name, error, lane->single ? 1 : lane->nents);
 	}
 
 	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
@@ -411,14 +530,16 @@ static void stop_job(struct dcbm_job *job)
 
 	job->timed_out = true;
 	wait_for_shared(job);
-	/* What completed in time counts. */
-	list_for_each_entry(lane, &job->lanes, node)
-		stop_lane(lane);
+	/* What completed in time counts. A callback of an earlier use does not. */
+	do {
+		list_for_each_entry(lane, &job->lanes, node)
+			stop_lane(lane);
 
-	/* Callbacks that have begun are a few instructions from their end. */
-	while (atomic_read(&job->in_flight))
-		usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
-	reap(job);
+		/* Callbacks that have begun are a few instructions from their end. */
+		while (atomic_read(&job->in_flight))
+			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+		reap(job);
+	} while (atomic_read(&job->in_flight));
 }
 
 /**
@@ -494,7 +615,8 @@ static void finish_job(struct dcbm_job *job)
 
 		reap(job);
 		list_for_each_entry(lane, &job->lanes, node) {
-			push_lane(lane);
+			if (lane->more)
+				push_lane(lane);
 			more |= lane->more;
 			busy |= !lane_idle(lane);
 		}

@@ -18,6 +18,26 @@
 #define DCBM_MAX_SEGMENT	SZ_2M
 #define DCBM_DEFAULT_SEGMENT	SZ_64K
 
+/*
+ * Where a large folio may be cut. No engine asks for more than 256 bytes; while a
+ * channel of a fast one copies a page all others may be done.
+ */
+#define DCBM_GRAIN		SZ_512
+
+/**
+ * dcbm_reaches() - does an engine reach a piece of memory without a detour?
+ * @first: its first address, all ones if the device has no address for it
+ * @size: its size in bytes, more than one
+ * @reach: the last address that the engine reaches, 0 if it reaches nothing
+ *
+ * Return: true if it does
+ */
+bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach)
+{
+	return size - 1 <= reach && first <= reach - (size - 1);
+}
+EXPORT_SYMBOL_IF_KUNIT(dcbm_reaches);
+
 /* Bytes that are left in the current entry; 0 at the end. */
 static size_t side_left(const struct dcbm_side *side)
 {
@@ -129,18 +149,18 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
  * @lead: what a channel copies before the next one is started
  * @share: the share
  *
- * Shares are whole pages: a folio may be cut anywhere, unless the job is to leave
- * it whole. Each share is larger by @lead than the next one, so that all channels
- * end at a time, but for a page. The last ones may be empty.
+ * A large folio may be cut, unless the job is to leave it whole; a page is not worth
+ * two descriptors. Each share is larger by @lead than the next one, so that all
+ * channels end at a time. The last ones may be empty.
  */
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		unsigned int nr_lanes, size_t lead, struct dcbm_range *share)
 {
 	size_t even = DIV_ROUND_UP(rest->len, nr_lanes);
-	size_t len = PAGE_ALIGN(even);
+	size_t len = ALIGN(even, DCBM_GRAIN);
 
 	/* Half of the share is the most that a measurement may be wrong by. */
-	len += round_down(min(lead * (nr_lanes - 1) / 2, even / 2), PAGE_SIZE);
+	len += round_down(min(lead * (nr_lanes - 1) / 2, even / 2), DCBM_GRAIN);
 	len = min(len, rest->len);
 	*share = *rest;
 	share->len = 0;
@@ -148,7 +168,7 @@ void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		size_t size = folio_size(dcbm_src(job, rest->first));
 		size_t step = size - rest->offset;
 
-		if (!job->whole)
+		if (!job->whole && size > PAGE_SIZE)
 			step = min(step, len - share->len);
 		share->len += step;
 		rest->len -= step;
