@@ -11,8 +11,8 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
   nor is what /proc sums up where there are some.
 - Of what was split small folios are mlocked where a part of a large one would not be: that
   flag, and the count of such pages if there is a split folio, are not compared, either.
-- A pin moves pages out of ZONE_MOVABLE: where there was one, vanilla may mark, and split, what
-  it moves to pin it, so that the marks are not compared before the move, either.
+- A pin moves pages out of ZONE_MOVABLE: where there was one, marks and mlocked flags before
+  the move are like those after one.
 - Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it, or
   set it where the folio is in a locked mapping now, as both do for small folios; what is not
   evictable is not active.
@@ -207,8 +207,9 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
             if name == "written" and bound:
                 theirs, mine = _nowhere(theirs, split), _nowhere(mine, split)
             if name == "before":
-                pinned = any(_PIN.match(line) for line in ours.built)
-                theirs, mine = _unlabelled(theirs, pinned), _unlabelled(mine, pinned)
+                if any(_PIN.match(line) for line in ours.built):
+                    theirs, mine = _with_locks_kept(theirs, mine, Stage())
+                    theirs, mine = _without_labels(theirs), _without_labels(mine)
                 found += _difference(name, list(_lines(theirs)), list(_lines(mine)))
             else:
                 found += _compare_stage(name, theirs, mine, before, split)
@@ -223,8 +224,8 @@ def _marked(there: Stage) -> frozenset[Key]:
     return frozenset(key for key, page in there.pages.items() if "partial" in page.flags)
 
 
-def _unlabelled(stage: Stage, pinned: bool) -> Stage:
-    return _without(stage, _LABELS, frozenset()) if pinned else stage
+def _without_labels(stage: Stage) -> Stage:
+    return _without(stage, _LABELS, frozenset())
 
 
 def _compare_stage(
@@ -233,7 +234,7 @@ def _compare_stage(
     """Compare a stage after a move; `split` are the pages of what vanilla split since."""
     old, new = _with_locks_kept(old, new, before)
     if name == "there" or not split:
-        old, new = (_without(stage, _LABELS, frozenset()) for stage in (old, new))
+        old, new = _without_labels(old), _without_labels(new)
         return _difference(name, list(_lines(old)), list(_lines(new)))
     ignored = _OF_COPIES if name == "written" else _OF_FOLIO
     old, new = (_without_zeros(stage, before, split) for stage in (old, new))

@@ -120,15 +120,20 @@ char *layout_new_slot(struct layout *layout);
  */
 void layout_write_all(struct layout *layout);
 
+/* Where in a page layout_write_all() writes. */
+uint64_t *layout_own_word(const void *page);
+/* What the kernel finds there: processes may see something else. */
+bool layout_kernels_word(const void *page, uint64_t *word);
+
 /* What the pages were before the move: each still has to have its contents. */
 struct snapshot;
 
 /*
- * Prints the state of all processes as @stage, against @before if there is one.
- * The caller frees what it returns, NULL if there is no memory.
+ * Prints the state of all processes as @stage, against @before if there is one. What it
+ * returns is good until the next call with, or without, one.
  */
-struct snapshot *layout_show(const struct layout *layout, const char *stage,
-			     const struct snapshot *before);
+const struct snapshot *layout_show(const struct layout *layout, const char *stage,
+				   const struct snapshot *before);
 
 /* Lets go of pages that are pinned: a ring would do so some time after its process. */
 void layout_unpin(const struct layout *layout);

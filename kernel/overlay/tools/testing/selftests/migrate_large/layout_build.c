@@ -46,14 +46,15 @@ size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 		char *pos;
 		unsigned long start = strtoul(line, &pos, 16);
 		unsigned long end = strtoul(pos + 1, &pos, 16);
-		unsigned long inode = 0;
+		unsigned long inode;
 
 		if (start < ARENA_BASE)
 			continue;
 		if (start >= ARENA_END)
 			break;
 		/* " rwxp <offset> <device> <inode>" */
-		sscanf(pos, " %*s %*s %*s %lu", &inode);
+		if (sscanf(pos, " %*s %*s %*s %lu", &inode) != 1)
+			inode = 0;
 		vmas[nr++] = (struct vma) {
 			.addr = (char *)start, .len = end - start,
 			.readable = pos[1] == 'r', .writable = pos[2] == 'w',
@@ -64,7 +65,7 @@ size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 	return nr;
 }
 
-#define PAGEMAP_UFFD	(1ULL << 57)
+#define PAGEMAP_UFFD_BIT	57
 
 bool layout_any_uffd(struct range part)
 {
@@ -78,7 +79,7 @@ bool layout_any_uffd(struct range part)
 		if (pread(fd, &entry, sizeof(entry), (first + i) * sizeof(entry)) !=
 		    sizeof(entry))
 			break;
-		any = entry & PAGEMAP_UFFD;
+		any = (entry >> PAGEMAP_UFFD_BIT) & 1;
 	}
 	close(fd);
 	return any;

@@ -336,6 +336,22 @@ bool layout_is_small_anon(const void *addr)
 	       (state.page & (FOLIO_IS_ANON | FOLIO_IS_KSM)) == FOLIO_IS_ANON;
 }
 
+uint64_t *layout_own_word(const void *page)
+{
+	return (uint64_t *)page + PAGE_STATE_WORD;
+}
+
+bool layout_kernels_word(const void *page, uint64_t *word)
+{
+	const struct vma vma = { .addr = (char *)page, .len = memory_page_size() };
+	struct page_state state;
+
+	if (!get_states(getpid(), &vma, &state) || !state.folio_pfn)
+		return false;
+	*word = state.word;
+	return true;
+}
+
 static void show_process(const struct layout *layout, unsigned int number,
 			 struct snapshot *now, const struct snapshot *before,
 			 struct numbers *numbers)
@@ -375,14 +391,15 @@ static void show_process(const struct layout *layout, unsigned int number,
 		       now->rss[number][2] - before->rss[number][2]);
 }
 
-struct snapshot *layout_show(const struct layout *layout, const char *stage,
-			     const struct snapshot *before)
+const struct snapshot *layout_show(const struct layout *layout, const char *stage,
+				   const struct snapshot *before)
 {
-	struct snapshot *now = calloc(1, sizeof(*now));
+	/* Not from malloc(): to unmap so much has all translations flushed. */
+	static struct snapshot snapshots[2];
+	struct snapshot *now = &snapshots[!!before];
 	static struct numbers numbers;
 
-	if (!now)
-		return NULL;
+	now->nr_pages = 0;
 	memset(&numbers, 0, sizeof(numbers));
 	printf("stage %s\n", stage);
 	for (unsigned int i = 0; i < layout->nr_processes; i++)

@@ -75,6 +75,7 @@ static void fill_folio(struct page_state *state, unsigned long pfn)
 	}
 
 	state->hash = hash_of(page);
+	state->word = ((const u64 *)page_address(page))[PAGE_STATE_WORD];
 	flags |= state->hash ? 0 : PAGE_IS_ZERO;
 	state->page = flags;
 	state->folio_pfn = folio_pfn(folio);

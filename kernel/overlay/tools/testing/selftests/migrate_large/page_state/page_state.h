@@ -47,6 +47,8 @@
 #define FOLIO_IS_SHARED		(1U << 15)	/* folio_maybe_mapped_shared() */
 #define PAGE_IS_ZERO		(1U << 16)	/* as its contents are */
 
+#define PAGE_STATE_WORD		7
+
 struct page_state {
 	__u32 pte;
 	__u32 page;
@@ -60,6 +62,8 @@ struct page_state {
 	__s32 node;
 	/* Of the contents; 0 for zeros. */
 	__u32 hash;
+	/* Of the contents, too: what the kernel sees there. */
+	__u64 word;
 };
 
 struct page_state_query {
