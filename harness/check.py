@@ -31,7 +31,17 @@ if TYPE_CHECKING:
 Built = TypeVar("Built")
 
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
-BASE_SUITES = ("kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "migrators")
+BASE_SUITES = (
+    "kunit",
+    "copy",
+    "selftest",
+    "mthp",
+    "rules",
+    "faults",
+    "engines",
+    "bounce",
+    "migrators",
+)
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
