@@ -46,7 +46,7 @@ DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "chur
 ARM64_SUITES = ("mte", "zdma")
 MM_SUITE = "mm-selftests"
 LATENCY_SUITE = "latency"
-LAYOUTS = 100  # of random ones, on one virtual CPU; a quarter of them on two
+LAYOUTS = ((1, 300), (2, 25))  # virtual CPUs, and how many random layouts
 
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
 # of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for
@@ -296,7 +296,7 @@ def _layouts(kernels: "layouts.Kernels") -> list[Case]:
     from harness import layouts  # noqa: PLC0415
 
     cases = []
-    for vcpus, count in ((1, LAYOUTS), (2, LAYOUTS // 4)):
+    for vcpus, count in LAYOUTS:
         machine = layouts.Machine(vcpus)
         outcome = layouts.run(kernels, machine, layouts.SEED, count)
         cases += layouts.cases(outcome, machine, layouts.SEED)
