@@ -18,6 +18,10 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
   evictable is not active.
 - Written to after a second move: where vanilla writes in place ours may copy, or the other way
   round. A copy is where mbind(2) wants it, so nodes are not compared if it was called.
+- The last owner of a small page that was shared writes in place unless somebody else holds a
+  reference, as the lists of each CPU do of folios that are to be mlocked or put on the LRU. How
+  full these are depends on the number of folios: where vanilla has split some, these pages are
+  compared as the split ones are.
 """
 
 import base64
@@ -199,13 +203,17 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     split: frozenset[Key] = frozenset()
     if "back" in ours.stages:
         split = _marked(parse_stage(vanilla.stages.get("there", ())))
+    # Those that a write may copy, or not, by chance.
+    shared = _small_shared(parse_stage(ours.stages.get("back", ()))) if split else split
     bound = any(line.startswith("mbind ") for said in ours.stages.values() for line in said)
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
             theirs, mine = parse_stage(old), parse_stage(new)
+            if name == "written":
+                theirs, mine = (_flagless(one, shared) for one in (theirs, mine))
             if name == "written" and bound:
-                theirs, mine = _nowhere(theirs, split), _nowhere(mine, split)
+                theirs, mine = (_nowhere(one, split | shared) for one in (theirs, mine))
             if name == "before":
                 if any(_PIN.match(line) for line in ours.built):
                     theirs, mine = _with_locks_kept(theirs, mine, Stage())
@@ -222,6 +230,23 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
 def _marked(there: Stage) -> frozenset[Key]:
     """Return the pages of folios that vanilla will split, should they move again."""
     return frozenset(key for key, page in there.pages.items() if "partial" in page.flags)
+
+
+def _small_shared(stage: Stage) -> frozenset[Key]:
+    """Return the small pages that several page tables map."""
+    return frozenset(
+        key
+        for key, page in stage.pages.items()
+        if "shared" in page.flags and page.folio and not page.folio.order
+    )
+
+
+def _flagless(stage: Stage, keys: frozenset[Key]) -> Stage:
+    pages = {
+        key: replace(page, flags=page.flags - _OF_COPIES) if key in keys else page
+        for key, page in stage.pages.items()
+    }
+    return Stage(pages, stage.lines)
 
 
 def _without_labels(stage: Stage) -> Stage:

@@ -258,6 +258,28 @@ def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
     assert compare(vanilla, changed("written", "exclusive,", "", bound))
 
 
+def test_whether_a_small_shared_page_was_copied_is_forgiven_where_something_was_split() -> None:
+    line = "30+1 soft folio 9.0 order 0 node 0 map 2 large 0 entire 0 pages 0 anon,shared"
+
+    def beside(layout: Layout, flags: str) -> Layout:
+        """Add a page that is shared in "back", and has some flags when it was written to."""
+        lines = {
+            "back": line,
+            "written": line.replace("map 2", "map 1").replace("anon,shared", flags),
+        }
+        stages = {
+            name: (*said, lines[name]) if name in lines else said
+            for name, said in layout.stages.items()
+        }
+        return replace(layout, stages=stages)
+
+    copied, reused = "anon,exclusive", "anon,exclusive,fdirty,referenced"
+    assert compare(beside(VANILLA, copied), beside(GOOD, reused)) == []
+    assert compare(beside(GOOD, copied), beside(GOOD, reused))
+    assert compare(beside(VANILLA, copied), beside(GOOD, "anon"))
+    assert compare(beside(VANILLA, copied), beside(GOOD, "exclusive"))
+
+
 def test_what_the_program_says_of_itself_counts_on_both() -> None:
     for word in ("CONTENTS WRONG IN 2 PAGES", "MIGRATION"):
         bad = changed("there", "uffd", f"uffd {word}")
