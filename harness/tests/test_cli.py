@@ -1,6 +1,7 @@
 """The command line: errors in one line, arguments handed over."""
 
 import re
+from pathlib import Path
 
 import pytest
 
@@ -21,7 +22,10 @@ def test_an_error_is_one_line_after_its_details(
     assert (captured.out, captured.err) == ("a detail\n", "error: no kernel\n")
 
 
-def test_series_parses_its_own_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_series_parses_its_own_arguments(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CACHE_DIR", str(tmp_path))  # `make check` has the real one locked
     seen: list[list[str]] = []
 
     def record(rest: list[str]) -> int:
