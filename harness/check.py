@@ -36,7 +36,6 @@ BASE_SUITES = (
     "copy",
     "selftest",
     "mthp",
-    "rules",
     "faults",
     "engines",
     "bounce",
