@@ -29,7 +29,7 @@ from harness.errors import HarnessError
 from harness.lab_benchmark import Setting
 from harness.lab_plan import Boot, Measurement
 from harness.lab_results import Calibration, Engine, Results, Run
-from harness.lab_select import SWEEP_EXPLAINED
+from harness.lab_select import SWEEP_EXPLAINED, SWEEP_FASTER
 from harness.paths import Paths
 
 _PREFIX = "result: "
@@ -197,6 +197,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
                 for table, row, quantity, _, cause in lab_calibration.EXPLAINED
             ),
             f"Does not fit: batch sweep, {SWEEP_EXPLAINED[1]}.",
+            f"Does not fit: batch sweep, {SWEEP_FASTER[1]}.",
         ),
         quick=quick,
         kernel_release=lab.kernels[lab_plan.OURS].kernel.release,

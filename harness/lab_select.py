@@ -19,6 +19,13 @@ SWEEP_EXPLAINED = (
 )
 """Largest error of the first-folio latency of order 0, which misses the target, and why."""
 
+SWEEP_FASTER = (
+    0.25,
+    "order 9, throughput: large folios are freed while the next batch is copied, which the "
+    "published design does afterwards; that tells the more the smaller a batch is",
+)
+"""By how much order 9 may be faster than the published design, and why it is."""
+
 OFF_LIMIT = 0.003
 """What the feature may cost when it is off: a fraction of vanilla's instructions."""
 
@@ -74,13 +81,17 @@ def sweep_pairs(runs: Iterable[Run], published: Published) -> list[tuple[Sweep, 
     return pairs
 
 
-def sweep_misses(row: Sweep, run: Run, first_target: float | None = None) -> list[str]:
+def sweep_misses(
+    row: Sweep, run: Run, first_target: float | None = None, faster: float | None = None
+) -> list[str]:
     """Name what a run misses the target of a published row in, with the error.
 
-    `first_target` replaces the target of the first-folio latency.
+    `first_target` replaces the target of the first-folio latency, `faster` that of a
+    throughput that is higher than the published one.
     """
     target = SWEEP_TARGET[row.order]
-    figures = [("throughput", row.gbps, run.gbps, target)]
+    ahead = faster if faster and run.gbps > row.gbps else target
+    figures = [("throughput", row.gbps, run.gbps, ahead)]
     if run.first_folio_us is not None:
         figures.append(
             ("first folio", row.first_us, run.first_folio_us, first_target or target)

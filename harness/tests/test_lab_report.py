@@ -148,6 +148,13 @@ def test_targets_are_by_order_and_a_missing_latency_is_a_miss() -> None:
         assert sweep_misses(row, replace(one, first_folio_us=None))
 
 
+def test_being_faster_than_published_can_have_a_target_of_its_own() -> None:
+    row = next(row for row in PUBLISHED.sweep if row.order == 9)
+    for error, met in ((1.24, True), (1.26, False), (0.84, False)):
+        one = run(gbps=row.gbps * error, first_folio_us=row.first_us)
+        assert (sweep_misses(row, one, None, 0.25) == []) is met
+
+
 def test_only_batch_runs_of_the_first_move_are_sweep_rows() -> None:
     good = sweep_runs()[0]
     others = [
