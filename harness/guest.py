@@ -18,7 +18,7 @@ from harness.paths import Paths
 # The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
 _DEBUG_FACTOR = 4
 # Of a guest that dies of an emulator's mistake, before its processors take turns instead.
-_ATTEMPTS = 2
+_ATTEMPTS = 1
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 _FAILURES_NAMED = 5
