@@ -46,8 +46,9 @@
 /* Until a channel that was terminated must be of use again. */
 #define RECOVERY_S	(debug_kernel() ? 60 : 20)
 
-/* Of a saboteur. */
+/* Of a saboteur: the rarest strikes, and how long it tries to do harm. */
 #define MAX_PERIOD	1024
+#define SABOTAGE_S	90
 
 enum fault {
 	/* What an access to no register is to a channel. */
@@ -60,7 +61,7 @@ enum fault {
 struct saboteur {
 	pthread_t thread;
 	enum fault fault;
-	/* How many such moments go by for each strike; grows where nothing survives. */
+	/* How many such moments go by for each strike: more where nothing survives. */
 	unsigned int period;
 	unsigned int strikes;
 	bool stop;
@@ -146,6 +147,11 @@ static void strike_less(struct saboteur *saboteur)
 
 	if (period < MAX_PERIOD)
 		__atomic_store_n(&saboteur->period, 2 * period, __ATOMIC_RELAXED);
+}
+
+static void strike_always(struct saboteur *saboteur)
+{
+	__atomic_store_n(&saboteur->period, 1, __ATOMIC_RELAXED);
 }
 
 /* The devices of all channels are named by the addresses of their registers. */
@@ -455,8 +461,10 @@ static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
 static void survive(struct __test_metadata *_metadata, struct run *run,
 		    enum area_kind kind, enum fault fault, bool must_fail)
 {
+	const double end = seconds_now() + SABOTAGE_S;
 	struct outcome sum = { 0 };
 	unsigned int moves = 0;
+	bool enough;
 
 	load(_metadata, EXCLUSIVE);
 	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->nodes[0]));
@@ -464,11 +472,14 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 	begin_sabotage(_metadata, run, fault, kind == AREA_ANON_2M ? 1 : 3);
 	do {
 		move(_metadata, run, run->nodes[++moves % 2], &sum);
-		/* Where every folio was struck, some of the next ones are to be left alone. */
+		enough = saboteur_strikes(&run->saboteur) && sum.copied &&
+			 (!must_fail || sum.by_engine);
+		/* How many occasions the saboteur sees depends on how busy the host is. */
 		if (!sum.copied)
 			strike_less(&run->saboteur);
-	} while (moves < 6 || (moves < 100 && (!saboteur_strikes(&run->saboteur) || !sum.copied ||
-					       (must_fail && !sum.by_engine))));
+		else if (!enough)
+			strike_always(&run->saboteur);
+	} while (moves < 6 || (!enough && seconds_now() < end));
 	end_sabotage(_metadata, run);
 
 	show(area_kind_names[kind], &sum);
