@@ -2,11 +2,14 @@
 
 Where our kernel is meant to differ from vanilla, a rule below says so; nothing else may.
 
+- What the LRU makes of a folio's age depends on lists of each CPU and on how many folios are
+  in them: it is not compared at all. What page tables say is.
 - Vanilla marks every large anonymous folio that it moves as partially mapped, and queues it
   for a split: ours must leave the mark and the queue as they were before the move.
 - Folios that vanilla has marked so it splits when they move again ("back"). From then on the
-  sizes of these folios and what is counted for a whole one are not compared, nor, where they
-  are written to, is what depends on the choice between writing in place and copying.
+  sizes of these folios, whether a PMD maps them, and what is counted for a whole one are not
+  compared, nor, where they are written to, is what depends on the choice between writing in
+  place and copying.
 - Such a split also gives their pages of zeros back: these are not compared from then on, and
   nor is what /proc sums up where there are some.
 - Of what was split small folios are mlocked where a part of a large one would not be: that
@@ -14,8 +17,7 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 - A pin moves pages out of ZONE_MOVABLE: where there was one, marks and mlocked flags before
   the move are like those after one.
 - Vanilla loses the mlocked flag of large folios that are mapped by PTEs: ours may keep it, or
-  set it where the folio is in a locked mapping now, as both do for small folios; what is not
-  evictable is not active.
+  set it where the folio is in a locked mapping now, as both do for small folios.
 - Written to after a second move: where vanilla writes in place ours may copy, or the other way
   round. A copy is where mbind(2) wants it, so nodes are not compared if it was called.
 - The last owner of a small page that was shared writes in place unless somebody else holds a
@@ -50,7 +52,8 @@ _LOCKED_MAPPING = re.compile(
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
-_OF_COPIES = _OF_FOLIO | {"fdirty", "active", "referenced", "workingset", "idle"}
+_OF_COPIES = _OF_FOLIO | {"fdirty", "swapbacked", "workingset", "idle"}
+_AGE = frozenset(("referenced", "active"))
 _PIN = re.compile(r"p\d+ pin ")
 _CONTEXT = 1
 _SHOWN = 40
@@ -209,7 +212,7 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            theirs, mine = parse_stage(old), parse_stage(new)
+            theirs, mine = _ageless(parse_stage(old)), _ageless(parse_stage(new))
             if name == "written":
                 theirs, mine = (_flagless(one, shared) for one in (theirs, mine))
             if name == "written" and bound:
@@ -225,6 +228,14 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
             labels = new_labels(before, parse_stage(new))
             found += [f"{name}: {line}" for line in labels]
     return found + wrongs(ours)
+
+
+def _ageless(stage: Stage) -> Stage:
+    pages = {
+        key: replace(page, flags=page.flags - _AGE) if page.flags & _AGE else page
+        for key, page in stage.pages.items()
+    }
+    return Stage(pages, stage.lines)
 
 
 def _marked(there: Stage) -> frozenset[Key]:
@@ -281,21 +292,23 @@ def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stag
         for key, page in new.pages.items()
         if page.folio and key in before.pages and before.pages[key].flags & _LOCKED
     }
+    in_locked = {
+        page.folio.number
+        for key, page in new.pages.items()
+        if page.folio and page.folio.order and _inside(key, ranges)
+    }
     for key, page in new.pages.items():
         theirs, was = pages.get(key), before.pages.get(key)
         if theirs is None or theirs.flags == page.flags:
             continue
         number = page.folio.number if page.folio else -1
         flags = was.flags if was and was.folio else locked.get(number, frozenset())
-        if page.folio and page.folio.order and _inside(key, ranges):
+        if number in in_locked:
             flags |= _LOCKED
         kept = (page.flags - theirs.flags) & _LOCKED & flags
         lost = theirs.flags & _LOCKED - page.flags
         if kept and not lost:
-            wanted = theirs.flags | kept
-            if "unevictable" in kept and "active" not in page.flags:
-                wanted -= {"active"}
-            pages[key] = replace(theirs, flags=wanted)
+            pages[key] = replace(theirs, flags=theirs.flags | kept)
             lines = (_uncounted(old.lines), _uncounted(new.lines))
     return Stage(pages, lines[0]), Stage(dict(new.pages), lines[1])
 
@@ -348,7 +361,8 @@ def _without(stage: Stage, flags: frozenset[str], split: frozenset[Key]) -> Stag
 
     def reduced(key: Key, page: Page) -> Page:
         if key in split:
-            return replace(page, flags=page.flags - flags, folio=None)
+            pte = page.pte.removeprefix("pmd,")
+            return replace(page, pte=pte, flags=page.flags - flags, folio=None)
         folio = page.folio
         if split and folio:
             folio = replace(folio, number=0)

@@ -228,20 +228,32 @@ def test_a_large_folio_in_a_locked_mapping_may_become_locked() -> None:
 
     mapping = " smaps 10+4: Rss 16 VmFlags: rd wr lo ac"
     locked = changed("there", " smaps 10+4: Rss 16", mapping)
-    said = "\n".join(compare(locked, made(locked)))
-    assert "-process 1 page 10" in said  # whose mapping is not locked
-    assert "-process 0" not in said
+    # Process 1 has the same folio in a mapping that is not locked.
+    assert compare(locked, made(locked)) == []
+    assert compare(GOOD, made(GOOD))
     alone = locked
     for name in ("before", "there"):
         lines = [x for x in alone.stages[name] if not x.startswith(("process 1", "10+4 soft"))]
         alone = replace(alone, stages={**alone.stages, name: tuple(lines)})
     assert compare(alone, made(alone)) == []
-    active = changed("there", "anon,", "active,anon,", alone)
-    assert compare(active, made(alone)) == []
-    assert compare(active, alone)
     assert compare(made(alone), alone)
     small = changed("there", "order 2", "order 0", alone)
     assert compare(small, made(small))
+
+
+def test_the_age_of_a_folio_is_not_compared_but_that_of_a_page_is() -> None:
+    for stage in ("before", "there", "written"):
+        assert compare(GOOD, changed(stage, "anon,", "anon,active,referenced,")) == []
+        assert compare(GOOD, changed(stage, "write,young,", "write,"))
+
+
+def test_whether_a_pmd_maps_what_vanilla_split_is_forgiven() -> None:
+    def by_pmd(layout: Layout) -> Layout:
+        return changed("back", "write,young", "pmd,write,young", layout)
+
+    assert compare(VANILLA, by_pmd(GOOD)) == []
+    assert compare(GOOD, by_pmd(GOOD))
+    assert compare(VANILLA, changed("back", "write,young", "pmd,young"))
 
 
 def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
