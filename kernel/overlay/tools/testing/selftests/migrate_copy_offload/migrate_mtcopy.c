@@ -132,7 +132,10 @@ static long to_and_fro(struct __test_metadata *_metadata, FIXTURE_DATA(mtcopy) *
 	return helped_pages() - helped;
 }
 
-/* Helpers that were of no use are asked again some time. */
+/*
+ * Helpers that were of no use are asked again some time. On a busy host they may come
+ * too late for a few moves.
+ */
 static bool help_returns(struct __test_metadata *_metadata, FIXTURE_DATA(mtcopy) *self)
 {
 	double end = seconds_now() + 10;
@@ -151,7 +154,7 @@ TEST_F_TIMEOUT(mtcopy, helpers_copy, TIMEOUT)
 	long helped = to_and_fro(_metadata, self, MOVES);
 
 	printf("# helpers copied %ld of %ld pages\n", helped, pages);
-	EXPECT_GT(helped, 0);
+	EXPECT_TRUE(helped || help_returns(_metadata, self));
 	EXPECT_LT(helped, pages);
 }
 
@@ -188,7 +191,7 @@ TEST_F_TIMEOUT(mtcopy, affinity_of_the_caller, TIMEOUT)
 	run_on(0, 0);
 	EXPECT_EQ(to_and_fro(_metadata, self, MOVES), 0);
 	run_on(0, 1);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 }
 
 TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
@@ -208,7 +211,7 @@ TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 	EXPECT_EQ(to_and_fro(_metadata, self, MOVES), 0);
 
 	EXPECT_EQ(setting_write(CGROUP "mtcopy/cpuset.cpus", "0-1"), 0);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 
 	EXPECT_EQ(setting_write(CGROUP "cgroup.procs", pid), 0);
 	EXPECT_EQ(rmdir(CGROUP "mtcopy"), 0);
@@ -231,7 +234,7 @@ TEST_F_TIMEOUT(mtcopy, helpers_are_idle_and_bound, TIMEOUT)
 			EXPECT_EQ(CPU_COUNT(&cpus), 1);
 			EXPECT_TRUE(CPU_ISSET(cpu, &cpus));
 		}
-		EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+		EXPECT_TRUE(help_returns(_metadata, self));
 	}
 }
 
@@ -242,7 +245,7 @@ TEST_F_TIMEOUT(mtcopy, idle_caller_is_alone, TIMEOUT)
 	ASSERT_EQ(sched_setscheduler(0, SCHED_IDLE, &param), 0);
 	EXPECT_EQ(to_and_fro(_metadata, self, MOVES), 0);
 	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &param), 0);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 }
 
 TEST_F_TIMEOUT(mtcopy, one_thread, TIMEOUT)
@@ -252,7 +255,7 @@ TEST_F_TIMEOUT(mtcopy, one_thread, TIMEOUT)
 	EXPECT_EQ(setting_write_number(PARAMETERS "threads", 1), 0);
 	EXPECT_EQ(to_and_fro(_metadata, self, MOVES), 0);
 	EXPECT_EQ(setting_write_number(PARAMETERS "threads", 2), 0);
-	EXPECT_GT(to_and_fro(_metadata, self, MOVES), 0);
+	EXPECT_TRUE(help_returns(_metadata, self));
 }
 
 /* A batch of less than min_pages is not for mtcopy at all. */
