@@ -11,6 +11,7 @@
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
+#   STEPS=1              build the kernel at each step, in 15 minutes (series)
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
@@ -29,7 +30,7 @@ help:
 	@echo "              [ENGINE=zdma: on 16 channels of a real driver, arm64]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
-	@echo "make series   a series for git am, in out/series/"
+	@echo "make series   a series for git am, in out/series/ [STEPS=1: and build each step]"
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
@@ -44,8 +45,11 @@ help:
 demo:
 	$(HARNESS) $@ --engine '$(ENGINE)'
 
-check series lint bench-copy bench-mt:
+check lint bench-copy bench-mt:
 	$(HARNESS) $@
+
+series:
+	$(HARNESS) $@ $(if $(STEPS),--build)
 
 kernel shell:
 	$(HARNESS) $@ --config '$(CONFIG)'
