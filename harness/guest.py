@@ -17,8 +17,6 @@ from harness.paths import Paths
 
 # The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
 _DEBUG_FACTOR = 4
-# Of a guest that dies of an emulator's mistake, before its processors take turns instead.
-_ATTEMPTS = 1
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 _FAILURES_NAMED = 5
@@ -244,14 +242,13 @@ def _run(
 ) -> vm.Run:
     """Run a guest, and again if the emulator made a mistake.
 
-    The last time the processors run one at a time: such a mistake cannot happen then.
+    Then the processors run one at a time: such a mistake cannot happen there.
     """
-    for _ in range(_ATTEMPTS):
-        run = vm.run(guest, directory, bounds, progress)
-        if guest.accelerator != "tcg" or not vm.is_emulators_mistake(run):
-            return run
-        ui.say(f"guest in {directory}: once more: QEMU ran code that was patched away")
-        shutil.rmtree(directory)
+    run = vm.run(guest, directory, bounds, progress)
+    if guest.accelerator != "tcg" or not vm.is_emulators_mistake(run):
+        return run
+    ui.say(f"guest in {directory}: once more: QEMU ran code that was patched away")
+    shutil.rmtree(directory)
     return vm.run(replace(guest, parallel=False), directory, bounds, progress)
 
 

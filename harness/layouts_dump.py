@@ -31,7 +31,7 @@ import difflib
 import gzip
 import re
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
 STAGES = ("before", "there", "back", "written")
@@ -212,9 +212,10 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
         if old != new:
-            theirs, mine = _ageless(parse_stage(old)), _ageless(parse_stage(new))
+            both = (parse_stage(old), parse_stage(new))
+            theirs, mine = (_flagless(one, _AGE, one.pages.keys()) for one in both)
             if name == "written":
-                theirs, mine = (_flagless(one, shared) for one in (theirs, mine))
+                theirs, mine = (_flagless(one, _OF_COPIES, shared) for one in (theirs, mine))
             if name == "written" and bound:
                 theirs, mine = (_nowhere(one, split | shared) for one in (theirs, mine))
             if name == "before":
@@ -228,14 +229,6 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
             labels = new_labels(before, parse_stage(new))
             found += [f"{name}: {line}" for line in labels]
     return found + wrongs(ours)
-
-
-def _ageless(stage: Stage) -> Stage:
-    pages = {
-        key: replace(page, flags=page.flags - _AGE) if page.flags & _AGE else page
-        for key, page in stage.pages.items()
-    }
-    return Stage(pages, stage.lines)
 
 
 def _marked(there: Stage) -> frozenset[Key]:
@@ -252,9 +245,10 @@ def _small_shared(stage: Stage) -> frozenset[Key]:
     )
 
 
-def _flagless(stage: Stage, keys: frozenset[Key]) -> Stage:
+def _flagless(stage: Stage, flags: frozenset[str], keys: Set[Key]) -> Stage:
+    """Return a stage whose pages of these keys have lost some flags."""
     pages = {
-        key: replace(page, flags=page.flags - _OF_COPIES) if key in keys else page
+        key: replace(page, flags=page.flags - flags) if key in keys else page
         for key, page in stage.pages.items()
     }
     return Stage(pages, stage.lines)
