@@ -98,6 +98,20 @@ ktap_program()
 	ktap_result "$ktap_rc" "$ktap_name" "nothing in it could run"
 }
 
+# Every kind of memory that migrate_contents has tests of.
+memory_kinds="anon_4k anon_64k anon_2m shmem tmpfs tmpfs_2m file_shared file_private hugetlb
+	mlocked forked ksm swapcache"
+
+# moved_by <way> <kind...>: prints the options that choose these kinds of memory, moved that way.
+moved_by()
+{
+	way=$1
+	shift
+	for kind in "$@"; do
+		echo "-v ${kind}_by_$way"
+	done
+}
+
 # Ends the report; its exit status is that of the suite.
 ktap_done()
 {

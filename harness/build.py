@@ -33,12 +33,15 @@ class Config:
     architecture: Architecture = X86_64
 
 
-_LAB = ("base.config", "lab.config")
+_BASE = ("base.config",)
+_LAB = (*_BASE, "lab.config")
 
 CONFIGS = {
-    "base": Config(("base.config",)),
-    "debug": Config(("base.config", "debug.config")),
-    "arm64": Config(("base.config", "arm64.config"), architecture=ARM64),
+    "base": Config(_BASE),
+    "debug": Config((*_BASE, "debug.config")),
+    "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
+    # for a look at what vanilla makes of a test
+    "base-vanilla": Config(_BASE, last="", seed="base"),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_LAB, last="", seed="lab"),

@@ -474,6 +474,7 @@ class Report:
                     goal.name,
                     f"{sign} {goal.goal:g} {goal.unit}",
                     f"{goal.value:.3g} {goal.unit}",
+                    f"{goal.ceiling:.3g} {goal.unit}" if goal.ceiling else "",
                     verdict,
                 ]
             )
@@ -482,9 +483,11 @@ class Report:
         section.lines = [
             "dcbm as it is by default: large folios are cut, small ones grouped, and a channel "
             'gets one descriptor for all that it copies of a batch. "batch" elsewhere in this '
-            "report is the published design: whole folios, a descriptor each.",
+            "report is the published design: whole folios, a descriptor each. The ceiling of a "
+            "speed is that of the model: engine or processor, whichever is slower by itself, as "
+            "if neither ever waited for the other.",
             "",
-            *self._table("goals", ["figure", "goal", "lab", "verdict"], rows),
+            *self._table("goals", ["figure", "goal", "lab", "ceiling", "verdict"], rows),
         ]
         return section
 

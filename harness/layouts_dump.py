@@ -9,7 +9,9 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
 - Folios that vanilla has marked so it splits when they move again ("back"). From then on the
   sizes of these folios, whether a PMD maps them, and what is counted for a whole one are not
   compared, nor, where they are written to, is what depends on the choice between writing in
-  place and copying.
+  place and copying. What a PMD maps is exclusive if its first page is; /proc sums up huge
+  pages, and tells exclusive ones, with such a PMD in mind.
+- A folio in the swap cache that has left the queue does not return to it, in either kernel.
 - Such a split also gives their pages of zeros back: these are not compared from then on, and
   nor is what /proc sums up where there are some.
 - Of what was split small folios are mlocked where a part of a large one would not be: that
@@ -46,6 +48,7 @@ _BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r" nr_mlock [+-]\d+")
+_HUGE_SUMS = re.compile(r" AnonHugePages \d+| nr_anon_transparent_hugepages [+-]\d+")
 _LOCKED_MAPPING = re.compile(
     r" smaps (?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+):.* VmFlags:.* lo( |$)"
 )
@@ -267,8 +270,11 @@ def _compare_stage(
         old, new = _without_labels(old), _without_labels(new)
         return _difference(name, list(_lines(old)), list(_lines(new)))
     ignored = _OF_COPIES if name == "written" else _OF_FOLIO
+    old, new = (_exclusive_as_a_whole(stage, split) for stage in (old, new))
     old, new = (_without_zeros(stage, before, split) for stage in (old, new))
     old, new = (Stage(one.pages, _uncounted(one.lines)) for one in (old, new))
+    if any(key in before.pages and _by_pmd(before.pages[key]) for key in split):
+        old, new = (Stage(one.pages, _without_huge_sums(one.lines)) for one in (old, new))
     old, new = (_without(stage, ignored, split) for stage in (old, new))
     return _difference(name, list(_lines(old)), list(_lines(new)))
 
@@ -337,6 +343,24 @@ def _uncounted(lines: Sequence[str]) -> list[str]:
     ]
 
 
+def _without_huge_sums(lines: Iterable[str]) -> list[str]:
+    return [_HUGE_SUMS.sub("", line) for line in lines if not line.startswith(" pagemap ")]
+
+
+def _exclusive_as_a_whole(stage: Stage, keys: Set[Key]) -> Stage:
+    def told(key: Key, page: Page) -> Page:
+        if key not in keys or not page.folio or not _by_pmd(page):
+            return page
+        first = stage.pages.get((key[0], key[1] - page.folio.index), page)
+        return replace(page, flags=page.flags | first.flags & {"exclusive"})
+
+    return Stage({key: told(key, page) for key, page in stage.pages.items()}, stage.lines)
+
+
+def _by_pmd(page: Page) -> bool:
+    return page.pte.startswith("pmd,")
+
+
 def _without_zeros(stage: Stage, before: Stage, split: frozenset[Key]) -> Stage:
     """Return a stage without split pages that were zero, and without sums over them."""
     zeros = {key for key in split & before.pages.keys() if "zero" in before.pages[key].flags}
@@ -378,7 +402,10 @@ def new_labels(before: Stage, there: Stage) -> list[str]:
         was = before.pages.get((process, number))
         if not was or not was.folio or not page.folio or was.folio.order != page.folio.order:
             continue
-        if changed := (was.flags ^ page.flags) & _LABELS:
+        changed = (was.flags ^ page.flags) & _LABELS
+        if "swapcache" in page.flags:
+            changed -= was.flags & {"queued"}
+        if changed:
             words = ", ".join(
                 f"{'not ' if label in was.flags else ''}{label}" for label in sorted(changed)
             )

@@ -13,7 +13,14 @@ from harness.paths import Paths
 OURS = ("migrate_copy_offload", "migrate_large")
 
 # The tree's own tests that the feature must not change the outcome of.
-MM_TESTS = ("migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test")
+MM_TESTS = (
+    "migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test",
+    "folio_split_race_test", "guard-regions", "hmm-tests", "hugetlb-madvise",
+    "hugetlb-soft-offline", "khugepaged", "ksm_functional_tests", "madv_populate",
+    "memory-failure", "merge", "mkdirty", "mlock-random-test", "mlock2-tests",
+    "mremap_dontunmap", "mremap_test", "pagemap_ioctl", "prctl_thp_disable", "process_madv",
+    "rmap", "soft-dirty", "transhuge-stress", "uffd-unit-tests", "uffd-wp-mremap",
+)  # fmt: skip
 
 # Our programs of tools/mm.
 TOOLS = ("migrate_bench",)
@@ -115,6 +122,7 @@ def _make(
         r"(^|/)include/uapi/",
         r"^tools/include/",
     )
+    key += "".join(f" {Path(target).name}" for target in targets)
     stamp = output.with_name(f"{output.name}.key")
     if stamp.exists() and stamp.read_text() == key:
         return False

@@ -23,7 +23,7 @@ def vanilla(folio_kib: int, per_call: int, instructions: float, first: float = 2
 
 def results(**figures: float) -> Any:
     one = {"gbps": 60.0, "first": 39.0, "four": 26.0, "alone": 60.0, "huge": 40.0,
-           "small": 75.0, **figures}  # fmt: skip
+           "small": 75.0, "medium": 31.0, "large": 51.0, **figures}  # fmt: skip
     return lab_sample.results(
         runs=(
             vanilla(2048, 1, 1100.0),
@@ -34,20 +34,22 @@ def results(**figures: float) -> Any:
             segments(folios_per_call=1, first_folio_us=one["alone"]),
             segments(batch_pages=16384, instructions_per_folio=one["huge"]),
             segments(batch_pages=16384, folio_kib=4, instructions_per_folio=one["small"]),
+            segments(batch_pages=16384, folio_kib=64, gbps=one["medium"]),
+            segments(batch_pages=16384, folio_kib=1024, gbps=one["large"]),
         )
     )
 
 
 def test_every_goal_has_its_figure() -> None:
     values = [round(goal.value, 3) for goal in lab_goals.goals_of(results())]
-    assert values == [60.0, 39.0, round(26 / 29.7, 3), 90.0, 0.3, 0.04, 0.75]
+    assert values == [60.0, 39.0, 31.0, 51.0, round(26 / 29.7, 3), 90.0, 0.3, 0.04, 0.75]
     assert all(goal.met for goal in lab_goals.goals_of(results()))
 
 
 @pytest.mark.parametrize(
     ("figure", "bad"),
     [("gbps", 48.0), ("first", 60.0), ("four", 20.0), ("alone", 90.0), ("huge", 70.0),
-     ("small", 99.0)],
+     ("small", 99.0), ("medium", 20.0), ("large", 40.0)],
 )  # fmt: skip
 def test_every_goal_can_be_missed(figure: str, bad: float) -> None:
     missed = [goal for goal in lab_goals.goals_of(results(**{figure: bad})) if not goal.kept]
@@ -65,6 +67,18 @@ def test_a_goal_that_is_missed_keeps_its_bound(monkeypatch: pytest.MonkeyPatch) 
     assert (goal.met, goal.kept, goal.cause) == (False, True, "a cause")
     (goal,) = [goal for goal in lab_goals.goals_of(results(small=96.0)) if goal.name == name]
     assert not goal.kept
+
+
+def test_the_ceiling_of_a_speed_is_the_slower_of_engine_and_processor() -> None:
+    def ceiling(instructions: float) -> float | None:
+        run = segments(batch_pages=16384, folio_kib=64, instructions_per_folio=instructions)
+        (goal,) = lab_goals.goals_of(lab_sample.results(runs=(run,)))
+        return goal.ceiling
+
+    dilation = lab_sample.results().calibration.dilation
+    assert ceiling(1000.0) == pytest.approx(71.7)
+    assert ceiling(10000.0) == pytest.approx(65536 * dilation / 10000)
+    assert ceiling(0.0) is None
 
 
 def test_without_segments_there_are_no_goals() -> None:

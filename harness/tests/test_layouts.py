@@ -256,6 +256,56 @@ def test_whether_a_pmd_maps_what_vanilla_split_is_forgiven() -> None:
     assert compare(VANILLA, changed("back", "write,young", "pmd,young"))
 
 
+def test_of_what_a_pmd_maps_the_first_page_tells_whether_it_is_exclusive() -> None:
+    head, rest = PAGES.replace("10+4", "10+1"), PAGES.replace("10+4", "11+3")
+    rest = rest.replace("0.0", "0.1")
+    whole = PAGES.format(node=0, flags=ANON)
+
+    def head_and_rest(word: str, flags: str = ANON) -> Layout:
+        lines = [head.format(node=0, flags=flags), rest.format(node=0, flags="anon,swapbacked")]
+        said = "\n".join(lines).replace("write,", f"{word}write,").split("\n")
+        stages = {**GOOD.stages, "back": ("process 0", *said)}
+        return replace(GOOD, stages=stages)
+
+    assert whole in GOOD.stages["back"]
+    assert compare(VANILLA, head_and_rest("pmd,")) == []
+    assert compare(VANILLA, head_and_rest(""))
+    assert compare(VANILLA, head_and_rest("pmd,", flags="anon,swapbacked"))
+
+
+def test_sums_of_huge_pages_are_forgiven_where_vanilla_split_what_a_pmd_mapped() -> None:
+    def summed(layout: Layout, huge: str, number: str, pagemap: str) -> Layout:
+        layout = changed("before", "write,young", "pmd,write,young", layout)
+        said = (
+            f" smaps 10+4: Rss 16{huge} THPeligible 1",
+            f"counters nr_anon_pages +0 nr_anon_transparent_hugepages {number} nr_mapped +0",
+            f" pagemap 10+4:{pagemap}",
+        )
+        stages = {**layout.stages, "back": (*layout.stages["back"], *said)}
+        return replace(layout, stages=stages)
+
+    ours = summed(GOOD, " AnonHugePages 16", "+0", "101")
+    assert compare(summed(VANILLA, "", "-1", "103"), ours) == []
+    assert compare(summed(GOOD, "", "-1", "103"), ours)
+    more = changed("back", "Rss 16", "Rss 20", summed(VANILLA, "", "-1", "103"))
+    assert compare(more, ours)
+
+
+def test_what_is_in_the_swap_cache_may_leave_the_queue_but_not_enter_it() -> None:
+    def queued(*stages: str) -> Layout:
+        layout = GOOD
+        for name in ("before", "there", "back"):
+            layout = changed(name, "anon,", "anon,swapcache,", layout)
+        for name in stages:
+            layout = changed(name, "swapcache,", "swapcache,queued,", layout)
+        return layout
+
+    left = queued("before")
+    assert compare(left, left) == []
+    entered = queued("there", "back")
+    assert "now queued" in compare(entered, entered)[0]
+
+
 def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
     moved = changed("written", "node 0", "node 1")
     assert compare(GOOD, moved)

@@ -442,11 +442,16 @@ static void segments_are_worth_their_descriptor(struct kunit *test)
 	/* several small ones overlap */
 	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 1160, 17, 64000,
 						      SZ_4K, SZ_256K));
+	/* descriptors, or bytes, that take no longer than the noise */
+	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
+						      SZ_256K));
+	KUNIT_EXPECT_EQ(test, SZ_2M, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
+						     SZ_256K));
 	/* times that make no sense */
 	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 0, 0, 0, 0, 0));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 100, 17, 100, SZ_4K,
 						      SZ_256K));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
+	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 10, 17, 10, SZ_4K,
 						      SZ_256K));
 	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 1, 100, SZ_4K,
 						      SZ_256K));

@@ -309,7 +309,9 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_item_status);
  * @small: bytes of a small copy
  * @large: bytes of a large copy
  *
- * What all three have in common, the interrupt above all, cancels out.
+ * What all three have in common, the interrupt above all, cancels out. What is
+ * left may be less than the noise: of the bytes, or of the descriptors, but not
+ * of both.
  *
  * Return: a number of bytes, within bounds; a default if the times make no
  * sense.
@@ -320,9 +322,13 @@ dcbm_worthwhile(u64 one_ns, u64 many_ns, unsigned int many, u64 large_ns,
 {
 	u64 bytes_ns, each_ns, segment;
 
-	if (many_ns <= one_ns || large_ns <= one_ns || many < 2 ||
-	    large <= small)
+	if (!one_ns || many < 2 || large <= small ||
+	    (many_ns <= one_ns && large_ns <= one_ns))
 		return DCBM_DEFAULT_SEGMENT;
+	if (many_ns <= one_ns)
+		return DCBM_MIN_SEGMENT;
+	if (large_ns <= one_ns)
+		return DCBM_MAX_SEGMENT;
 
 	each_ns = div_u64(many_ns - one_ns, many - 1);
 	/* of a small copy's bytes alone */
