@@ -14,12 +14,8 @@ OURS = ("migrate_copy_offload", "migrate_large")
 
 # The tree's own tests that the feature must not change the outcome of.
 MM_TESTS = (
-    "migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test",
-    "folio_split_race_test", "guard-regions", "hmm-tests", "hugetlb-madvise",
-    "hugetlb-soft-offline", "khugepaged", "ksm_functional_tests", "madv_populate",
-    "memory-failure", "merge", "mkdirty", "mlock-random-test", "mlock2-tests",
-    "mremap_dontunmap", "mremap_test", "pagemap_ioctl", "prctl_thp_disable", "process_madv",
-    "rmap", "soft-dirty", "transhuge-stress", "uffd-unit-tests", "uffd-wp-mremap",
+    "migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test", "rmap",
+    "hmm-tests", "khugepaged",
 )  # fmt: skip
 
 # Our programs of tools/mm.
