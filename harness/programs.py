@@ -15,7 +15,7 @@ OURS = ("migrate_copy_offload", "migrate_large")
 # The tree's own tests that the feature must not change the outcome of.
 MM_TESTS = (
     "migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test", "rmap",
-    "hmm-tests", "khugepaged",
+    "hmm-tests",
 )  # fmt: skip
 
 # Our programs of tools/mm.
