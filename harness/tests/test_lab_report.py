@@ -197,7 +197,10 @@ def test_off_must_cost_nothing(tmp_path: Path, extra: float, verdict: str) -> No
     assert (cost.vanilla, cost.cpu, cost.engine) == (1.5e6, 1.1e6, 3e4)
     assert cost.overhead == pytest.approx(extra)
     text = report(tmp_path, results(runs=runs))
-    assert f"{100 * extra:+.3f} % | {verdict} |" in text
+    off = f"{1e6 * (1 + extra):,.1f}"
+    counts = f"1,000,000.0 | {off} | 1,500,000.0 | 1,100,000.0 | 30,000.0"
+    assert f"| 2 MB | {counts} | {100 * extra:+.3f} % | {verdict} |" in text
+    assert "| folio | without | off | vanilla | CPU copy | engine | off over without |" in text
     assert ("It takes more for 2 MB" in text) is (verdict != "within")
 
 
@@ -208,7 +211,8 @@ def test_vanilla_is_a_column_and_no_measure_of_the_cost() -> None:
     off, without = counted("ours", 1.01e6), counted("without", 1e6)
     for vanilla in (0.5e6, 2e6):
         (cost,) = costs_of([off, without, counted("vanilla", vanilla)])
-        assert (cost.vanilla, cost.overhead) == (vanilla, pytest.approx(0.01))
+        assert cost.vanilla == vanilla
+        assert cost.overhead == pytest.approx(0.01)
     (cost,) = costs_of([off, without])
     assert cost.vanilla is None
     assert costs_of([off, counted("vanilla", 2e6)]) == []
@@ -278,6 +282,12 @@ def test_a_configuration_is_shown_with_one_batch() -> None:
     assert {one.batch_pages for one in runs.values()} == {512}
     ((size, pages, shown),) = phase_panels([run(), run(channels=4), run(batch_pages=65536)])
     assert (size, pages, [one.channels for one in shown]) == (2048, 8192, [4, 16])
+
+
+def test_the_kernel_without_the_feature_does_not_choose_the_batch_of_the_phases() -> None:
+    few = [by_cpu(kernel, "off") for kernel in ("ours", "without")]
+    ((_, pages, shown),) = phase_panels([run(), *few])
+    assert (pages, [one.kernel for one in shown]) == (8192, ["ours"])
 
 
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:
