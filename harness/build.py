@@ -46,6 +46,8 @@ CONFIGS = {
     # what the laboratory compares with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_LAB, last="", seed="lab"),
     "lab-traced": Config(_LAB, last="mm-migrate-latency", seed="lab"),
+    # and ours with the feature compiled out
+    "lab-without": Config((*_LAB, "without.config"), seed="lab"),
 }
 
 # Objects of a whole build, for a guess at progress before the first one was counted.

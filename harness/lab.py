@@ -68,9 +68,8 @@ def runs_of(boot: Boot, text: str, preset: str, dilation: float) -> list[Run]:
     for one, bench in parse_results(boot, text):
         engine = preset if one.channels else None
         setting = Setting(
-            "ours" if boot.config == lab_plan.OURS else "vanilla",
-            one.design, engine, one.channels, one.batch_pages,
-        )  # fmt: skip
+            lab_plan.KERNEL[boot.config], one.design, engine, one.channels, one.batch_pages
+        )
         runs += lab_benchmark.convert(bench, setting, f"lab: {boot.name}", dilation)
     for run in runs:
         if run.folios_failed:
@@ -140,7 +139,12 @@ def kernels(paths: Paths) -> dict[str, guest.Ready]:
     """Build the kernels that the laboratory compares, by configuration."""
     return {
         config: guest.prepare(paths, config)
-        for config in (lab_plan.OURS, lab_plan.TRACED, lab_plan.VANILLA)
+        for config in (
+            lab_plan.OURS,
+            lab_plan.TRACED,
+            lab_plan.VANILLA,
+            lab_plan.WITHOUT,
+        )
     }
 
 

@@ -9,10 +9,21 @@ from dataclasses import dataclass, replace
 
 from harness.lab_benchmark import VANILLA_BATCH_PAGES
 from harness.lab_published import PAGE_KIB, Published, order_kib
-from harness.lab_results import Design
+from harness.lab_results import Design, Kernel
 
-VANILLA, TRACED, OURS = "lab-vanilla", "lab-traced", "lab"
-"""Kernel configurations: nothing of ours, only the tracepoints and probes, everything."""
+VANILLA, TRACED = "lab-vanilla", "lab-traced"
+OURS, WITHOUT = "lab", "lab-without"
+"""Kernel configurations: nothing of ours, only the tracepoints and probes; everything of ours,
+and the same with the feature compiled out.
+"""
+
+KERNEL: dict[str, Kernel] = {
+    VANILLA: "vanilla",
+    TRACED: "vanilla",
+    OURS: "ours",
+    WITHOUT: "without",
+}
+"""What results call the kernel of a configuration."""
 
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)
@@ -104,12 +115,15 @@ def _instrumented(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
 def ours(quick: bool) -> list[Boot]:
     """Return our kernel without an engine: switched off, and with copies by the CPU.
 
-    These are made page by page, and again by the primitive that the calibration chose.
+    These are made page by page, and again by the primitive that the calibration chose. What
+    is switched off is measured again where it is compiled out.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
+    off = (Measurement("off", 0, sizes, mib, repeat=_REPEAT),)
     return [
-        Boot("ours-off", OURS, 0, (Measurement("off", 0, sizes, mib, repeat=_REPEAT),)),
+        Boot("ours-off", OURS, 0, off),
+        Boot("without-off", WITHOUT, 0, off),
         Boot("ours-cpu", OURS, 0, (Measurement("cpu", 0, sizes, mib, repeat=_REPEAT),)),
         Boot("ours-bulk", OURS, 0, (Measurement("bulk", 0, sizes, mib, repeat=_REPEAT),)),
     ]

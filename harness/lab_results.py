@@ -14,9 +14,14 @@ from typing import Literal
 from harness import schema
 from harness.errors import HarnessError
 
-Kernel = Literal["vanilla", "ours"]
+Kernel = Literal["vanilla", "ours", "without"]
 Design = Literal["off", "cpu", "bulk", "batch", "segments", "pipeline"]
 Quantity = Literal["gbps", "first_folio_us"]
+
+SHOWN_KERNELS = ("vanilla", "ours")
+"""Kernels that figures and tables compare: "without" is ours with the feature compiled out, and
+is there only to say what the feature costs when it is off.
+"""
 
 ENGINE_DESIGNS = ("batch", "segments", "pipeline")
 """Designs in which an engine copies; in the others the CPU does.
@@ -144,8 +149,8 @@ class Run:
 
     def __post_init__(self) -> None:
         """Refuse combinations that no measurement can have."""
-        if self.kernel == "vanilla" and self.design != "off":
-            raise ValueError(f"design '{self.design}' on a vanilla kernel")
+        if self.kernel != "ours" and self.design != "off":
+            raise ValueError(f"design '{self.design}' on the kernel '{self.kernel}'")
         if (self.engine is not None) != (self.design in ENGINE_DESIGNS):
             raise ValueError(f"design '{self.design}' with engine {self.engine!r}")
         if self.engine is None and self.channels != 0:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from harness import lab_published
 from harness.lab_published import Published, Sweep
-from harness.lab_results import ENGINE_DESIGNS, Run, relative_error
+from harness.lab_results import ENGINE_DESIGNS, SHOWN_KERNELS, Run, relative_error
 
 SWEEP_TARGET = {0: 0.30, 9: 0.15}
 """Largest error of a reproduced row of the batch sweep, by order."""
@@ -27,7 +27,7 @@ SWEEP_FASTER = (
 """By how much order 9 may be faster than the published design, and why it is."""
 
 OFF_LIMIT = 0.003
-"""What the feature may cost when it is off: a fraction of vanilla's instructions."""
+"""What the feature may cost when it is off: a fraction of the instructions without it."""
 
 # Folio size in KiB, design, channels.
 CurveKey = tuple[int, str, int | None]
@@ -112,6 +112,8 @@ def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Ru
     """
     found: dict[Configuration, dict[int, dict[tuple[int, int], Run]]] = {}
     for run in runs:
+        if run.kernel not in SHOWN_KERNELS:
+            continue
         batches = found.setdefault((run.kernel, run.design, run.channels), {})
         sizes = batches.setdefault(known(run.batch_pages), {})
         key = (run.folio_kib, run.move)
@@ -134,7 +136,7 @@ def phase_panels(runs: Iterable[Run]) -> list[tuple[int, int | None, list[Run]]]
     """
     groups: dict[int, dict[int | None, dict[Configuration, Run]]] = {}
     for run in runs:
-        if run.phases_us and run.move == 1:
+        if run.phases_us and run.move == 1 and run.kernel in SHOWN_KERNELS:
             batch = groups.setdefault(run.folio_kib, {}).setdefault(run.batch_pages, {})
             key = (run.kernel, run.design, run.channels)
             batch[key] = max(batch.get(key, run), run, key=_size)
@@ -152,44 +154,49 @@ def _in_order(runs: Mapping[Configuration, Run]) -> Iterable[Run]:
 
 @dataclass(frozen=True)
 class Cost:
-    """Instructions per folio of one size."""
+    """Instructions per folio of one size; `without` is our kernel, the feature compiled out."""
 
     folio_kib: int
-    vanilla: float
+    without: float
     off: float
+    vanilla: float | None
     cpu: float | None
     engine: float | None
 
     @property
     def overhead(self) -> float:
-        """By what fraction of vanilla's instructions off takes more."""
-        return self.off / self.vanilla - 1
+        """By what fraction of the instructions without the feature off takes more."""
+        return self.off / self.without - 1
 
 
 def costs_of(runs: Iterable[Run]) -> list[Cost]:
-    """Return instructions per folio where vanilla and off had the same workload.
+    """Return instructions per folio where off and without the feature had the same workload.
 
-    With the CPU and with an engine it is the same workload too; where there are several, the
-    one with the most channels and the largest batch counts.
+    On vanilla, with the CPU and with an engine it is the same workload too; where there are
+    several, the one with the most channels and the largest batch counts.
     """
     counted = [run for run in runs if run.move == 1 and run.instructions_per_folio]
     costs = {}
-    for vanilla in sorted(counted, key=_size):
-        if vanilla.kernel != "vanilla":
+    for base in sorted(counted, key=_size):
+        if base.kernel != "without" or base.instructions_per_folio is None:
             continue
         same = [
             run
             for run in counted
             if (run.folio_kib, run.total_mib, run.folios_per_call)
-            == (vanilla.folio_kib, vanilla.total_mib, vanilla.folios_per_call)
+            == (base.folio_kib, base.total_mib, base.folios_per_call)
         ]
         ours = [run for run in same if run.kernel == "ours"]
         off = _instructions(ours, lambda design: design == "off")
-        if off is not None and vanilla.instructions_per_folio is not None:
-            costs[vanilla.folio_kib] = Cost(
-                vanilla.folio_kib,
-                vanilla.instructions_per_folio,
+        if off is not None:
+            costs[base.folio_kib] = Cost(
+                base.folio_kib,
+                base.instructions_per_folio,
                 off,
+                _instructions(
+                    (run for run in same if run.kernel == "vanilla"),
+                    lambda design: design == "off",
+                ),
                 _instructions(ours, lambda design: design == "cpu"),
                 _instructions(ours, ENGINE_DESIGNS.__contains__),
             )

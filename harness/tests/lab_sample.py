@@ -111,6 +111,18 @@ def size_runs() -> list[Run]:
     return runs
 
 
+def without_runs() -> list[Run]:
+    """Return our kernel with the feature compiled out: speeds that no other run has."""
+    return [
+        by_cpu("without", "off", folio_kib=row.folio_kib, gbps=123.0, move=move,
+               instructions_per_folio=instructions(row.folio_kib), first_folio_us=7.0,
+               phases_us=Phases(1.0, 2.0, 3.0, 4.0), total_mib=384, folios_split=7,
+               folios_per_call=384 * 1024 // row.folio_kib)
+        for row in PUBLISHED.baseline
+        for move in (1, 2)
+    ]  # fmt: skip
+
+
 def segment_runs() -> list[Run]:
     """Return runs in which folios are cut, with a small batch."""
     return [
@@ -128,7 +140,14 @@ def results(**changes: Any) -> Results:
     whole = Results(
         calibration=Calibration(DILATION, lab_calibration.LIMIT, tuple(rows)),
         engine=MODEL,
-        runs=(*baseline, *workload, *size_runs(), *sweep_runs(), *segment_runs()),
+        runs=(
+            *baseline,
+            *workload,
+            *size_runs(),
+            *without_runs(),
+            *sweep_runs(),
+            *segment_runs(),
+        ),
         notes=("made up for a test",),
         quick=False,
         kernel_release="7.3.4-lab",

@@ -46,6 +46,24 @@ def test_the_debug_kernel_looks_for_what_it_must() -> None:
         assert wanted.get(f"CONFIG_{option}") == "y"
 
 
+def test_the_kernel_without_the_feature_is_the_laboratory_s_otherwise() -> None:
+    paths = default_paths()
+    lab, without = (
+        kconfig.merge(path.read_text() for path in build.fragments(paths, config))
+        for config in ("lab", "lab-without")
+    )
+    ours = {
+        name for name, value in lab.items() if "MIGRATE_COPY" in name and value in ("y", "m")
+    }
+    assert "CONFIG_MIGRATE_COPY_OFFLOAD" in ours
+    assert {name for name in lab if lab[name] != without[name]} == ours
+    assert {without[name] for name in ours} == {"n"}
+    assert (build.CONFIGS["lab-without"].last, build.CONFIGS["lab-without"].seed) == (
+        None,
+        "lab",
+    )
+
+
 def test_redirect_takes_whole_names_and_the_longest() -> None:
     moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
     text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"

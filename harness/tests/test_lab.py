@@ -1,6 +1,7 @@
 """From what guests print to runs: nothing is invented, nothing that failed gets through."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -48,6 +49,20 @@ def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
     assert (run.engine, run.channels, run.batch_pages, run.kernel) == ("toy", 16, 8192, "ours")
 
 
+def test_a_run_says_which_kernel_it_was() -> None:
+    off = (Measurement("off", 0, (2048,), 64),)
+    found = {
+        config: lab.runs_of(Boot("b", config, 0, off), printed(), "toy", 5.0)[0].kernel
+        for config in lab_plan.KERNEL
+    }
+    assert found == {
+        "lab-vanilla": "vanilla",
+        "lab-traced": "vanilla",
+        "lab": "ours",
+        "lab-without": "without",
+    }
+
+
 def test_a_missing_or_broken_result_is_an_error() -> None:
     for text in ("", "result: 0 {", "result: 1 {}"):
         with pytest.raises(HarnessError, match="lab: b"):
@@ -88,7 +103,8 @@ def results(
         Calibration(5.0, 0.15, (row,)),
         Engine("toy", True, "a test"),
         (
-            vanilla_run(1000.0),
+            vanilla_run(2000.0),
+            vanilla_run(1000.0, kernel="without"),
             vanilla_run(off, kernel="ours", gbps=3.0 * gain, folios_split=split),
             vanilla_run(50.0, **engine, folio_kib=2048, gbps=gbps, first_folio_us=160.0),
         ),
@@ -119,3 +135,10 @@ def test_every_claim_can_fail() -> None:
     assert failed(lame, lame) == ["gain over vanilla"]
     split = results(1002.0, split=1)
     assert failed(split, split) == ["stays whole"]
+
+
+def test_what_off_costs_must_be_measured() -> None:
+    good = results(1002.0)
+    runs = tuple(run for run in good.runs if run.kernel != "without")
+    bare = replace(good, runs=runs)
+    assert failed(bare, bare) == ["cost of being there"]

@@ -52,6 +52,7 @@ def test_a_fit_needs_one_run_for_each_row() -> None:
         lab_calibration.baseline_fit_rows([*BASELINE, BASELINE[0]], PUBLISHED)
     others = [
         by_cpu("ours", "off", folio_kib=4),
+        by_cpu("without", "off", folio_kib=4),
         replace(BASELINE[0], move=2),
     ]
     assert lab_calibration.baseline_fit_rows([*BASELINE, *others], PUBLISHED)

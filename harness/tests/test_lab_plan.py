@@ -54,6 +54,17 @@ def test_the_calibration_has_all_sizes_and_both_kernels_the_same(quick: bool) ->
             assert one.line("0").replace("=off", "=only") == other.line("0")
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_off_is_measured_without_the_feature_too(quick: bool) -> None:
+    boots = {boot.name: boot for boot in lab_plan.ours(quick)}
+    off, without = boots["ours-off"], boots["without-off"]
+    assert (off.config, without.config) == (lab_plan.OURS, lab_plan.WITHOUT)
+    assert off.measurements == without.measurements
+    assert {one.design for one in without.measurements} == {"off"}
+    for boot, _ in measurements(quick):
+        assert boot.config in lab_plan.KERNEL
+
+
 def test_a_plan_is_lines_for_the_guest() -> None:
     one = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
     boot = Boot("b", lab_plan.OURS, 4, (one,))

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness import cli, lab_calibration, lab_report, lab_results
-from harness.lab_results import Calibration, CalibrationRow, Engine, Results, Run
+from harness.lab_results import Calibration, CalibrationRow, Engine, Kernel, Results, Run
 from harness.lab_select import (
     batch_curves,
     by_size,
@@ -184,20 +184,56 @@ def test_off_must_cost_nothing(tmp_path: Path, extra: float, verdict: str) -> No
         return replace(one, instructions_per_folio=count)
 
     runs = (
-        counted(by_cpu("vanilla", "off"), 1e6),
+        counted(by_cpu("vanilla", "off"), 1.5e6),
+        counted(by_cpu("without", "off"), 1e6),
         counted(by_cpu("ours", "off"), 1e6 * (1 + extra)),
         counted(by_cpu("ours", "cpu"), 1.1e6),
         counted(run(), 3e4),
         counted(run(channels=4), 4e4),
         counted(by_cpu("ours", "off", folio_kib=4, total_mib=1), 1e9),
-        counted(by_cpu("vanilla", "off", folio_kib=4, total_mib=2), 1e3),
+        counted(by_cpu("without", "off", folio_kib=4, total_mib=2), 1e3),
     )
     (cost,) = costs_of(runs)
-    assert (cost.cpu, cost.engine) == (1.1e6, 3e4)
+    assert (cost.vanilla, cost.cpu, cost.engine) == (1.5e6, 1.1e6, 3e4)
     assert cost.overhead == pytest.approx(extra)
     text = report(tmp_path, results(runs=runs))
-    assert f"{100 * extra:+.3f} % | {verdict} |" in text
+    off = f"{1e6 * (1 + extra):,.1f}"
+    counts = f"1,000,000.0 | {off} | 1,500,000.0 | 1,100,000.0 | 30,000.0"
+    assert f"| 2 MB | {counts} | {100 * extra:+.3f} % | {verdict} |" in text
+    assert "| folio | without | off | vanilla | CPU copy | engine | off over without |" in text
     assert ("It takes more for 2 MB" in text) is (verdict != "within")
+
+
+def test_vanilla_is_a_column_and_no_measure_of_the_cost() -> None:
+    def counted(kernel: Kernel, count: float) -> Run:
+        return by_cpu(kernel, "off", instructions_per_folio=count)
+
+    off, without = counted("ours", 1.01e6), counted("without", 1e6)
+    for vanilla in (0.5e6, 2e6):
+        (cost,) = costs_of([off, without, counted("vanilla", vanilla)])
+        assert cost.vanilla == vanilla
+        assert cost.overhead == pytest.approx(0.01)
+    (cost,) = costs_of([off, without])
+    assert cost.vanilla is None
+    assert costs_of([off, counted("vanilla", 2e6)]) == []
+
+
+def test_the_kernel_without_the_feature_is_in_the_section_on_cost_alone(
+    written: Path, tmp_path: Path
+) -> None:
+    def rest(directory: Path) -> list[str]:
+        text = (directory / "report.md").read_text()
+        text = re.sub(r"## Cost of being there.*?(?=\n## )", "", text, flags=re.DOTALL)
+        text = re.sub(r"\*Cost of being there: left out, .*\*", "", text)
+        return [line for line in re.sub(r"Table \d+", "Table", text).splitlines() if line]
+
+    whole = results()
+    runs = tuple(one for one in whole.runs if one.kernel != "without")
+    assert len(runs) < len(whole.runs)
+    lab_report.write(replace(whole, runs=runs), tmp_path)
+    assert rest(written) == rest(tmp_path)
+    for name in lab_report.FIGURES:
+        assert (written / name).read_bytes() == (tmp_path / name).read_bytes(), name
 
 
 def test_copies_by_the_cpu_are_compared(tmp_path: Path) -> None:
@@ -246,6 +282,12 @@ def test_a_configuration_is_shown_with_one_batch() -> None:
     assert {one.batch_pages for one in runs.values()} == {512}
     ((size, pages, shown),) = phase_panels([run(), run(channels=4), run(batch_pages=65536)])
     assert (size, pages, [one.channels for one in shown]) == (2048, 8192, [4, 16])
+
+
+def test_the_kernel_without_the_feature_does_not_choose_the_batch_of_the_phases() -> None:
+    few = [by_cpu(kernel, "off") for kernel in ("ours", "without")]
+    ((_, pages, shown),) = phase_panels([run(), *few])
+    assert (pages, [one.kernel for one in shown]) == (8192, ["ours"])
 
 
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:

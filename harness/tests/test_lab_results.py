@@ -61,8 +61,9 @@ def test_every_name_is_needed_and_no_other_is_taken() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"kernel": "theirs"}, "kernel: is 'theirs', not one of vanilla, ours"),
-        ({"kernel": "vanilla"}, "design 'batch' on a vanilla kernel"),
+        ({"kernel": "theirs"}, "kernel: is 'theirs', not one of vanilla, ours, without"),
+        ({"kernel": "vanilla"}, "design 'batch' on the kernel 'vanilla'"),
+        ({"kernel": "without"}, "design 'batch' on the kernel 'without'"),
         ({"design": "cpu"}, "design 'cpu' with engine 'zen3-ptdma'"),
         ({"engine": None, "channels": 0}, "design 'batch' with engine None"),
         ({"engine": "other"}, "a run has engine 'other', the results 'zen3-ptdma'"),
