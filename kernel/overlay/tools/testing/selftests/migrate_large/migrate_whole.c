@@ -3,6 +3,7 @@
  * A folio that was whole stays whole: large folios that migrate ten times are not
  * split, not even queued for it, and those that could not be moved are as before.
  * What was mapped in part keeps its mark, and is split by its next migration.
+ * What is mlocked stays so, and is counted once.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,6 +18,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/kernel-page-flags.h>
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
@@ -29,6 +31,10 @@
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define PMD_SIZE	(2 * MIB)
 #define SEED		17
+/* Of the kernel's own flags, which /proc/kpageflags shows as well. */
+#define KPF_MLOCKED	33
+/* What an mlocked folio has as soon as no CPU has it in a list of its own. */
+#define LOCKED		(1ULL << KPF_MLOCKED | 1ULL << KPF_UNEVICTABLE)
 
 enum layout {
 	/* One mapping, of a process with one thread. */
@@ -36,6 +42,8 @@ enum layout {
 	/* Another thread has run on another CPU. */
 	THREADED,
 	MLOCKED,
+	/* The same, but PTEs of the two halves of a folio do not agree. */
+	MIXED,
 	/* A second process maps it all. */
 	FORKED,
 	/* The last quarter of each folio belongs to another VMA. */
@@ -53,6 +61,7 @@ FIXTURE(migrate_whole)
 	char *addr;
 	size_t len;
 	int nodes[2];
+	long mlocked_before;
 	pid_t child;
 	pthread_t thread;
 	bool thread_runs;
@@ -85,6 +94,7 @@ FIXTURE_VARIANT(migrate_whole)
 SIZE_VARIANTS(plain, PLAIN);
 SIZE_VARIANTS(threaded, THREADED);
 SIZE_VARIANTS(mlocked, MLOCKED);
+SIZE_VARIANTS(mixed, MIXED);
 SIZE_VARIANTS(forked, FORKED);
 SIZE_VARIANTS(straddled, STRADDLED);
 SIZE_VARIANTS(shifted, SHIFTED);
@@ -119,6 +129,22 @@ static struct counts read_counts(size_t folio_size)
 		.split_deferred = size_count(folio_size, "split_deferred"),
 		.partially_mapped = size_count(folio_size, "nr_anon_partially_mapped"),
 	};
+}
+
+/* How many pages of the machine are mlocked, -1 if that is not known. */
+static long mlocked_pages(void)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	char line[128];
+	long pages = -1;
+
+	if (!file)
+		return -1;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "nr_mlock %ld", &pages) == 1)
+			break;
+	fclose(file);
+	return pages;
 }
 
 static const size_t sizes[] = { 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, PMD_SIZE };
@@ -198,6 +224,44 @@ static bool move_by_one_page(FIXTURE_DATA(migrate_whole) *self)
 	return true;
 }
 
+static bool is_locked(const FIXTURE_VARIANT(migrate_whole) *variant)
+{
+	return variant->layout == MLOCKED || variant->layout == MIXED;
+}
+
+/* All of it is mlocked; nothing else is, but for what was so before. */
+static void check_locked(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self)
+{
+	size_t pages = self->len / memory_page_size();
+
+	EXPECT_EQ(pages, memory_pages_flagged(self->addr, self->len, LOCKED));
+	EXPECT_EQ(self->mlocked_before + pages, mlocked_pages());
+}
+
+/* One munlock() is enough: no migration had a folio count as mlocked once more. */
+static void check_unlocked(struct __test_metadata *_metadata,
+			   FIXTURE_DATA(migrate_whole) *self)
+{
+	ASSERT_EQ(0, munlock(self->addr, self->len));
+	EXPECT_EQ(0, memory_pages_flagged(self->addr, self->len, 1ULL << KPF_MLOCKED));
+	EXPECT_EQ(0, memory_pages_flagged(self->addr, self->len, 1ULL << KPF_UNEVICTABLE));
+	EXPECT_EQ(self->mlocked_before, mlocked_pages());
+}
+
+/* No page is soft-dirty, and none is writable, but those of each folio's first half. */
+static bool write_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_size)
+{
+	if (setting_write("/proc/self/clear_refs", "4"))
+		return false;
+	for (size_t i = 0; i < self->len; i += memory_page_size()) {
+		volatile char *byte = self->addr + i;
+
+		if (i % folio_size < folio_size / 2)
+			*byte = *byte;
+	}
+	return true;
+}
+
 static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
 		    const FIXTURE_VARIANT(migrate_whole) *variant)
 {
@@ -215,7 +279,11 @@ static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whol
 		usleep(2000);
 		break;
 	case MLOCKED:
+	case MIXED:
 		ASSERT_EQ(0, mlock(self->addr, self->len));
+		if (variant->layout == MIXED)
+			ASSERT_TRUE(write_first_halves(self, size));
+		check_locked(_metadata, self);
 		break;
 	case FORKED:
 		self->child = fork_idle();
@@ -263,6 +331,8 @@ FIXTURE_SETUP(migrate_whole)
 	memory_stamp(self->addr, self->len, SEED);
 	ASSERT_EQ(0, memory_bind(-1));
 	ASSERT_TRUE(memory_folios_are(self->addr, self->len, size));
+	self->mlocked_before = mlocked_pages();
+	ASSERT_LE(0, self->mlocked_before);
 	lay_out(_metadata, self, variant);
 }
 
@@ -354,7 +424,11 @@ TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
 			ASSERT_EQ(0, move_all(self, step, self->nodes[(i + 1) % 2]));
 			ASSERT_TRUE(memory_folios_are(self->addr, self->len, step))
 				TH_LOG("split by move %d", i + 1);
+			if (is_locked(variant))
+				check_locked(_metadata, self);
 		}
+		if (is_locked(variant))
+			check_unlocked(_metadata, self);
 		EXPECT_EQ(0, run_shrinkers());
 		check_whole(_metadata, self, step, &before);
 		EXPECT_EQ(0, bytes_wrong(self, step, false));
@@ -388,6 +462,8 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(before.split_deferred, after.split_deferred);
 	EXPECT_EQ(before.partially_mapped, after.partially_mapped);
 	release_pages(&hold);
+	if (is_locked(variant))
+		check_locked(_metadata, self);
 
 	if (partial) {
 		ASSERT_LE(FOLIOS, before.partially_mapped);
@@ -402,6 +478,10 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(0, move_all(self, size, self->nodes[1]));
 	check_whole(_metadata, self, size, &before);
 	EXPECT_EQ(0, bytes_wrong(self, size, false));
+	if (is_locked(variant)) {
+		check_locked(_metadata, self);
+		check_unlocked(_metadata, self);
+	}
 }
 
 /*
