@@ -254,10 +254,10 @@ static bool write_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_s
 	if (setting_write("/proc/self/clear_refs", "4"))
 		return false;
 	for (size_t i = 0; i < self->len; i += memory_page_size()) {
-		volatile char *byte = self->addr + i;
+		char byte = self->addr[i];
 
 		if (i % folio_size < folio_size / 2)
-			*byte = *byte;
+			__atomic_store_n(self->addr + i, byte, __ATOMIC_RELAXED);
 	}
 	return true;
 }
