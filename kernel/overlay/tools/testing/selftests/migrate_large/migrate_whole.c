@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -523,6 +524,79 @@ TEST(addresses_outside_of_the_vma)
 	EXPECT_EQ(-EFAULT, status[3]);
 	EXPECT_EQ(-EFAULT, status[4]);
 	munmap(addr + page, page);
+}
+
+static sigjmp_buf at_sigbus;
+
+static void on_sigbus(int signal)
+{
+	siglongjmp(at_sigbus, 1);
+}
+
+/* Poison cannot be taken out of a folio that is held: it stays mapped, with a SIGBUS. */
+static int poison_page(char *page)
+{
+	if (sigsetjmp(at_sigbus, 1))
+		return 0;
+	return madvise(page, memory_page_size(), MADV_HWPOISON) ? -errno : -EAGAIN;
+}
+
+static bool read_has_sigbus(volatile char *byte)
+{
+	if (sigsetjmp(at_sigbus, 1))
+		return true;
+	(void)*byte;
+	return false;
+}
+
+/*
+ * A poisoned page that is still mapped does not move with its neighbours: it is
+ * unmapped. Later it may well be part of another folio, which then has to be split:
+ * nothing else should be tested on this machine until it is booted again.
+ */
+TEST(poisoned_page_of_a_folio)
+{
+	const size_t size = 64 * KIB, page = memory_page_size(), bad = 5 * page;
+	int first, second, err;
+	struct hold hold;
+	char *addr, *copy;
+
+	if (!getenv("MIG_POISON"))
+		SKIP(return, "poisons memory for good: set MIG_POISON=1");
+	if (!memory_two_nodes(&first, &second))
+		SKIP(return, "needs two nodes with memory");
+	if (size_count(size, "split") < 0 || size <= bad)
+		SKIP(return, "no folios of this size");
+	only_size(size);
+	addr = memory_map_aligned(size, PMD_SIZE);
+	copy = malloc(size);
+	ASSERT_TRUE(addr && copy);
+	ASSERT_EQ(0, madvise(addr, size, MADV_HUGEPAGE));
+	ASSERT_EQ(0, memory_bind(first));
+	memory_stamp(addr, size, SEED);
+	memory_stamp(copy, size, SEED);
+	ASSERT_EQ(0, memory_bind(-1));
+	settings_restore();
+
+	ASSERT_TRUE(hold_pages(&hold, addr, size, size));
+	ASSERT_NE(SIG_ERR, signal(SIGBUS, on_sigbus));
+	err = poison_page(addr + bad);
+	if (err == -EINVAL || err == -EPERM)
+		SKIP(return, "no pages can be poisoned");
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(memory_folios_are(addr, size, size));
+	release_pages(&hold);
+
+	EXPECT_EQ(0, memory_move(0, addr, size, size, second, MPOL_MF_MOVE));
+	EXPECT_TRUE(read_has_sigbus(addr + bad));
+	/* All the others are there, and on the other node. */
+	EXPECT_EQ(0, memory_pages_not_on(addr, bad, second));
+	EXPECT_EQ(0, memory_pages_not_on(addr + bad + page, size - bad - page, second));
+	memcpy(copy, addr, bad);
+	memcpy(copy + bad + page, addr + bad + page, size - bad - page);
+	EXPECT_EQ(0, memory_verify(copy, size, SEED));
+	free(copy);
+	munmap(addr, size);
 }
 
 TEST_HARNESS_MAIN
