@@ -3,11 +3,13 @@
  * A folio that was whole stays whole: large folios that migrate ten times are not
  * split, not even queued for it, and those that could not be moved are as before.
  * What was mapped in part keeps its mark, and is split by its next migration.
+ * What is mlocked stays so, and is counted once.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <sched.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,6 +19,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/kernel-page-flags.h>
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
@@ -29,6 +32,10 @@
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define PMD_SIZE	(2 * MIB)
 #define SEED		17
+/* Of the kernel's own flags, which /proc/kpageflags shows as well. */
+#define KPF_MLOCKED	33
+/* What an mlocked folio has as soon as no CPU has it in a list of its own. */
+#define LOCKED		(1ULL << KPF_MLOCKED | 1ULL << KPF_UNEVICTABLE)
 
 enum layout {
 	/* One mapping, of a process with one thread. */
@@ -36,6 +43,8 @@ enum layout {
 	/* Another thread has run on another CPU. */
 	THREADED,
 	MLOCKED,
+	/* The same, but PTEs of the two halves of a folio do not agree. */
+	MIXED,
 	/* A second process maps it all. */
 	FORKED,
 	/* The last quarter of each folio belongs to another VMA. */
@@ -53,6 +62,7 @@ FIXTURE(migrate_whole)
 	char *addr;
 	size_t len;
 	int nodes[2];
+	long mlocked_before;
 	pid_t child;
 	pthread_t thread;
 	bool thread_runs;
@@ -85,6 +95,7 @@ FIXTURE_VARIANT(migrate_whole)
 SIZE_VARIANTS(plain, PLAIN);
 SIZE_VARIANTS(threaded, THREADED);
 SIZE_VARIANTS(mlocked, MLOCKED);
+SIZE_VARIANTS(mixed, MIXED);
 SIZE_VARIANTS(forked, FORKED);
 SIZE_VARIANTS(straddled, STRADDLED);
 SIZE_VARIANTS(shifted, SHIFTED);
@@ -119,6 +130,22 @@ static struct counts read_counts(size_t folio_size)
 		.split_deferred = size_count(folio_size, "split_deferred"),
 		.partially_mapped = size_count(folio_size, "nr_anon_partially_mapped"),
 	};
+}
+
+/* How many pages of the machine are mlocked, -1 if that is not known. */
+static long mlocked_pages(void)
+{
+	FILE *file = fopen("/proc/vmstat", "r");
+	char line[128];
+	long pages = -1;
+
+	if (!file)
+		return -1;
+	while (fgets(line, sizeof(line), file))
+		if (sscanf(line, "nr_mlock %ld", &pages) == 1)
+			break;
+	fclose(file);
+	return pages;
 }
 
 static const size_t sizes[] = { 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, PMD_SIZE };
@@ -198,6 +225,44 @@ static bool move_by_one_page(FIXTURE_DATA(migrate_whole) *self)
 	return true;
 }
 
+static bool is_locked(const FIXTURE_VARIANT(migrate_whole) *variant)
+{
+	return variant->layout == MLOCKED || variant->layout == MIXED;
+}
+
+/* All of it is mlocked; nothing else is, but for what was so before. */
+static void check_locked(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self)
+{
+	size_t pages = self->len / memory_page_size();
+
+	EXPECT_EQ(pages, memory_pages_flagged(self->addr, self->len, LOCKED));
+	EXPECT_EQ(self->mlocked_before + pages, mlocked_pages());
+}
+
+/* One munlock() is enough: no migration had a folio count as mlocked once more. */
+static void check_unlocked(struct __test_metadata *_metadata,
+			   FIXTURE_DATA(migrate_whole) *self)
+{
+	ASSERT_EQ(0, munlock(self->addr, self->len));
+	EXPECT_EQ(0, memory_pages_flagged(self->addr, self->len, 1ULL << KPF_MLOCKED));
+	EXPECT_EQ(0, memory_pages_flagged(self->addr, self->len, 1ULL << KPF_UNEVICTABLE));
+	EXPECT_EQ(self->mlocked_before, mlocked_pages());
+}
+
+/* No page is soft-dirty, and none is writable, but those of each folio's first half. */
+static bool write_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_size)
+{
+	if (setting_write("/proc/self/clear_refs", "4"))
+		return false;
+	for (size_t i = 0; i < self->len; i += memory_page_size()) {
+		char byte = self->addr[i];
+
+		if (i % folio_size < folio_size / 2)
+			__atomic_store_n(self->addr + i, byte, __ATOMIC_RELAXED);
+	}
+	return true;
+}
+
 static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
 		    const FIXTURE_VARIANT(migrate_whole) *variant)
 {
@@ -215,7 +280,11 @@ static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whol
 		usleep(2000);
 		break;
 	case MLOCKED:
+	case MIXED:
 		ASSERT_EQ(0, mlock(self->addr, self->len));
+		if (variant->layout == MIXED)
+			ASSERT_TRUE(write_first_halves(self, size));
+		check_locked(_metadata, self);
 		break;
 	case FORKED:
 		self->child = fork_idle();
@@ -263,6 +332,8 @@ FIXTURE_SETUP(migrate_whole)
 	memory_stamp(self->addr, self->len, SEED);
 	ASSERT_EQ(0, memory_bind(-1));
 	ASSERT_TRUE(memory_folios_are(self->addr, self->len, size));
+	self->mlocked_before = mlocked_pages();
+	ASSERT_LE(0, self->mlocked_before);
 	lay_out(_metadata, self, variant);
 }
 
@@ -354,7 +425,11 @@ TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
 			ASSERT_EQ(0, move_all(self, step, self->nodes[(i + 1) % 2]));
 			ASSERT_TRUE(memory_folios_are(self->addr, self->len, step))
 				TH_LOG("split by move %d", i + 1);
+			if (is_locked(variant))
+				check_locked(_metadata, self);
 		}
+		if (is_locked(variant))
+			check_unlocked(_metadata, self);
 		EXPECT_EQ(0, run_shrinkers());
 		check_whole(_metadata, self, step, &before);
 		EXPECT_EQ(0, bytes_wrong(self, step, false));
@@ -388,6 +463,8 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(before.split_deferred, after.split_deferred);
 	EXPECT_EQ(before.partially_mapped, after.partially_mapped);
 	release_pages(&hold);
+	if (is_locked(variant))
+		check_locked(_metadata, self);
 
 	if (partial) {
 		ASSERT_LE(FOLIOS, before.partially_mapped);
@@ -402,6 +479,10 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(0, move_all(self, size, self->nodes[1]));
 	check_whole(_metadata, self, size, &before);
 	EXPECT_EQ(0, bytes_wrong(self, size, false));
+	if (is_locked(variant)) {
+		check_locked(_metadata, self);
+		check_unlocked(_metadata, self);
+	}
 }
 
 /*
@@ -443,6 +524,79 @@ TEST(addresses_outside_of_the_vma)
 	EXPECT_EQ(-EFAULT, status[3]);
 	EXPECT_EQ(-EFAULT, status[4]);
 	munmap(addr + page, page);
+}
+
+static sigjmp_buf at_sigbus;
+
+static void on_sigbus(int signal)
+{
+	siglongjmp(at_sigbus, 1);
+}
+
+/* Poison cannot be taken out of a folio that is held: it stays mapped, with a SIGBUS. */
+static int poison_page(char *page)
+{
+	if (sigsetjmp(at_sigbus, 1))
+		return 0;
+	return madvise(page, memory_page_size(), MADV_HWPOISON) ? -errno : -EAGAIN;
+}
+
+static bool read_has_sigbus(volatile char *byte)
+{
+	if (sigsetjmp(at_sigbus, 1))
+		return true;
+	(void)*byte;
+	return false;
+}
+
+/*
+ * A poisoned page that is still mapped does not move with its neighbours: it is
+ * unmapped. Later it may well be part of another folio, which then has to be split:
+ * nothing else should be tested on this machine until it is booted again.
+ */
+TEST(poisoned_page_of_a_folio)
+{
+	const size_t size = 64 * KIB, page = memory_page_size(), bad = 5 * page;
+	int first, second, err;
+	struct hold hold;
+	char *addr, *copy;
+
+	if (!getenv("MIG_POISON"))
+		SKIP(return, "poisons memory for good: set MIG_POISON=1");
+	if (!memory_two_nodes(&first, &second))
+		SKIP(return, "needs two nodes with memory");
+	if (size_count(size, "split") < 0 || size <= bad)
+		SKIP(return, "no folios of this size");
+	only_size(size);
+	addr = memory_map_aligned(size, PMD_SIZE);
+	copy = malloc(size);
+	ASSERT_TRUE(addr && copy);
+	ASSERT_EQ(0, madvise(addr, size, MADV_HUGEPAGE));
+	ASSERT_EQ(0, memory_bind(first));
+	memory_stamp(addr, size, SEED);
+	memory_stamp(copy, size, SEED);
+	ASSERT_EQ(0, memory_bind(-1));
+	settings_restore();
+
+	ASSERT_TRUE(hold_pages(&hold, addr, size, size));
+	ASSERT_NE(SIG_ERR, signal(SIGBUS, on_sigbus));
+	err = poison_page(addr + bad);
+	if (err == -EINVAL || err == -EPERM)
+		SKIP(return, "no pages can be poisoned");
+	ASSERT_EQ(0, err);
+	ASSERT_TRUE(memory_folios_are(addr, size, size));
+	release_pages(&hold);
+
+	EXPECT_EQ(0, memory_move(0, addr, size, size, second, MPOL_MF_MOVE));
+	EXPECT_TRUE(read_has_sigbus(addr + bad));
+	/* All the others are there, and on the other node. */
+	EXPECT_EQ(0, memory_pages_not_on(addr, bad, second));
+	EXPECT_EQ(0, memory_pages_not_on(addr + bad + page, size - bad - page, second));
+	memcpy(copy, addr, bad);
+	memcpy(copy + bad + page, addr + bad + page, size - bad - page);
+	EXPECT_EQ(0, memory_verify(copy, size, SEED));
+	free(copy);
+	munmap(addr, size);
 }
 
 TEST_HARNESS_MAIN
