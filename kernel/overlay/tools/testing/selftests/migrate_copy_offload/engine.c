@@ -22,7 +22,7 @@
 
 const char * const engine_faults[] = {
 	"prep_null", "submit_error", "result_error", "status_error", "short_copy",
-	"never_complete", "late", "out_of_order", NULL
+	"never_complete", "late", "out_of_order", "call_twice", NULL
 };
 
 bool debug_kernel(void)

@@ -247,6 +247,63 @@ TEST_F_TIMEOUT(engines, public_channel_is_late, TIMEOUT)
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
 
+/* The second call of a descriptor comes when the next one is in flight: nothing is done. */
+TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
+{
+	/* What each move finds left over, and leaves. */
+	static const bool errors[] = { false, true, true, false };
+	struct offload_stats before, after;
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=1", LONG_MS));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 2 * MIB, self->nodes[0]));
+	ASSERT_EQ(engine_set_fault_times("call_twice", 2), 0);
+	for (i = 0; i < 4; i++) {
+		offload_read_stats(&before);
+		EXPECT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
+		offload_read_stats(&after);
+		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), !errors[i])
+			TH_LOG("move %u", i);
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_error"), errors[i]);
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_"), errors[i]);
+		area_stamp(&self->area, 2 + i);
+	}
+}
+
+/* A channel that is dead when it comes is nobody's until it has proved its worth. */
+TEST_F_TIMEOUT(engines, dead_while_measured, TIMEOUT)
+{
+	struct offload_stats before, after;
+	double end;
+
+	ASSERT_EQ(module_load("dmasim", "channels=1"), 0);
+	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
+	ASSERT_TRUE(engine_load("channels=1", "timeout_ms=100"));
+	ASSERT_EQ(engine_channels(self->channels), 1);
+	EXPECT_EQ(self->channels[0].timeouts, 1);
+
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->nodes[0]));
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), area_folios(&self->area));
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_busy"),
+		  area_folios(&self->area));
+	area_destroy(&self->area);
+
+	/* It is tried again, ever more rarely, and measured anew. */
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
+	engine_clear_faults();
+	for (end = seconds_now() + 30; seconds_now() < end; usleep(10000))
+		if (engine_channels(self->channels) == 1 && !self->channels[0].timeouts)
+			break;
+	EXPECT_EQ(self->channels[0].timeouts, 0);
+	EXPECT_GT(self->channels[0].bytes, 0);
+	every_kind(_metadata, self);
+}
+
 TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=4 devices=2", LONG_MS));
