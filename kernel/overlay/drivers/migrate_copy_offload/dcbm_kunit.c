@@ -676,10 +676,10 @@ static void wake_up_again(struct kunit *test, unsigned long event)
 	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
-	for (i = 0; i < 1000 && !job; i++) {
+	for (i = 0; i < 500 && !job; i++) {
 		job = dcbm_get_job(&ctx->batch);
 		if (!job)
-			msleep(10);
+			msleep(20);
 	}
 	KUNIT_ASSERT_NOT_NULL(test, job);
 	dcbm_put_job(job);
