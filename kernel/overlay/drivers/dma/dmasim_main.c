@@ -217,7 +217,7 @@ struct dmasim_desc {
  *	is at most one, so that descriptors swap even if each is to be held
  * @active: the one the worker copies at this moment, without the lock, or NULL
  * @again: the callback of one that is complete, to be called once more when the
- *	next one is begun
+ *	next ones are issued
  * @serving: the first of the issued ones, if the modelled channel is busy with
  *	it, or NULL; timing mode only
  * @nr_done: how many of its descriptors are done and not yet reported, and
@@ -632,16 +632,8 @@ static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
 static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 	__must_hold(&chan->vc.lock)
 {
-	struct dmaengine_desc_callback again = chan->again;
-
-	memset(&chan->again, 0, sizeof(chan->again));
 	chan->active = desc;
 	spin_unlock_irq(&chan->vc.lock);
-
-	/* as in a tasklet */
-	local_bh_disable();
-	dmaengine_desc_callback_invoke(&again, NULL);
-	local_bh_enable();
 
 	dmasim_copy(chan, desc);
 	dma_descriptor_unmap(&desc->vd.tx);
@@ -733,6 +725,24 @@ take:
 	return desc;
 }
 
+/* Called with vc.lock held; drops it while it calls */
+static void dmasim_call_again(struct dmasim_chan *chan)
+	__must_hold(&chan->vc.lock)
+{
+	struct dmaengine_desc_callback again = chan->again;
+
+	if (!dmaengine_desc_callback_valid(&again))
+		return;
+
+	memset(&chan->again, 0, sizeof(chan->again));
+	spin_unlock_irq(&chan->vc.lock);
+	/* as in a tasklet */
+	local_bh_disable();
+	dmaengine_desc_callback_invoke(&again, NULL);
+	local_bh_enable();
+	spin_lock_irq(&chan->vc.lock);
+}
+
 static void dmasim_work(struct kthread_work *work)
 {
 	struct dmasim_chan *chan = container_of(work, struct dmasim_chan, work);
@@ -740,6 +750,7 @@ static void dmasim_work(struct kthread_work *work)
 	ktime_t wake;
 
 	spin_lock_irq(&chan->vc.lock);
+	dmasim_call_again(chan);
 	while ((desc = dmasim_next_due(chan, &wake)))
 		dmasim_execute(chan, desc);
 	if (wake != KTIME_MAX)

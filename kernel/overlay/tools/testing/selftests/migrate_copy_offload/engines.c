@@ -256,6 +256,8 @@ TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 	unsigned int i;
 
 	ASSERT_TRUE(engine_load("channels=1", LONG_MS));
+	/* A second in which it is not done. */
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000000000), 0);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 2 * MIB, self->nodes[0]));
 	ASSERT_EQ(engine_set_fault_times("call_twice", 2), 0);
 	for (i = 0; i < 4; i++) {
@@ -281,7 +283,7 @@ TEST_F_TIMEOUT(engines, dead_while_measured, TIMEOUT)
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	ASSERT_TRUE(engine_load("channels=1", "timeout_ms=100"));
 	ASSERT_EQ(engine_channels(self->channels), 1);
-	EXPECT_EQ(self->channels[0].timeouts, 1);
+	EXPECT_GT(self->channels[0].timeouts, 0);
 
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->nodes[0]));
 	offload_read_stats(&before);
