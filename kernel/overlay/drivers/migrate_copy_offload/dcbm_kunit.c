@@ -645,7 +645,10 @@ static struct dma_chan *notify_during_job(struct kunit *test, struct event *even
 	flush_work(&event->work);
 	destroy_work_on_stack(&event->work);
 
-	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	job = dcbm_get_job(&ctx->batch);
+	KUNIT_EXPECT_NULL(test, job);
+	if (job)
+		dcbm_put_job(job);
 	return chan;
 }
 
