@@ -122,6 +122,7 @@ enum dmasim_fault {
 	DMASIM_LATE,
 	DMASIM_OUT_OF_ORDER,
 	DMASIM_TERMINATE_ERROR,
+	DMASIM_CALL_TWICE,
 	DMASIM_NR_FAULTS
 };
 
@@ -215,6 +216,8 @@ struct dmasim_desc {
  * @held: the one in @waiting that the next completion lets go, or NULL. There
  *	is at most one, so that descriptors swap even if each is to be held
  * @active: the one the worker copies at this moment, without the lock, or NULL
+ * @again: the callback of one that is complete, to be called once more when the
+ *	next ones are issued
  * @serving: the first of the issued ones, if the modelled channel is busy with
  *	it, or NULL; timing mode only
  * @nr_done: how many of its descriptors are done and not yet reported, and
@@ -235,6 +238,7 @@ struct dmasim_chan {
 	struct list_head	waiting;
 	struct dmasim_desc	*held;
 	struct dmasim_desc	*active;
+	struct dmaengine_desc_callback again;
 	struct dmasim_desc	*serving;
 	unsigned int		nr_done;
 	u64			interrupted;
@@ -300,6 +304,7 @@ static DECLARE_FAULT_ATTR(dmasim_never_complete);
 static DECLARE_FAULT_ATTR(dmasim_late);
 static DECLARE_FAULT_ATTR(dmasim_out_of_order);
 static DECLARE_FAULT_ATTR(dmasim_terminate_error);
+static DECLARE_FAULT_ATTR(dmasim_call_twice);
 
 static const struct {
 	const char *name;
@@ -314,6 +319,7 @@ static const struct {
 	[DMASIM_LATE]		 = { "late", &dmasim_late },
 	[DMASIM_OUT_OF_ORDER]	 = { "out_of_order", &dmasim_out_of_order },
 	[DMASIM_TERMINATE_ERROR] = { "terminate_error", &dmasim_terminate_error },
+	[DMASIM_CALL_TWICE]	 = { "call_twice", &dmasim_call_twice },
 };
 
 static struct dentry *dmasim_debugfs;
@@ -634,10 +640,13 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 
 	spin_lock_irq(&chan->vc.lock);
 	chan->active = NULL;
-	if (desc->terminated)
+	if (desc->terminated) {
 		dmasim_put_desc(chan, desc);
-	else
-		dmasim_complete(chan, desc);
+		return;
+	}
+	if (dmasim_should_fail(DMASIM_CALL_TWICE))
+		dmaengine_desc_get_callback(&desc->vd.tx, &chan->again);
+	dmasim_complete(chan, desc);
 }
 
 /* How long a channel is busy with a descriptor */
@@ -716,6 +725,24 @@ take:
 	return desc;
 }
 
+/* Called with vc.lock held; drops it while it calls */
+static void dmasim_call_again(struct dmasim_chan *chan)
+	__must_hold(&chan->vc.lock)
+{
+	struct dmaengine_desc_callback again = chan->again;
+
+	if (!dmaengine_desc_callback_valid(&again))
+		return;
+
+	memset(&chan->again, 0, sizeof(chan->again));
+	spin_unlock_irq(&chan->vc.lock);
+	/* as in a tasklet */
+	local_bh_disable();
+	dmaengine_desc_callback_invoke(&again, NULL);
+	local_bh_enable();
+	spin_lock_irq(&chan->vc.lock);
+}
+
 static void dmasim_work(struct kthread_work *work)
 {
 	struct dmasim_chan *chan = container_of(work, struct dmasim_chan, work);
@@ -723,6 +750,7 @@ static void dmasim_work(struct kthread_work *work)
 	ktime_t wake;
 
 	spin_lock_irq(&chan->vc.lock);
+	dmasim_call_again(chan);
 	while ((desc = dmasim_next_due(chan, &wake)))
 		dmasim_execute(chan, desc);
 	if (wake != KTIME_MAX)
@@ -1008,6 +1036,7 @@ static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
 	vchan_get_all_descriptors(&chan->vc, head);
 	list_splice_tail_init(&chan->waiting, head);
 	chan->held = NULL;
+	memset(&chan->again, 0, sizeof(chan->again));
 	if (chan->active && !chan->active->terminated) {
 		WRITE_ONCE(chan->active->terminated, true);
 		dmasim_set_failed(chan, chan->active->vd.tx.cookie);

@@ -10,6 +10,7 @@
 #include <linux/dmaengine.h>
 #include <linux/llist.h>
 #include <linux/migrate_copy_offload.h>
+#include <linux/notifier.h>
 #include <linux/scatterlist.h>
 #include <linux/sizes.h>
 #include <linux/wait.h>
@@ -162,6 +163,11 @@ void dcbm_put_job(struct dcbm_job *job);
 int dcbm_channels_init(void);
 void dcbm_channels_exit(void);
 unsigned long dcbm_timeout(size_t bytes);
+#if IS_ENABLED(CONFIG_KUNIT)
+int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
+		      void *data);
+int dcbm_pm_event(struct notifier_block *nb, unsigned long event, void *data);
+#endif
 
 /* dcbm_share.c */
 bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach);

@@ -33,6 +33,8 @@
 #include <linux/swiotlb.h>
 #include <linux/workqueue.h>
 
+#include <kunit/visibility.h>
+
 #include "dcbm.h"
 
 /* An engine that is slower than this counts as hanging. */
@@ -268,6 +270,7 @@ struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch)
 						node));
 	return job;
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_get_job);
 
 /**
  * dcbm_get_job_on() - get a job for a channel that is not in use yet
@@ -339,6 +342,7 @@ void dcbm_put_job(struct dcbm_job *job)
 	if (reopen)
 		reopen_later();
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_put_job);
 
 /* Is @name, up to a comma or the end, the name of the provider or of its driver? */
 static bool names_device(const char *name, struct device *dev)
@@ -751,9 +755,18 @@ static struct notifier_block channel_notifier = {
 	.notifier_call = channel_event,
 };
 
-/* Nothing may write to memory when the next kernel has it. */
-static int reboot_event(struct notifier_block *nb, unsigned long event,
-			void *data)
+/**
+ * dcbm_reboot_event() - copy nothing any more
+ * @nb: unused
+ * @event: unused
+ * @data: unused
+ *
+ * Nothing may write to memory when the next kernel has it.
+ *
+ * Return: NOTIFY_DONE
+ */
+VISIBLE_IF_KUNIT int dcbm_reboot_event(struct notifier_block *nb,
+				       unsigned long event, void *data)
 {
 	unsigned int i;
 
@@ -769,13 +782,24 @@ static int reboot_event(struct notifier_block *nb, unsigned long event,
 	}
 	return NOTIFY_DONE;
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_reboot_event);
 
 static struct notifier_block reboot_notifier = {
-	.notifier_call = reboot_event,
+	.notifier_call = dcbm_reboot_event,
 };
 
-/* An engine that sleeps copies nothing, and is not what it was afterwards. */
-static int pm_event(struct notifier_block *nb, unsigned long event, void *data)
+/**
+ * dcbm_pm_event() - give channels back, or take them again
+ * @nb: unused
+ * @event: what the system is about to do, or has done
+ * @data: unused
+ *
+ * An engine that sleeps copies nothing, and is not what it was afterwards.
+ *
+ * Return: NOTIFY_DONE
+ */
+VISIBLE_IF_KUNIT int dcbm_pm_event(struct notifier_block *nb,
+				   unsigned long event, void *data)
 {
 	guard(mutex)(&dcbm_mutex);
 
@@ -795,9 +819,10 @@ static int pm_event(struct notifier_block *nb, unsigned long event, void *data)
 	}
 	return NOTIFY_DONE;
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_pm_event);
 
 static struct notifier_block pm_notifier = {
-	.notifier_call = pm_event,
+	.notifier_call = dcbm_pm_event,
 };
 
 static int channels_show(struct seq_file *m, void *v)

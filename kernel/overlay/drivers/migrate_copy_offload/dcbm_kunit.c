@@ -2,15 +2,20 @@
 /*
  * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
  * merged, the shares of the channels, how small a segment may be, and the
- * accounting of completions.
+ * accounting of completions; and, if there is an engine, that a machine which
+ * sleeps or reboots is left alone.
  */
 
 #include <kunit/test.h>
+#include <linux/delay.h>
 #include <linux/dma-mapping.h>
+#include <linux/dmaengine.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/prandom.h>
 #include <linux/random.h>
+#include <linux/suspend.h>
+#include <linux/workqueue.h>
 
 #include "dcbm.h"
 
@@ -541,6 +546,17 @@ static void completion_by_termination_is_none(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, slot.error);
 }
 
+/* Nor is it asked again: it would never end. */
+static void quarantined_channel_has_nothing_in_flight(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_slot slot = { .lane = &ctx->lane };
+
+	ctx->lane.quarantined = true;
+	KUNIT_EXPECT_TRUE(test, dcbm_completed(&slot, DMA_IN_PROGRESS));
+	KUNIT_EXPECT_TRUE(test, slot.error);
+}
+
 static void time_out_fails_what_is_left(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -593,6 +609,119 @@ static void reach_is_the_last_address(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_4K, 0));
 }
 
+struct event {
+	struct work_struct work;
+	struct completion done;
+	int (*notify)(struct notifier_block *nb, unsigned long event, void *data);
+	unsigned long event;
+};
+
+static void event_work(struct work_struct *work)
+{
+	struct event *event = container_of(work, struct event, work);
+
+	event->notify(NULL, event->event, NULL);
+	complete(&event->done);
+}
+
+/* While a job has a channel, the event waits. Afterwards no job gets one. */
+static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job;
+	struct dma_chan *chan;
+
+	add_pair(test, 0);
+	job = dcbm_get_job(&ctx->batch);
+	if (!job)
+		kunit_skip(test, "no channel");
+	chan = list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+
+	init_completion(&event->done);
+	INIT_WORK_ONSTACK(&event->work, event_work);
+	schedule_work(&event->work);
+	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&event->done, HZ / 5));
+	dcbm_put_job(job);
+	flush_work(&event->work);
+	destroy_work_on_stack(&event->work);
+
+	job = dcbm_get_job(&ctx->batch);
+	KUNIT_EXPECT_NULL(test, job);
+	if (job)
+		dcbm_put_job(job);
+	return chan;
+}
+
+static bool is_channel(struct dma_chan *chan, void *wanted)
+{
+	return chan == wanted;
+}
+
+/* Would somebody else get it? */
+static bool channel_is_free(struct dma_chan *wanted)
+{
+	struct dma_chan *chan;
+	dma_cap_mask_t mask;
+
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	chan = dma_request_channel(mask, is_channel, wanted);
+	if (chan)
+		dma_release_channel(chan);
+	return chan;
+}
+
+/* Channels are taken again some time after the event. */
+static void wake_up_again(struct kunit *test, unsigned long event)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job = NULL;
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
+	for (i = 0; i < 500 && !job; i++) {
+		job = dcbm_get_job(&ctx->batch);
+		if (!job)
+			msleep(20);
+	}
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	dcbm_put_job(job);
+}
+
+static void channels_are_given_back_for_sleep(struct kunit *test)
+{
+	static const unsigned long events[][2] = {
+		{ PM_SUSPEND_PREPARE, PM_POST_SUSPEND },
+		{ PM_HIBERNATION_PREPARE, PM_POST_HIBERNATION },
+		{ PM_RESTORE_PREPARE, PM_POST_RESTORE },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		struct event event = {
+			.notify = dcbm_pm_event, .event = events[i][0],
+		};
+		struct dma_chan *chan = notify_during_job(test, &event);
+
+		KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+		wake_up_again(test, events[i][1]);
+		KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+	}
+}
+
+/* Who has a channel at the end keeps it: nobody else shall start anything. */
+static void reboot_ends_all_jobs(struct kunit *test)
+{
+	struct event event = { .notify = dcbm_reboot_event };
+	struct dma_chan *chan = notify_during_job(test, &event);
+
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+
+	/* The machine goes on, after all. */
+	dcbm_pm_event(NULL, PM_SUSPEND_PREPARE, NULL);
+	wake_up_again(test, PM_POST_SUSPEND);
+}
+
 static int dcbm_test_init(struct kunit *test)
 {
 	struct dcbm_test *ctx = kunit_kzalloc(test, sizeof(*ctx), GFP_KERNEL);
@@ -629,9 +758,12 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(one_error_fails_the_folio),
 	KUNIT_CASE(completion_is_judged_by_status),
 	KUNIT_CASE(completion_by_termination_is_none),
+	KUNIT_CASE(quarantined_channel_has_nothing_in_flight),
 	KUNIT_CASE(time_out_fails_what_is_left),
 	KUNIT_CASE(stuck_channel_loses_its_folios),
 	KUNIT_CASE(reach_is_the_last_address),
+	KUNIT_CASE(channels_are_given_back_for_sleep),
+	KUNIT_CASE(reboot_ends_all_jobs),
 	{}
 };
 

@@ -25,6 +25,7 @@
 #include <linux/migrate_copy_offload.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/preempt.h>
 #include <linux/rcupdate.h>
 
 #include "dcbm.h"
@@ -54,6 +55,7 @@ MODULE_PARM_DESC(lists, "One descriptor for all that a channel copies of a batch
 static void complete_slot(struct dcbm_slot *slot, bool error)
 {
 	struct dcbm_job *job;
+	bool wake;
 
 	/* Lanes are freed after a grace period: this may run until then. */
 	guard(rcu)();
@@ -61,14 +63,20 @@ static void complete_slot(struct dcbm_slot *slot, bool error)
 	/* Whose error it was, an earlier use's or this one's, nobody knows. */
 	if (error)
 		WRITE_ONCE(slot->error, true);
-	/* Providers have been seen to call twice. */
-	if (!xchg(&slot->in_flight, 0))
-		return;
 
-	/* The lane's job waits for the count, and so stays the same until then. */
-	job = READ_ONCE(slot->lane->job);
-	llist_add(&slot->node, &job->completed);
-	if (atomic_dec_return(&job->in_flight) <= READ_ONCE(job->wake_at))
+	/* settle() waits for whoever took the slot to count: for no scheduler. */
+	scoped_guard(preempt) {
+		/* Providers have been seen to call twice. */
+		if (!xchg(&slot->in_flight, 0))
+			return;
+
+		/* The lane's job waits for the count, and stays the same until then. */
+		job = READ_ONCE(slot->lane->job);
+		llist_add(&slot->node, &job->completed);
+		wake = atomic_dec_return(&job->in_flight) <=
+		       READ_ONCE(job->wake_at);
+	}
+	if (wake)
 		wake_up(&job->wait);
 }
 
@@ -487,9 +495,6 @@ static void stop_lane(struct dcbm_lane *lane)
 	int error;
 
 	lane->more = false;
-	if (!lane_in_flight(lane))
-		return;
-
 	lane->timeouts++;
 	error = terminate(lane);
 	if (error) {
@@ -524,22 +529,36 @@ static void wait_for_shared(struct dcbm_job *job)
 	reap(job);
 }
 
+/*
+ * Nothing of the job is in flight, but for callbacks that have begun: a few
+ * instructions from their end, which nothing but an interrupt comes between. The
+ * provider's part of a callback is not waited for.
+ */
+static void settle(struct dcbm_job *job)
+{
+	while (atomic_read(&job->in_flight))
+		usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+	reap(job);
+}
+
+/* Bounded, whatever callbacks come: a lane is stopped once, and not rearmed then. */
 static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
 
 	job->timed_out = true;
 	wait_for_shared(job);
-	/* What completed in time counts. A callback of an earlier use does not. */
-	do {
-		list_for_each_entry(lane, &job->lanes, node)
+	/* What completed in time counts. */
+	list_for_each_entry(lane, &job->lanes, node)
+		if (lane_in_flight(lane))
 			stop_lane(lane);
+	settle(job);
 
-		/* Callbacks that have begun are a few instructions from their end. */
-		while (atomic_read(&job->in_flight))
-			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
-		reap(job);
-	} while (atomic_read(&job->in_flight));
+	/* A callback of an earlier use does not: the lane has its slot yet. */
+	list_for_each_entry(lane, &job->lanes, node)
+		if (!lane_idle(lane))
+			stop_lane(lane);
+	settle(job);
 }
 
 /**

@@ -215,7 +215,8 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_lead);
 bool dcbm_completed(struct dcbm_slot *slot,
 		    enum dma_status status)
 {
-	if (slot->lane->terminated) {
+	/* What a quarantined lane had is lost, whatever becomes of it. */
+	if (slot->lane->terminated || slot->lane->quarantined) {
 		slot->error = true;
 		return true;
 	}

@@ -12,7 +12,7 @@
  * the folios it has are lost, since nothing stops it from going on.
  *
  * Only CPUs are asked on which the caller itself may run, in the node of the source
- * or of the destination.
+ * or of the destination. Isolated ones, and those without a tick, are left alone.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -28,7 +28,9 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/sched.h>
+#include <linux/sched/isolation.h>
 #include <linux/sched/rt.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
@@ -272,13 +274,51 @@ static void put_job(struct mtcopy_job *job)
 	atomic_set_release(&job->taken, 0);
 }
 
+/**
+ * mtcopy_housekeeping() - whether a CPU is there for housekeeping
+ * @cpu: the CPU
+ * @type: which kind of it
+ *
+ * Context: Within an RCU read-side critical section: cpusets change the mask.
+ *
+ * Return: true unless the administrator keeps it free of that.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type)
+{
+	KUNIT_STATIC_STUB_REDIRECT(mtcopy_housekeeping, cpu, type);
+
+	return housekeeping_cpu(cpu, type);
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_housekeeping);
+
+/**
+ * mtcopy_may_ask() - whether the helper of a CPU may be asked
+ * @cpu: the CPU
+ * @allowed: where the caller may run
+ *
+ * A caller that may run on a CPU that is isolated, or has no tick, may disturb it
+ * by itself, but not by way of others.
+ *
+ * Return: true if so.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_may_ask(unsigned int cpu,
+				     const struct cpumask *allowed)
+{
+	guard(rcu)();
+
+	return cpumask_test_cpu(cpu, allowed) &&
+	       mtcopy_housekeeping(cpu, HK_TYPE_DOMAIN) &&
+	       mtcopy_housekeeping(cpu, HK_TYPE_KERNEL_NOISE);
+}
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_may_ask);
+
 static bool claim_helper(struct mtcopy_job *job, unsigned int cpu, u64 now)
 {
 	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
 	struct task_struct *task = READ_ONCE(per_cpu(helper_tasks, cpu));
 
 	if (!task || !cpu_online(cpu) || cpu == raw_smp_processor_id() ||
-	    !cpumask_test_cpu(cpu, &current->cpus_mask))
+	    !mtcopy_may_ask(cpu, &current->cpus_mask))
 		return false;
 
 	if (atomic_cmpxchg(&helper->state, HELPER_IDLE, HELPER_CLAIMED) !=

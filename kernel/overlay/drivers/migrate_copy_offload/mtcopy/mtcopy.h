@@ -6,7 +6,9 @@
 #define _MTCOPY_H
 
 #include <linux/atomic.h>
+#include <linux/cpumask.h>
 #include <linux/migrate_copy_offload.h>
+#include <linux/sched/isolation.h>
 #include <linux/types.h>
 #include <linux/wait.h>
 
@@ -51,6 +53,8 @@ struct mtcopy_job {
 };
 
 #if IS_ENABLED(CONFIG_KUNIT)
+bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type);
+bool mtcopy_may_ask(unsigned int cpu, const struct cpumask *allowed);
 int mtcopy_copy_range(struct page *dst, struct page *src, unsigned int nr_pages);
 void mtcopy_fill(struct mtcopy_job *job, const struct migrate_copy_batch *batch);
 bool mtcopy_take(struct mtcopy_job *job, struct mtcopy_piece *piece);

@@ -7,6 +7,7 @@
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/bitops.h>
+#include <linux/cpumask.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
 #include <linux/migrate_copy_offload.h>
@@ -183,6 +184,43 @@ static void rest_grows_and_ends(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS));
 }
 
+/* CPUs that the administrator keeps free of something. */
+static struct cpumask isolated, tickless;
+
+static bool housekeeping_of_test(unsigned int cpu, enum hk_type type)
+{
+	switch (type) {
+	case HK_TYPE_DOMAIN:
+		return !cpumask_test_cpu(cpu, &isolated);
+	case HK_TYPE_KERNEL_NOISE:
+		return !cpumask_test_cpu(cpu, &tickless);
+	default:
+		return false;
+	}
+}
+
+/* Where the caller may run, and helpers too: not where there is to be no noise. */
+static void helpers_of_housekeeping_cpus(struct kunit *test)
+{
+	struct cpumask *allowed = kunit_kzalloc(test, sizeof(*allowed), GFP_KERNEL);
+
+	KUNIT_ASSERT_NOT_NULL(test, allowed);
+	cpumask_clear(&isolated);
+	cpumask_clear(&tickless);
+	kunit_activate_static_stub(test, mtcopy_housekeeping, housekeeping_of_test);
+
+	KUNIT_EXPECT_FALSE(test, mtcopy_may_ask(0, allowed));
+	cpumask_set_cpu(0, allowed);
+	KUNIT_EXPECT_TRUE(test, mtcopy_may_ask(0, allowed));
+	cpumask_set_cpu(0, &isolated);
+	KUNIT_EXPECT_FALSE(test, mtcopy_may_ask(0, allowed));
+	cpumask_clear(&isolated);
+	cpumask_set_cpu(0, &tickless);
+	KUNIT_EXPECT_FALSE(test, mtcopy_may_ask(0, allowed));
+	cpumask_clear(&tickless);
+	KUNIT_EXPECT_TRUE(test, mtcopy_may_ask(0, allowed));
+}
+
 /* Folios of these orders are one batch: cut, taken whole, taken together. */
 static const unsigned int batch_orders[] = { 7, 0, 2, 2, 6, 0 };
 
@@ -301,6 +339,7 @@ static struct kunit_case mtcopy_test_cases[] = {
 	KUNIT_CASE(threads_for_their_share),
 	KUNIT_CASE(several_pieces_a_thread),
 	KUNIT_CASE(rest_grows_and_ends),
+	KUNIT_CASE(helpers_of_housekeeping_cpus),
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(unfinished_folios_are_lost),
 	{}

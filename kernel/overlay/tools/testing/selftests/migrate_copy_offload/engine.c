@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "kselftest.h"
+#include "area.h"
 #include "engine.h"
 #include "memory.h"
 #include "offload.h"
@@ -22,7 +23,7 @@
 
 const char * const engine_faults[] = {
 	"prep_null", "submit_error", "result_error", "status_error", "short_copy",
-	"never_complete", "late", "out_of_order", NULL
+	"never_complete", "late", "out_of_order", "call_twice", NULL
 };
 
 bool debug_kernel(void)
@@ -297,4 +298,31 @@ long dma_mappings(void)
 	long unused = setting_read_number(DMA_DEBUG "num_free_entries");
 
 	return total < 0 || unused < 0 ? -1 : total - unused;
+}
+
+bool engine_test_begin(struct engine_test *test)
+{
+	test->log = kernel_log_open();
+	if (test->log < 0 || !memory_two_nodes(&test->nodes[0], &test->nodes[1]) ||
+	    !engine_unload())
+		return false;
+	test->mappings = dma_mappings();
+	offload_save();
+	area_settings_save();
+	return true;
+}
+
+size_t engine_test_end(struct engine_test *test)
+{
+	size_t bad = !engine_unload();
+	long more = dma_mappings() - test->mappings;
+
+	if (more) {
+		printf("# %ld DMA mappings more than before\n", more);
+		bad++;
+	}
+	bad += kernel_log_bad(test->log);
+	close(test->log);
+	settings_restore();
+	return bad;
 }

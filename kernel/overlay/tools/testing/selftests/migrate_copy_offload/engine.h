@@ -78,4 +78,16 @@ size_t kmemleak_found(void);
 /* Entries of the DMA debugging in use; -1 where there is none. */
 long dma_mappings(void);
 
+/* What a test with an engine begins with, and must leave as it was. */
+struct engine_test {
+	int nodes[2];
+	int log;
+	long mappings;
+};
+
+/* Nothing is loaded, and the settings are saved. False if the machine will not do. */
+bool engine_test_begin(struct engine_test *test);
+/* Unloads all; restores the settings. How many things went wrong; prints them. */
+size_t engine_test_end(struct engine_test *test);
+
 #endif /* ENGINE_H */

@@ -27,9 +27,7 @@
 
 FIXTURE(engines)
 {
-	int nodes[2];
-	int log;
-	long mappings;
+	struct engine_test test;
 	struct area area;
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];
 	unsigned int nr;
@@ -37,23 +35,13 @@ FIXTURE(engines)
 
 FIXTURE_SETUP(engines)
 {
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	ASSERT_TRUE(engine_unload());
-	self->mappings = dma_mappings();
-	offload_save();
-	area_settings_save();
+	ASSERT_TRUE(engine_test_begin(&self->test));
 }
 
 FIXTURE_TEARDOWN(engines)
 {
 	area_destroy(&self->area);
-	EXPECT_TRUE(engine_unload());
-	EXPECT_EQ(dma_mappings(), self->mappings);
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
-	close(self->log);
-	settings_restore();
+	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
 
 /* A channel that a provider offers is taken a moment later. */
@@ -77,16 +65,16 @@ static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(engin
 {
 	struct offload_stats before, after;
 
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
 	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	offload_read_stats(&after);
 	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
 	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
 		  area_folios(&self->area));
 	area_stamp(&self->area, 2);
-	EXPECT_EQ(area_move(&self->area, self->nodes[0]), 0);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[0]), 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	area_destroy(&self->area);
 }
@@ -117,9 +105,9 @@ static void move_once(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS];
 
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
 	engine_channels(before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 	channels_since(self, before);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
@@ -236,15 +224,74 @@ TEST_F_TIMEOUT(engines, public_channel_is_late, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=2 public=1 sg=0", "timeout_ms=2000"));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", 3000), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * KIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * KIB, self->test.nodes[0]));
 	ASSERT_EQ(engine_set_fault("late", 100), 0);
 	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 	offload_read_stats(&after);
 	engine_clear_faults();
 	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
 	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 1);
 	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+/* The second call of a descriptor comes when the next one is in flight: nothing is done. */
+TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
+{
+	/* What each move finds left over, and leaves. */
+	static const bool errors[] = { false, true, true, false };
+	struct offload_stats before, after;
+	unsigned int i;
+
+	ASSERT_TRUE(engine_load("channels=1", LONG_MS));
+	/* A second in which it is not done. */
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000000000), 0);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 2 * MIB, self->test.nodes[0]));
+	ASSERT_EQ(engine_set_fault_times("call_twice", 2), 0);
+	for (i = 0; i < 4; i++) {
+		offload_read_stats(&before);
+		EXPECT_EQ(area_move(&self->area, self->test.nodes[(i + 1) % 2]), 0);
+		offload_read_stats(&after);
+		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), !errors[i])
+			TH_LOG("move %u", i);
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_error"), errors[i]);
+		EXPECT_EQ(offload_growth(&before, &after, "fallback_"), errors[i]);
+		area_stamp(&self->area, 2 + i);
+	}
+}
+
+/* A channel that is dead when it comes is nobody's until it has proved its worth. */
+TEST_F_TIMEOUT(engines, dead_while_measured, TIMEOUT)
+{
+	struct offload_stats before, after;
+	double end;
+
+	ASSERT_EQ(module_load("dmasim", "channels=1"), 0);
+	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
+	ASSERT_TRUE(engine_load("channels=1", "timeout_ms=100"));
+	ASSERT_EQ(engine_channels(self->channels), 1);
+	EXPECT_GT(self->channels[0].timeouts, 0);
+
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->test.nodes[0]));
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), area_folios(&self->area));
+	EXPECT_EQ(offload_growth(&before, &after, "fallback_busy"),
+		  area_folios(&self->area));
+	area_destroy(&self->area);
+
+	/* It is tried again, ever more rarely, and measured anew. */
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
+	engine_clear_faults();
+	for (end = seconds_now() + 30; seconds_now() < end; usleep(10000))
+		if (engine_channels(self->channels) == 1 && !self->channels[0].timeouts)
+			break;
+	EXPECT_EQ(self->channels[0].timeouts, 0);
+	EXPECT_GT(self->channels[0].bytes, 0);
+	every_kind(_metadata, self);
 }
 
 TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
@@ -287,7 +334,7 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	char *hole;
 
 	snprintf(parameters, sizeof(parameters), "devices=2 channels=2 node=%d,%d",
-		 self->nodes[0], self->nodes[1]);
+		 self->test.nodes[0], self->test.nodes[1]);
 	/* One channel is enough for any batch. */
 	ASSERT_TRUE(engine_load(parameters, LONG_MS " segment_bytes=1073741824"));
 	ASSERT_TRUE(wait_for_channels(4));
@@ -296,17 +343,17 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 
 	/* Every second page of the second node is free: compaction has work, there alone. */
 	for (tries = 0; tries < 5 && !near; tries++) {
-		ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * MIB, self->nodes[1]));
+		ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * MIB, self->test.nodes[1]));
 		for (hole = self->area.addr; hole < self->area.addr + self->area.size;
 		     hole += 8 * KIB)
 			madvise(hole, 4 * KIB, MADV_DONTNEED);
 		snprintf(parameters, sizeof(parameters),
-			 "/sys/devices/system/node/node%d/compact", self->nodes[1]);
+			 "/sys/devices/system/node/node%d/compact", self->test.nodes[1]);
 		ASSERT_EQ(setting_write(parameters, "1"), 0);
 		area_destroy(&self->area);
 		channels_since(self, before);
 		for (near = far = i = 0; i < self->nr; i++)
-			if (self->channels[i].node == self->nodes[1])
+			if (self->channels[i].node == self->test.nodes[1])
 				near += self->channels[i].bytes;
 			else
 				far += self->channels[i].bytes;
@@ -343,9 +390,9 @@ static void every_kind_is_unreachable(struct __test_metadata *_metadata,
 	enum area_kind kind;
 
 	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->nodes[0]));
+		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 		offload_read_stats(&before);
-		EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+		EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 		offload_read_stats(&after);
 		EXPECT_EQ(offload_growth(&before, &after, "fallback_"),
 			  area_folios(&self->area));
@@ -405,12 +452,12 @@ static unsigned long allocations(FIXTURE_DATA(engines) *self)
 	unsigned long found;
 
 	/* The first moves warm up whatever there is to warm up. */
-	area_move(&self->area, self->nodes[1]);
-	area_move(&self->area, self->nodes[0]);
+	area_move(&self->area, self->test.nodes[1]);
+	area_move(&self->area, self->test.nodes[0]);
 	setting_write(TRACING "trace", "");
 	setting_write(TRACING "tracing_on", "1");
-	area_move(&self->area, self->nodes[1]);
-	area_move(&self->area, self->nodes[0]);
+	area_move(&self->area, self->test.nodes[1]);
+	area_move(&self->area, self->test.nodes[0]);
 	setting_write(TRACING "tracing_on", "0");
 	found = lines_of(TRACING "trace");
 	setting_write(TRACING "trace", "");
@@ -431,7 +478,7 @@ TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 		/* Vanilla splits folios of this size when they move back: not the same twice. */
 		if (kind == AREA_ANON_64K)
 			continue;
-		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->nodes[0]));
+		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->test.nodes[0]));
 		EXPECT_EQ(offload_set_enabled(false), 0);
 		off = allocations(self);
 		EXPECT_EQ(offload_set_enabled(true), 0);
@@ -490,7 +537,7 @@ TEST_F_TIMEOUT(engines, come_and_go_100_times, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=4", LONG_MS));
 	srandom(1);
-	ASSERT_TRUE(movers_start(self->nodes, 2 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	offload_read_stats(&before);
 	for (i = 0; i < 100; i++) {
 		unsigned int what = i % 3;

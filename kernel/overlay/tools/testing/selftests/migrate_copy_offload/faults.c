@@ -32,9 +32,7 @@
 
 FIXTURE(fault)
 {
-	int nodes[2];
-	int log;
-	long mappings;
+	struct engine_test test;
 	struct area area;
 };
 
@@ -108,12 +106,7 @@ FIXTURE_SETUP(fault)
 {
 	char engine[128];
 
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	self->mappings = dma_mappings();
-	offload_save();
-	area_settings_save();
+	ASSERT_TRUE(engine_test_begin(&self->test));
 	snprintf(engine, sizeof(engine), "channels=4 ring_depth=64 %s", variant->engine);
 	ASSERT_TRUE(engine_load(engine, variant->migrator));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
@@ -122,11 +115,7 @@ FIXTURE_SETUP(fault)
 FIXTURE_TEARDOWN(fault)
 {
 	area_destroy(&self->area);
-	EXPECT_TRUE(engine_unload());
-	EXPECT_EQ(dma_mappings(), self->mappings);
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
-	close(self->log);
-	settings_restore();
+	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
 
 static void show_growth(const struct offload_stats *before,
@@ -215,18 +204,18 @@ static void both_ways(struct __test_metadata *_metadata, FIXTURE_DATA(fault) *se
 
 	if (debug_kernel())
 		size /= 2;
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
 
 	inject(_metadata, variant);
 	offload_read_stats(&before);
-	move_and_verify(_metadata, self, self->nodes[1]);
+	move_and_verify(_metadata, self, self->test.nodes[1]);
 	check_causes(_metadata, variant, &before, area_folios(&self->area), true);
 
 	/* New contents, so that the way back cannot profit from the way there. */
 	area_stamp(&self->area, 2);
 	inject(_metadata, variant);
 	offload_read_stats(&before);
-	move_and_verify(_metadata, self, self->nodes[0]);
+	move_and_verify(_metadata, self, self->test.nodes[0]);
 	check_causes(_metadata, variant, &before, area_folios(&self->area),
 		     kind != AREA_ANON_64K);
 
@@ -239,7 +228,7 @@ static void both_ways(struct __test_metadata *_metadata, FIXTURE_DATA(fault) *se
 
 	no_faults(_metadata);
 	offload_read_stats(&before);
-	move_and_verify(_metadata, self, self->nodes[1]);
+	move_and_verify(_metadata, self, self->test.nodes[1]);
 	offload_read_stats(&after);
 	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0)
 		show_growth(&before, &after);
@@ -279,7 +268,7 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 	int i, attempts = 3;
 	long before, grown;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * KIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * KIB, self->test.nodes[0]));
 	inject(_metadata, variant);
 	/* Where it strikes, it may as well strike at once. */
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms",
@@ -287,11 +276,11 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 				       1 : variant->timeout_ms), 0);
 
 	for (i = 0; i < 10; i++)
-		ASSERT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
+		ASSERT_EQ(area_move(&self->area, self->test.nodes[(i + 1) % 2]), 0);
 	do {
 		before = pages_unaccounted();
 		for (i = 0; i < rounds; i++)
-			ASSERT_EQ(area_move(&self->area, self->nodes[(i + 1) % 2]), 0);
+			ASSERT_EQ(area_move(&self->area, self->test.nodes[(i + 1) % 2]), 0);
 		grown = pages_unaccounted() - before;
 		TH_LOG("%d batches, %ld pages more in use", rounds, grown);
 	} while (grown >= noise && --attempts);
@@ -301,30 +290,19 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 
 FIXTURE(all_faults)
 {
-	int nodes[2];
-	int log;
-	long mappings;
+	struct engine_test test;
 };
 
 FIXTURE_SETUP(all_faults)
 {
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	self->mappings = dma_mappings();
-	offload_save();
-	area_settings_save();
+	ASSERT_TRUE(engine_test_begin(&self->test));
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
 }
 
 FIXTURE_TEARDOWN(all_faults)
 {
-	EXPECT_TRUE(engine_unload());
-	EXPECT_EQ(dma_mappings(), self->mappings);
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
+	EXPECT_EQ(engine_test_end(&self->test), 0);
 	EXPECT_EQ(kmemleak_found(), 0);
-	close(self->log);
-	settings_restore();
 }
 
 TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
@@ -342,7 +320,7 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 	       probability, LATE_MS, SHORT_MS);
 
 	offload_read_stats(&before);
-	ASSERT_TRUE(movers_start(self->nodes, 4 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 4 * MIB));
 	for (i = 0; engine_faults[i]; i++)
 		EXPECT_EQ(engine_set_fault(engine_faults[i], probability), 0);
 	sleep(seconds);

@@ -28,6 +28,7 @@
 #define PARAMETERS	"/sys/module/mtcopy/parameters/"
 #define CPU1_ONLINE	"/sys/devices/system/cpu/cpu1/online"
 #define CGROUP		"/sys/fs/cgroup/"
+#define ISOLATED	"/sys/devices/system/cpu/isolated"
 
 /* Enough for a helper to have had its chance. */
 #define MOVES		20
@@ -215,6 +216,22 @@ TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 
 	EXPECT_EQ(setting_write(CGROUP "cgroup.procs", pid), 0);
 	EXPECT_EQ(rmdir(CGROUP "mtcopy"), 0);
+}
+
+/* With isolcpus=1 as without it: nothing but that must keep helpers off CPU 1. */
+TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
+{
+	char list[64] = "";
+
+	setting_read(ISOLATED, list, sizeof(list));
+	run_on(0, 1);
+	if (strcmp(list, "1")) {
+		EXPECT_TRUE(help_returns(_metadata, self));
+		return;
+	}
+	EXPECT_EQ(to_and_fro(_metadata, self, MOVES), 0);
+	/* From there CPU 0 may be asked. */
+	EXPECT_EQ(sched_getcpu(), 0);
 }
 
 /* Before, and after a caller had to lend them its own priority. */

@@ -3,10 +3,12 @@
  * An engine that neither completes nor terminates: what it may still write to must
  * never be given back, nor what may still call back be unloaded. The channels are
  * lost for good, so that these tests need a machine that is rebooted afterwards,
- * and run in the order in which they stand here.
+ * and run in the order in which they stand here. A machine has either private
+ * channels (fixture quarantine) or public ones (public_quarantine).
  */
 #include <errno.h>
 #include <pthread.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -79,30 +81,30 @@ static bool take_free_memory(struct area *taken, int node)
  * Folios that are lost stay where they are, with their contents, and what the
  * engine writes late hits nothing that anybody uses.
  */
-static void lose(struct __test_metadata *_metadata, FIXTURE_DATA(quarantine) *self)
+static void lose(struct __test_metadata *_metadata, struct area *area, int node)
 {
 	struct offload_stats before, after;
 	struct area taken = { 0 };
 	double begin = seconds_now();
 
 	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), area_folios(&self->area));
+	EXPECT_EQ(area_move(area, node), area_folios(area));
 	offload_read_stats(&after);
 	EXPECT_LT(seconds_now() - begin, LATE_MS / 1000.0)
 		TH_LOG("too slow: the late copies came before the check");
 	EXPECT_EQ(offload_growth(&before, &after, "fallback_lost"),
-		  area_folios(&self->area));
+		  area_folios(area));
 	EXPECT_EQ(offload_growth(&before, &after, "fallback_"),
-		  area_folios(&self->area));
+		  area_folios(area));
 	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(area_wrong(area), 0);
 
 	/* If anything was given back, then this is where it lies now. */
-	area_stamp(&self->area, 5);
-	ASSERT_TRUE(take_free_memory(&taken, self->nodes[1]));
+	area_stamp(area, 5);
+	ASSERT_TRUE(take_free_memory(&taken, node));
 	while (seconds_now() < begin + 2 * LATE_MS / 1000.0)
 		usleep(10000);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(area_wrong(area), 0);
 	EXPECT_EQ(area_wrong(&taken), 0);
 	area_destroy(&taken);
 }
@@ -130,7 +132,7 @@ TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 				self->nodes[0]));
 	break_engine(_metadata);
 	ASSERT_EQ(pthread_create(&thread, NULL, unload_thread, &unload), 0);
-	lose(_metadata, self);
+	lose(_metadata, &self->area, self->nodes[1]);
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
 	repair_engine(_metadata);
 
@@ -186,7 +188,7 @@ TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 {
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->nodes[0]));
 	break_engine(_metadata);
-	lose(_metadata, self);
+	lose(_metadata, &self->area, self->nodes[1]);
 	repair_engine(_metadata);
 }
 
@@ -215,6 +217,70 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 	EXPECT_EQ(module_unload("dmasim"), -EAGAIN);
 	EXPECT_TRUE(module_loaded("dcbm"));
 	EXPECT_TRUE(module_loaded("dmasim"));
+}
+
+FIXTURE(public_quarantine)
+{
+	int nodes[2];
+	int log;
+	struct area area;
+};
+
+FIXTURE_SETUP(public_quarantine)
+{
+	self->log = kernel_log_open();
+	ASSERT_GE(self->log, 0);
+	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
+	offload_save();
+	area_settings_save();
+	ASSERT_TRUE(engine_load("channels=2 public=1", ""));
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
+}
+
+FIXTURE_TEARDOWN(public_quarantine)
+{
+	area_destroy(&self->area);
+	settings_restore();
+	EXPECT_EQ(kernel_log_bad(self->log), 0);
+	close(self->log);
+}
+
+/* Others use the channel: it is not terminated, and what it had stays its own. */
+TEST_F_TIMEOUT(public_quarantine, never_terminated, TIMEOUT)
+{
+	struct engine_channel first[ENGINE_MAX_CHANNELS], then[ENGINE_MAX_CHANNELS];
+	struct offload_stats before, after;
+	unsigned int i, stuck = 0;
+
+	/* A page is for one channel. */
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, memory_page_size(),
+				self->nodes[0]));
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", TIMEOUT_MS), 0);
+	ASSERT_EQ(engine_set_fault("late", 100), 0);
+	lose(_metadata, &self->area, self->nodes[1]);
+	repair_engine(_metadata);
+	area_destroy(&self->area);
+
+	/* The other one goes on. This one has completed, and is as good as gone all the same. */
+	ASSERT_EQ(engine_channels(first), 2);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
+	offload_read_stats(&before);
+	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
+	offload_read_stats(&after);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
+		  area_folios(&self->area));
+	ASSERT_EQ(engine_channels(then), 2);
+	for (i = 0; i < 2; i++) {
+		bool quarantined = !strcmp(then[i].state, "quarantined");
+
+		stuck += quarantined;
+		EXPECT_STREQ(then[i].kind, "public");
+		EXPECT_EQ(then[i].timeouts, quarantined);
+		EXPECT_EQ(then[i].descriptors == first[i].descriptors, quarantined);
+	}
+	EXPECT_EQ(stuck, 1);
+	EXPECT_EQ(module_unload("dcbm"), -EAGAIN);
 }
 
 TEST_HARNESS_MAIN
