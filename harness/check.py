@@ -39,6 +39,7 @@ BASE_SUITES = (
     "faults",
     "engines",
     "bounce",
+    "isolated",
     "migrators",
 )
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
