@@ -15,7 +15,7 @@ SMALL_BATCH_PAGES = 512
 LARGE_BATCH_PAGES = 16384
 
 BY_SIZE = {"64 KB": (64, 30), "1 MB": (1024, 50)}
-"""GB/s of 16 channels with large batches; 8.5 and 17 are published (dma-offload-move-pages.csv)."""
+"""GB/s of 16 channels with large batches; dma-offload-move-pages.csv has 8.5 and 17."""
 
 
 @dataclass(frozen=True)

@@ -488,8 +488,8 @@ class Report:
             "dcbm as it is by default: large folios are cut, small ones grouped, and a channel "
             'gets one descriptor for all that it copies of a batch. "batch" elsewhere in this '
             "report is the published design: whole folios, a descriptor each. The ceiling of a "
-            "speed is that of the model: engine or processor, whichever is slower by itself, as "
-            "if neither ever waited for the other.",
+            "speed is that of the model: engine or processor, whichever is slower by itself, "
+            "as if neither ever waited for the other.",
             "",
             *self._table("goals", ["figure", "goal", "lab", "ceiling", "verdict"], rows),
         ]

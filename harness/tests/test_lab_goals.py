@@ -75,7 +75,7 @@ def test_the_ceiling_of_a_speed_is_the_slower_of_engine_and_processor() -> None:
         (goal,) = lab_goals.goals_of(lab_sample.results(runs=(run,)))
         return goal.ceiling
 
-    dilation = lab_sample.results().calibration.dilation
+    dilation = lab_sample.DILATION
     assert ceiling(1000.0) == pytest.approx(71.7)
     assert ceiling(10000.0) == pytest.approx(65536 * dilation / 10000)
     assert ceiling(0.0) is None
