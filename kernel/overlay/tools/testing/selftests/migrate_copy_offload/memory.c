@@ -18,6 +18,8 @@
 /* One move_pages(2) call takes this many addresses at most. */
 #define MOVE_MAX		65536
 #define REPORT_MAX		4
+/* How many entries of kpageflags one read has at most. */
+#define FLAGS_MAX		512
 
 size_t memory_page_size(void)
 {
@@ -244,12 +246,16 @@ fail:
 	return NULL;
 }
 
-/* /proc/kpageflags of a page; entries of neighbours come from one read. */
+/*
+ * /proc/kpageflags of pages; those of pages in a row come from one read. Pages of others are
+ * not read along: where a folio comes or goes at that moment, a kernel with
+ * CONFIG_DEBUG_VM_PGFLAGS may not survive it (snapshot_page() in 7.3).
+ */
 struct flags_reader {
 	int fd;
 	uint64_t first;
 	uint64_t nr;
-	uint64_t flags[512];
+	uint64_t flags[FLAGS_MAX];
 };
 
 static bool flags_open(struct flags_reader *reader)
@@ -259,12 +265,17 @@ static bool flags_open(struct flags_reader *reader)
 	return reader->fd >= 0;
 }
 
-static uint64_t flags_of(struct flags_reader *reader, uint64_t pfn)
+/* Those of the first page of @nr. */
+static uint64_t flags_of(struct flags_reader *reader, const uint64_t *pfns, size_t nr)
 {
+	uint64_t pfn = pfns[0];
+	size_t row = 1;
 	ssize_t got;
 
 	if (pfn < reader->first || pfn >= reader->first + reader->nr) {
-		got = pread(reader->fd, reader->flags, sizeof(reader->flags),
+		while (row < nr && row < FLAGS_MAX && pfns[row] == pfn + row)
+			row++;
+		got = pread(reader->fd, reader->flags, row * sizeof(reader->flags[0]),
 			    pfn * sizeof(reader->flags[0]));
 		reader->first = pfn;
 		reader->nr = got > 0 ? got / sizeof(reader->flags[0]) : 0;
@@ -285,8 +296,8 @@ size_t memory_folios(const void *addr, size_t len)
 	size_t nr = len / memory_page_size();
 	uint64_t *pfns = memory_pfns(addr, len);
 	struct flags_reader reader;
+	uint64_t pfn, before = 0, last = 0;
 	size_t folios = 0;
-	uint64_t last = 0;
 
 	if (!pfns)
 		return 0;
@@ -294,9 +305,19 @@ size_t memory_folios(const void *addr, size_t len)
 		free(pfns);
 		return 0;
 	}
-	for (size_t i = 0; i < nr; i++)
-		while (pfns[i] && flags_of(&reader, pfns[i]) & FLAG(KPF_COMPOUND_TAIL))
+	/* Each page becomes the first one of its folio. */
+	for (size_t i = 0; i < nr; i++, before = pfn) {
+		pfn = pfns[i];
+		if (!pfn || !(flags_of(&reader, pfns + i, nr - i) & FLAG(KPF_COMPOUND_TAIL)))
+			continue;
+		if (i && pfn == before + 1) {
+			pfns[i] = pfns[i - 1];
+			continue;
+		}
+		do
 			pfns[i]--;
+		while (flags_of(&reader, pfns + i, 1) & FLAG(KPF_COMPOUND_TAIL));
+	}
 	close(reader.fd);
 
 	qsort(pfns, nr, sizeof(*pfns), compare_pfns);
@@ -314,15 +335,16 @@ static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t n
 {
 	uint64_t kind = nr > 1 ? FLAG(KPF_COMPOUND_HEAD) : 0;
 	uint64_t mask = FLAG(KPF_COMPOUND_HEAD) | FLAG(KPF_COMPOUND_TAIL);
+	uint64_t next = pfns[0] + nr;
 
 	for (size_t i = 0; i < nr; i++) {
 		if (!pfns[i] || pfns[i] != pfns[0] + i ||
-		    (flags_of(reader, pfns[i]) & mask) != kind)
+		    (flags_of(reader, pfns + i, nr - i) & mask) != kind)
 			return false;
 		if (nr > 1)
 			kind = FLAG(KPF_COMPOUND_TAIL);
 	}
-	return !(flags_of(reader, pfns[0] + nr) & FLAG(KPF_COMPOUND_TAIL));
+	return !(flags_of(reader, &next, 1) & FLAG(KPF_COMPOUND_TAIL));
 }
 
 bool memory_folios_are(const void *addr, size_t len, size_t size)
@@ -347,6 +369,7 @@ bool memory_folios_are(const void *addr, size_t len, size_t size)
 
 size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
 {
+	size_t nr = len / memory_page_size();
 	uint64_t *pfns = memory_pfns(addr, len);
 	struct flags_reader reader;
 	size_t flagged = 0;
@@ -354,8 +377,8 @@ size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
 	if (!pfns)
 		return 0;
 	if (flags_open(&reader)) {
-		for (size_t i = 0; i < len / memory_page_size(); i++)
-			if (pfns[i] && (flags_of(&reader, pfns[i]) & mask) == mask)
+		for (size_t i = 0; i < nr; i++)
+			if (pfns[i] && (flags_of(&reader, pfns + i, nr - i) & mask) == mask)
 				flagged++;
 		close(reader.fd);
 	}
