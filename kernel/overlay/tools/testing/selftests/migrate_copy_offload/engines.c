@@ -284,8 +284,9 @@ TEST_F_TIMEOUT(engines, dead_while_measured, TIMEOUT)
 	area_destroy(&self->area);
 
 	/* It is tried again, ever more rarely, and measured anew. */
-	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
 	engine_clear_faults();
+	/* Not before: while it is measured it would be waited for that long. */
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
 	for (end = seconds_now() + 120; seconds_now() < end; usleep(10000))
 		if (engine_channels(self->channels) == 1 && !self->channels[0].timeouts)
 			break;
