@@ -92,8 +92,7 @@ def goals_of(results: Results) -> list[Goal]:
                 _ceiling(results, run))  # fmt: skip
 
     four = _first(runs, _segments(4, HUGE_KIB, SMALL_BATCH_PAGES, many=True))
-    if four and results.engine and results.engine.preset in lab_preset.names():
-        limit = lab_preset.load(results.engine.preset).total_mbps(4) / 1000
+    if four and (limit := _engine_gbps(results, 4)):
         add("4 channels, 2 MB, 512 pages: of what four can move", "", True, 0.85,
             four.gbps / limit)  # fmt: skip
         add("4 channels, 2 MB, 512 pages: first folio", "us", False, 100, four.first_folio_us)
@@ -122,14 +121,19 @@ def _ceiling(results: Results, run: Run) -> float | None:
     The slower of the two decides; in virtual time an instruction takes a nanosecond. What
     the processor does in interrupts is not counted, so the truth is lower. None of hardware.
     """
-    engine, calibration = results.engine, results.calibration
-    if not (engine and calibration and run.instructions_per_folio and run.channels):
+    calibration = results.calibration
+    engine = _engine_gbps(results, run.channels) if run.channels else None
+    if not (engine and calibration and run.instructions_per_folio):
         return None
-    if engine.preset not in lab_preset.names():
-        return None
-    total = lab_preset.load(engine.preset).total_mbps(run.channels) / 1000
     processor = run.folio_kib * 1024 * calibration.dilation / run.instructions_per_folio
-    return min(total, processor)
+    return min(engine, processor)
+
+
+def _engine_gbps(results: Results, channels: int) -> float | None:
+    """Return what so many channels of the modelled engine move; None if it is no preset."""
+    if not results.engine or results.engine.preset not in lab_preset.names():
+        return None
+    return lab_preset.load(results.engine.preset).total_mbps(channels) / 1000
 
 
 def _segments(
