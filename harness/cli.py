@@ -5,9 +5,16 @@ import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness import build, check, demo, guest, lab_preset, lint, lock, series, ui
-from harness.errors import HarnessError
-from harness.paths import default_paths
+from harness import demo
+from harness.checks import lint
+from harness.checks import main as check
+from harness.core import lock, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import default_paths
+from harness.guest import suite
+from harness.kernel import build
+from harness.lab.model import preset
+from harness.series import export
 
 Command = Callable[[argparse.Namespace], int]
 
@@ -36,9 +43,7 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--args", default="", help="comma separated arguments of the suite")
     one.add_argument("suite")
     lab = command("lab", _lab, "measure against a modelled engine in virtual time")
-    lab.add_argument(
-        "--preset", default=lab_preset.DEFAULT, help="engine, a file in lab/presets"
-    )
+    lab.add_argument("--preset", default=preset.DEFAULT, help="engine, a file in lab/presets")
     lab.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
     layouts = command("layouts", _layouts, "random layouts of memory, against vanilla")
     layouts.add_argument("--count", type=int, default=500, help="how many")
@@ -63,13 +68,13 @@ def _check(_: argparse.Namespace) -> int:
 
 
 def _kernel(args: argparse.Namespace) -> int:
-    guest.kernel(default_paths(), args.config)
+    suite.kernel(default_paths(), args.config)
     return 0
 
 
 def _series(args: argparse.Namespace) -> int:
     with lock.cache(default_paths()):
-        return series.main(args.rest)
+        return export.main(args.rest)
 
 
 def _lint(args: argparse.Namespace) -> int:
@@ -78,41 +83,41 @@ def _lint(args: argparse.Namespace) -> int:
 
 
 def _guest(args: argparse.Namespace) -> int:
-    return guest.main(default_paths(), args.config, args.suite, args.args)
+    return suite.main(default_paths(), args.config, args.suite, args.args)
 
 
 def _shell(args: argparse.Namespace) -> int:
-    return guest.shell(default_paths(), args.config)
+    return suite.shell(default_paths(), args.config)
 
 
 def _lab(args: argparse.Namespace) -> int:
-    from harness import lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
+    from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
     return lab.main(default_paths(), args.preset, args.quick)
 
 
 def _layouts(args: argparse.Namespace) -> int:
-    from harness import layouts  # noqa: PLC0415 (as the laboratory, whose kernels it takes)
+    from harness.layouts import run as layouts  # noqa: PLC0415 (as the laboratory, whose kernels it takes)
 
     return layouts.main(default_paths(), args.seed, args.count, args.vcpus)
 
 
 def _report(args: argparse.Namespace) -> int:
-    from harness import lab_report  # noqa: PLC0415 (imports matplotlib, which takes a while)
+    from harness.lab.report import report as lab_report  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
     return lab_report.main(args.files, Path(args.to) if args.to else None)
 
 
 def _bench_copy(_: argparse.Namespace) -> int:
-    from harness import bench_copy  # noqa: PLC0415 (as the two above)
+    from harness.bench import copy  # noqa: PLC0415 (as the two above)
 
-    return bench_copy.main(default_paths())
+    return copy.main(default_paths())
 
 
 def _bench_mt(_: argparse.Namespace) -> int:
-    from harness import bench_mt  # noqa: PLC0415 (takes a while, and few need it)
+    from harness.bench import mt  # noqa: PLC0415 (takes a while, and few need it)
 
-    return bench_mt.main(default_paths())
+    return mt.main(default_paths())
 
 
 def main(argv: Sequence[str]) -> int:

@@ -10,11 +10,12 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from harness import guest, ui
-from harness.architecture import ZCU102
-from harness.errors import HarnessError
-from harness.ktap import Case, Status
-from harness.paths import Paths
+from harness.core import ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.guest import suite as guest
+from harness.guest.ktap import Case, Status
+from harness.kernel.arch import ZCU102
 
 FOLIO_KIB = (4, 64, 2048)
 MODES = ("off", "cpu", "dcbm")

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness import cli, demo, guest, series
-from harness.errors import HarnessError
-from harness.paths import ROOT
+from harness import cli, demo
+from harness.core.errors import HarnessError
+from harness.core.paths import ROOT
 
 
 def test_an_error_is_one_line_after_its_details(
@@ -32,7 +32,7 @@ def test_series_parses_its_own_arguments(
         seen.append(rest)
         return 3
 
-    monkeypatch.setattr(series, "main", record)
+    monkeypatch.setattr(export, "main", record)
     assert cli.main(["series", "--build"]) == 3
     assert seen == [["--build"]]
 
@@ -44,7 +44,7 @@ def test_guest_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(rest)
         return 0
 
-    monkeypatch.setattr(guest, "main", record)
+    monkeypatch.setattr(suite, "main", record)
     assert cli.main(["guest", "--config", "debug", "--args", "a,b", "faults"]) == 0
     assert seen == ["debug", "faults", "a,b"]
 

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from harness import demo
+from harness.core.errors import HarnessError
 from harness.demo import FOLIO_KIB, MODES
-from harness.errors import HarnessError
 
 
 def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:

@@ -1,0 +1,1 @@
+"""Benchmarks that run on this machine at native speed."""

@@ -1,0 +1,1 @@
+"""make check and make lint."""

@@ -1,0 +1,1 @@
+"""What every room needs: errors, paths, processes, locks, words for the user."""

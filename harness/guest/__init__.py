@@ -1,0 +1,1 @@
+"""Guests: QEMU, the initramfs, suites and their results."""

@@ -1,0 +1,1 @@
+"""From a pristine source to a patched tree, a kernel and programs."""

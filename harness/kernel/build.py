@@ -1,0 +1,337 @@
+"""The kernel, its modules and headers, built out of tree from the patched tree.
+
+One object directory per configuration stays in the cache; out/ receives the results.
+"""
+
+import hashlib
+import json
+import os
+import re
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core import process, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.kernel import kconfig, source
+from harness.kernel import tree as patches
+from harness.kernel.arch import ARM64, X86_64, Architecture
+from harness.kernel.tree import Tree
+
+
+@dataclass(frozen=True)
+class Config:
+    """A kernel that can be built: its fragments, in the order in which they apply.
+
+    `last` names the last step of the series in it ('' for none, None for all); the objects of
+    a first build then start as a copy of those of the configuration `seed`.
+    """
+
+    fragments: tuple[str, ...]
+    last: str | None = None
+    seed: str = ""
+    architecture: Architecture = X86_64
+
+
+_BASE = ("base.config",)
+_LAB = (*_BASE, "lab.config")
+
+CONFIGS = {
+    "base": Config(_BASE),
+    "debug": Config((*_BASE, "debug.config")),
+    "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
+    # for a look at what vanilla makes of a test
+    "base-vanilla": Config(_BASE, last="", seed="base"),
+    "lab": Config(_LAB),
+    # what the laboratory compares with: nothing of ours, and only the instrument
+    "lab-vanilla": Config(_LAB, last="", seed="lab"),
+    "lab-traced": Config(_LAB, last="mm-migrate-latency", seed="lab"),
+    # and ours with the feature compiled out
+    "lab-without": Config((*_LAB, "without.config"), seed="lab"),
+}
+
+# Objects of a whole build, for a guess at progress before the first one was counted.
+_OBJECTS = 1300
+
+_KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
+
+_OBJECT_LINE = re.compile(r"^  (?:CC|AS|CC \[M\]|AS \[M\]) +(\S+)$")
+
+# Anything that varies from run to run would make every rebuild relink and reinstall.
+_STAMPS = {
+    "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
+    "KBUILD_BUILD_USER": "harness",
+    "KBUILD_BUILD_HOST": "localhost",
+    "KBUILD_BUILD_VERSION": "1",
+}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A built kernel; `key` names everything that it was built from."""
+
+    config: str
+    version: str
+    release: str
+    key: str
+    objects: Path
+    out: Path
+    architecture: Architecture = X86_64
+
+    @property
+    def image(self) -> Path:
+        """What QEMU boots."""
+        return self.out / Path(self.architecture.image).name
+
+    @property
+    def modules(self) -> Path:
+        """The directory that holds lib/modules/<release>."""
+        return self.out / "modules"
+
+
+def jobs() -> int:
+    """Return how many compile jobs to run: JOBS, or all processors that we may use."""
+    wanted = os.environ.get("JOBS", "")
+    if wanted:
+        if not wanted.isdigit() or int(wanted) < 1:
+            raise HarnessError(f"JOBS={wanted} is not a number of jobs")
+        return int(wanted)
+    return len(os.sched_getaffinity(0))
+
+
+def make(
+    tree: Path, objects: Path, *targets: str, architecture: Architecture = X86_64
+) -> list[str]:
+    """Return the command that builds targets of a kernel tree out of tree."""
+    return ["make", "-C", str(tree), f"O={objects}", f"-j{jobs()}",
+            *architecture.make_variables, *targets]  # fmt: skip
+
+
+def tree(paths: Paths, config: str) -> Tree:
+    """Return the patched tree that a configuration is built from."""
+    wanted = _known(config)
+    name = patches.ALL if wanted.last is None else f"tree-{config}"
+    return patches.get(paths, source.get(paths), name, wanted.last)
+
+
+def _known(config: str) -> Config:
+    if config not in CONFIGS:
+        raise HarnessError(f"no configuration '{config}': there are {', '.join(CONFIGS)}")
+    return CONFIGS[config]
+
+
+def object_dir(tree: Tree, config: str) -> Path:
+    """Return where the objects of a configuration live."""
+    return tree.source.home / f"build-{config}"
+
+
+def fragments(paths: Paths, config: str) -> list[Path]:
+    """Return the fragments of a configuration, in the order in which they apply."""
+    return [paths.configs / name for name in _known(config).fragments]
+
+
+def configure(paths: Paths, tree: Tree, config: str) -> Path:
+    """Write the object directory's .config, and fail if a requested option vanished."""
+    objects = object_dir(tree, config)
+    architecture = _known(config).architecture
+    objects.mkdir(parents=True, exist_ok=True)
+    files = fragments(paths, config)
+    key = hashlib.sha256(
+        "\0".join(
+            [
+                tree.subset_key(r"(^|/)Kconfig"),
+                compiler(architecture),
+                *(path.read_text() for path in files),
+            ]
+        ).encode()
+    ).hexdigest()
+    stamp = objects / ".config.key"
+    with ui.step(f"configure {config}") as step:
+        if stamp.exists() and stamp.read_text() == key and (objects / ".config").exists():
+            step.reused(f"{_options_on(objects)} options on")
+            return objects
+        _write_config(paths, tree, config, objects, files)
+        wanted = kconfig.merge(path.read_text() for path in files)
+        final = kconfig.parse((objects / ".config").read_text())
+        wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
+        if missing := kconfig.vanished(wanted, final):
+            raise HarnessError(
+                f"configuration {config}: {len(missing)} requested options vanished: "
+                + ", ".join(missing)
+            )
+        stamp.write_text(key)
+        step.done(f"{_options_on(objects)} options on")
+    return objects
+
+
+def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:
+    """Copy an object directory for use with another source tree.
+
+    `moves` maps the directories that its commands name to those that take their place.
+    """
+    if target.exists():
+        shutil.rmtree(target)
+    process.capture(["cp", "-a", str(origin), str(target)])
+    for command in target.rglob(".*.cmd"):
+        old = command.read_bytes()
+        new = redirect(old, {origin: target, **moves})
+        if new != old:
+            command.write_bytes(new)
+
+
+def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
+    """Replace directories in the text of a .cmd file."""
+    names = {str(old).encode(): str(new).encode() for old, new in moves.items()}
+    longest_first = sorted(names, key=len, reverse=True)
+    pattern = b"(" + b"|".join(map(re.escape, longest_first)) + rb")(?![\w.+-])"
+    return re.sub(pattern, lambda match: names[match[1]], text)
+
+
+def _seed(tree: Tree, config: str) -> None:
+    """Start from the objects of another configuration, if there are any.
+
+    make goes by modification times: files that are not the same in both trees are rewritten.
+    """
+    origin = tree.source.home / f"build-{CONFIGS[config].seed}"
+    objects = object_dir(tree, config)
+    stamp = objects / ".seed"
+    if not CONFIGS[config].seed or not (origin / "vmlinux.o").exists():
+        return
+    # A configuration that has changed reaches nearly every object: a copy is less work.
+    key = hashlib.sha256((origin / ".config").read_bytes()).hexdigest()
+    if stamp.exists() and stamp.read_text() == key:
+        return
+    with ui.step(f"objects of {config}") as step:
+        built_from = tree.source.home / patches.ALL
+        for name in json.loads((tree.source.home / "manifest.json").read_text())["files"]:
+            path, other = tree.path / name, built_from / name
+            if path.exists() and path.read_bytes() != other.read_bytes():
+                patches.replace(path, path)
+        copy_objects(origin, objects, {built_from: tree.path})
+        stamp.write_text(key)
+        step.done(f"copied from {origin}")
+
+
+def _options_on(objects: Path) -> int:
+    options = kconfig.parse((objects / ".config").read_text())
+    return sum(value != "n" for value in options.values())
+
+
+def _write_config(
+    paths: Paths, tree: Tree, config: str, objects: Path, files: list[Path]
+) -> None:
+    """Compute .config beside the object directory; replace the old one only if it differs."""
+    scratch = objects.with_name(objects.name + ".config")
+    shutil.rmtree(scratch, ignore_errors=True)
+    scratch.mkdir()
+    log = paths.logs / f"configure-{config}.log"
+    what = f"configuration {config}"
+    architecture = _known(config).architecture
+
+    def run(target: str) -> None:
+        command = make(tree.path, scratch, target, architecture=architecture)
+        process.run_logged(command, log, what)
+
+    run("tinyconfig")
+    process.run_logged(
+        [str(tree.path / "scripts/kconfig/merge_config.sh"), "-m", "-O", str(scratch),
+         str(scratch / ".config"), *map(str, files)],
+        log,
+        what,
+        cwd=tree.path,
+    )  # fmt: skip
+    run("olddefconfig")
+    fresh = scratch / ".config"
+    current = objects / ".config"
+    if not current.exists() or current.read_text() != fresh.read_text():
+        shutil.copyfile(fresh, current)
+    shutil.rmtree(scratch)
+
+
+def compiler(architecture: Architecture = X86_64) -> str:
+    """Return the compiler's name and version."""
+    return process.capture([architecture.compiler, "--version"]).splitlines()[0]
+
+
+def get(paths: Paths, tree: Tree, config: str) -> Kernel:
+    """Return the kernel of a configuration, built if anything that it depends on changed."""
+    _seed(tree, config)
+    objects = configure(paths, tree, config)
+    out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
+    final = (objects / ".config").read_text()
+    sources = tree.subset_key(_KERNEL_SOURCES)
+    architecture = _known(config).architecture
+    key = hashlib.sha256(f"{sources}\0{compiler(architecture)}\0{final}".encode()).hexdigest()[
+        :16
+    ]
+    record = out / "build.json"
+    with ui.step(f"kernel {config}") as step:
+        known = json.loads(record.read_text()) if record.exists() else {}
+        if known.get("key") == key:
+            step.reused(f"{known['release']} in {out}")
+            release = known["release"]
+        else:
+            record.unlink(missing_ok=True)  # until the results are whole again
+            compiled = _compile(paths, tree, config, objects, step)
+            release = _install(paths, tree, config, objects, out)
+            record.write_text(json.dumps({"key": key, "release": release}))
+            step.done(f"{release} in {out}, {compiled} objects compiled")
+    return Kernel(
+        config=config,
+        version=tree.version,
+        release=release,
+        key=key,
+        objects=objects,
+        out=out,
+        architecture=architecture,
+    )
+
+
+def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
+    counted = objects / ".objects"
+    total = int(counted.read_text()) if counted.exists() else _OBJECTS
+    first = not (objects / "vmlinux.o").exists()
+    compiled = 0
+    architecture = _known(config).architecture
+    image = Path(architecture.image).name
+
+    def watch(line: str) -> None:
+        nonlocal compiled
+        if match := _OBJECT_LINE.match(line):
+            compiled += 1
+            of = f" of about {max(total, compiled)}" if first else ""
+            step.progress(f"{compiled} objects{of}, {match[1]}")
+
+    process.run_logged(
+        make(tree.path, objects, image, "modules", architecture=architecture),
+        paths.logs / f"build-{config}.log",
+        f"kernel {config}",
+        env=_STAMPS,
+        on_line=watch,
+    )
+    if first:
+        counted.write_text(str(compiled))
+    return compiled
+
+
+def _install(paths: Paths, tree: Tree, config: str, objects: Path, out: Path) -> str:
+    """Copy the results to `out`; return the kernel's release."""
+    architecture = _known(config).architecture
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    install = make(tree.path, objects, "modules_install", architecture=architecture)
+    process.run_logged(
+        [*install, f"INSTALL_MOD_PATH={out}/modules"],
+        paths.logs / f"install-{config}.log",
+        f"modules {config}",
+        env=_STAMPS,
+    )
+    shutil.copyfile(objects / architecture.image, out / Path(architecture.image).name)
+    shutil.copyfile(objects / "System.map", out / "System.map")
+    shutil.copyfile(objects / ".config", out / "config")
+    release = (objects / "include/config/kernel.release").read_text().strip()
+    for link in ("build", "source"):
+        (out / "modules/lib/modules" / release / link).unlink(missing_ok=True)
+    return release

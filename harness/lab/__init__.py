@@ -1,0 +1,1 @@
+"""The laboratory: a real kernel, a modelled engine, virtual time."""

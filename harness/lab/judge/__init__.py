@@ -1,0 +1,1 @@
+"""Verdicts on what the laboratory measured."""

@@ -1,0 +1,1 @@
+"""What measurements are compared with: presets, published figures, the fit."""

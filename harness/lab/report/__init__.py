@@ -1,0 +1,1 @@
+"""What the laboratory shows: tables and pictures."""

@@ -1,0 +1,1 @@
+"""Random layouts of memory against vanilla."""

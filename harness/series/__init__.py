@@ -1,0 +1,1 @@
+"""The series as people take it: export, check, build step by step."""

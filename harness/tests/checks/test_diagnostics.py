@@ -1,0 +1,69 @@
+"""What tools print, and which of it the series has to answer for."""
+
+from pathlib import Path
+
+from harness.checks.diagnostics import (
+    Diagnostic,
+    new_ones,
+    ours,
+    parse_checkpatch,
+    parse_compiler,
+    parse_kernel_doc,
+)
+
+TREE = Path("/t/tree")
+OUTPUT = """\
+  CC      mm/migrate.o
+/t/tree/mm/migrate.c: In function 'f':
+/t/tree/mm/migrate.c:10:5: warning: unused variable 'x' [-Wunused-variable]
+   10 | int x;
+/t/tree/mm/migrate.c:20:1: warning: symbol 'y' was not declared. Should it be static?
+/t/tree/include/linux/h.h:3:1: error: too long token expansion
+/t/tree/include/linux/h.h:3:1: error: too long token expansion
+make[4]: *** [/t/tree/scripts/Makefile.build:287: mm/migrate.o] Error 1
+"""
+
+
+def test_parse_compiler() -> None:
+    gcc, sparse, header = parse_compiler(OUTPUT, TREE)
+    assert str(gcc) == "mm/migrate.c:10: warning: unused variable 'x' [-Wunused-variable]"
+    assert gcc.from_gcc
+    assert (sparse.file, sparse.line, sparse.from_gcc) == ("mm/migrate.c", 20, False)
+    assert header.level == "error"
+
+
+def test_parse_kernel_doc() -> None:
+    line = "Warning: mm/migrate.c:114 No description found for return value of 'f'\n"
+    (found,) = parse_kernel_doc(line * 2, TREE)
+    assert (found.file, found.line) == ("mm/migrate.c", 114)
+    assert found.text == "No description found for return value of 'f'"
+
+
+def test_parse_checkpatch() -> None:
+    (found,) = parse_checkpatch("mm/Kconfig:688: WARNING:CONFIG_DESCRIPTION: please write\n")
+    assert (found.file, found.kind, found.level) == (
+        "mm/Kconfig",
+        "CONFIG_DESCRIPTION",
+        "WARNING",
+    )
+
+
+def warning(file: str, line: int, text: str, level: str = "warning") -> Diagnostic:
+    return Diagnostic(file, line, level, text)
+
+
+def test_new_ones_ignore_moved_lines_but_not_repetition() -> None:
+    before = [warning("a.c", 1, "unused 'x'")]
+    after = [warning("a.c", 9, "unused 'x'"), warning("a.c", 12, "unused 'x'")]
+    assert new_ones(after, before) == [after[1]]
+
+
+def test_ours() -> None:
+    vanilla = [warning("mm/edited.c", 1, "old")]
+    found = [
+        warning("mm/edited.c", 5, "old"),
+        warning("mm/edited.c", 6, "new"),
+        warning("include/other.h", 7, "noise of a header"),
+        warning("include/other.h", 8, "which silences sparse", "error"),
+    ]
+    assert ours(found, vanilla, {"mm/edited.c"}.__contains__) == [found[1], found[3]]

@@ -1,0 +1,137 @@
+"""The parts of the linters that decide."""
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.checks import lint
+from harness.checks.diagnostics import Diagnostic
+from harness.core.errors import HarnessError
+from harness.guest.ktap import Status
+
+# Split, so that the check of names does not find them in this file.
+MIRROR = "deb.debian" + ".org"
+HOME = "/home" + "/someone"
+
+
+def test_kernel_sources() -> None:
+    names = ["mm/a.c", "include/a.h", "tools/testing/b.c", "mm/Kconfig"]
+    assert lint.kernel_sources(names) == ["mm/a.c"]
+    assert lint.documented(names) == ["mm/a.c", "include/a.h"]
+
+
+def test_sources_of_an_architecture_are_compiled_for_it() -> None:
+    found = lint.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
+    assert found == {"base": ["mm/a.c", "arch/x86/lib/c.c"], "arm64": ["arch/arm64/mm/b.c"]}
+    assert lint.by_config(["drivers/dma/dmasim_iova.c"])["debug"] == [
+        "drivers/dma/dmasim_iova.c"
+    ]
+
+
+def complaint(file: str, kind: str, text: str = "") -> Diagnostic:
+    return Diagnostic(file, 1, "CHECK", text, kind)
+
+
+def test_ignored_types() -> None:
+    assert all(ignored.reason for ignored in lint.CHECKPATCH_IGNORED)
+    assert lint.is_ignored(complaint("mm/a.c", "FILE_PATH_CHANGES"))
+    assert lint.is_ignored(complaint("include/trace/events/migrate.h", "OPEN_ENDED_LINE"))
+    assert not lint.is_ignored(complaint("mm/migrate.c", "OPEN_ENDED_LINE"))
+    assert not lint.is_ignored(complaint("mm/a.c", "TRAILING_WHITESPACE"))
+    page = complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <__SetPageOffline>")
+    assert lint.is_ignored(page)
+    assert not lint.is_ignored(complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>"))
+
+
+def test_maintained() -> None:
+    before = "X\nF:\tmm/\nF:\t*/\nF:\tdrivers/\nF:\tdrivers/dma/\n"
+    after = before + "Y\nF:\tkernel/new.c\nF:\tdrivers/new/\nF:\tinclude/*/new*\n"
+    for name in (
+        "kernel/new.c",
+        "drivers/new/a/b.c",
+        "include/linux/new_thing.h",
+        "mm/a.c",
+        "drivers/dma/a.c",
+    ):
+        assert lint.maintained(name, before, after), name
+    for name in ("kernel/other.c", "drivers/other/a.c", "include/linux/x/new.h", "mm/x/a.c"):
+        assert not lint.maintained(name, before, after), name
+
+
+@pytest.mark.parametrize(
+    ("name", "head", "expected"),
+    [
+        ("a.sh", "", True),
+        ("init", "#!/bin/sh\n", True),
+        ("run", "#!/usr/bin/env bash\n", True),
+        ("suite", "#!/bin/busybox sh\n", True),
+        ("a.py", "#!/usr/bin/python3\n", False),
+        ("notes", "use #!/bin/sh\n", False),
+    ],
+)
+def test_is_shell(name: str, head: str, expected: bool) -> None:
+    assert lint.is_shell(name, head) is expected
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        f"deb http://{MIRROR}/debian bookworm main",
+        f"{MIRROR}",
+        "https://" + "user:word@cache.internal/x",
+        f"cd {HOME}/project",
+        "ls /root" + "/src",
+        "cp /scratch/checkout/x .",
+    ],
+)
+def test_names_that_mean_one_machine(line: str) -> None:
+    assert lint.name_problems("f", line, {"/scratch/checkout/": "the checkout's path"})
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Link: https://lore.kernel.org/linux-mm/x",
+        "https://docs.kernel.org/mm/",
+        "http://localhost:80/ and https://example.com/",
+        "HOME=/root",
+        "sources are in trixie-backports; index.rst, archive.c, proxy.py",
+        "guest/root/etc and $HOME/work/x",
+    ],
+)
+def test_names_that_mean_no_machine(line: str) -> None:
+    assert lint.name_problems("f", line, {}) == []
+
+
+def test_context_lines_of_a_patch_are_the_kernels() -> None:
+    assert lint.name_problems("a.patch", f" W:\thttps://{MIRROR}/\n", {}) == []
+    assert lint.name_problems("a.patch", f"+W:\thttps://{MIRROR}/\n", {})
+
+
+def test_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(HarnessError, match="sparse is not installed"):
+        lint.sparse_command(tmp_path)
+    case = lint.run_check("x", lambda: lint.run_tool(["ruff", "check"], tmp_path))
+    assert case.status is Status.FAILED
+    assert case.detail == "ruff is not installed"
+
+
+def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin/sparse"
+    fake.parent.mkdir()
+    fake.write_text('#!/bin/sh\necho "probe.c:1:1: error: what is this?"\necho "$@"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+    command = lint.sparse_command(tmp_path / "home")
+    done = subprocess.run([command, "x.c"], capture_output=True, text=True, check=True)
+    assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout
+
+
+def test_walk_leaves_out_what_is_generated(tmp_path: Path) -> None:
+    for name in ("a/b.py", ".ci/run", ".git/config", "out/log", "a/__pycache__/b.pyc"):
+        path = tmp_path / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.touch()
+    assert sorted(lint.walk(tmp_path, [tmp_path / "out"])) == [".ci/run", "a/b.py"]

@@ -1,0 +1,35 @@
+"""Steps: what they print when they are done, and when they fail."""
+
+import re
+
+import pytest
+
+from harness.core import ui
+
+
+def test_a_step_says_what_it_did_or_reused(capsys: pytest.CaptureFixture[str]) -> None:
+    with ui.step("build") as step:
+        step.progress("not shown so soon")
+        step.done("7.3.4")
+    with ui.step("image") as step:
+        step.reused("12 MB")
+    lines = capsys.readouterr().out.splitlines()
+    assert re.fullmatch(r"\[ *\d+:\d\d\] build: 7\.3\.4 \(\d+\.\d s\)", lines[0])
+    assert re.fullmatch(r"\[ *\d+:\d\d\] image: reused, 12 MB", lines[1])
+
+
+def test_a_step_that_fails_leaves_the_word_to_the_error(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with pytest.raises(ValueError, match="broken"), ui.step("build"):
+        raise ValueError("broken")
+    assert capsys.readouterr().out == ""
+
+
+def test_durations() -> None:
+    assert [ui.clock(seconds) for seconds in (0, 59.9, 61, 3600)] == [
+        "0:00",
+        "0:59",
+        "1:01",
+        "60:00",
+    ]

@@ -1,0 +1,93 @@
+"""KTAP: results, plans, nesting, junk, totals."""
+
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness.guest import ktap
+from harness.guest.ktap import Case, Counts, Status
+
+DATA = Path(__file__).parent.parent / "data"
+
+
+def parse(name: str) -> dict[str, Case]:
+    return {case.name: case for case in ktap.parse((DATA / name).read_text())}
+
+
+def failed(text: str) -> list[str]:
+    return [case.name for case in ktap.parse(text) if case.status is Status.FAILED]
+
+
+def test_leaves_count_and_parents_do_not() -> None:
+    cases = parse("good.ktap")
+    assert list(cases) == [
+        "environment",
+        "off.migrate_contents/off.migrate_contents.anonymous",
+        "off.migrate_contents/off.migrate_contents.hugetlb",
+        "off.migrate_contents/off.migrate_contents.shmem",
+        "migrate_sysfs",
+    ]
+    assert ktap.count(list(cases.values())) == Counts(passed=3, failed=1, skipped=1)
+
+
+def test_a_skip_keeps_its_reason() -> None:
+    case = parse("good.ktap")["off.migrate_contents/off.migrate_contents.hugetlb"]
+    assert (case.status, case.detail) == (Status.SKIPPED, "no 2048 KiB pages")
+
+
+def test_kunit_nests_three_deep() -> None:
+    cases = parse("kunit.ktap")
+    assert cases["migrate_copy_offload/eligibility/buffer_heads"].status is Status.PASSED
+    bad = cases["migrate_copy_offload/marker_life_cycle"]
+    assert bad.status is Status.FAILED
+    assert "EXPECTATION FAILED at mm/tests/migrate_copy_offload_kunit.c:181" in bad.detail
+    assert "dcbm/scatter_list" in cases
+    assert str(ktap.count(list(cases.values()))) == "4 passed, 1 failed, 0 skipped"
+
+
+def test_a_truncated_report_fails_its_plans() -> None:
+    cases = ktap.parse((DATA / "truncated.ktap").read_text())
+    details = [case.detail for case in cases if case.status is Status.FAILED]
+    assert details == ["planned 9 tests, saw 2", "planned 4 tests, saw 1"]
+
+
+def test_kselftest_directives_and_junk() -> None:
+    cases = parse("mm.ktap")
+    skip = cases["Split to order 3: pagemap not readable"]
+    assert (skip.status, skip.detail) == (Status.SKIPPED, "pagemap says no")
+    assert cases["PMD split with pins"].status is Status.PASSED
+    assert cases["[FAIL] gup_longterm"].status is Status.FAILED
+    assert cases["dashes # and a comment"].status is Status.PASSED
+    assert cases["migration.private_anon"].detail.startswith("TIMEOUT")
+    assert "run second program" in cases
+
+
+def test_a_second_document_has_its_own_plan() -> None:
+    text = "TAP version 13\n1..1\nok 1 a\nTAP version 13\n1..2\nok 1 b\nok 2 c\n"
+    assert not failed(text)
+    assert failed("1..1\nok 1 a\n1..2\nok 1 b\n") == ["plan"]
+
+
+def test_a_missing_test_of_a_nested_plan_fails() -> None:
+    text = "1..1\n  1..2\n  ok 1 a\nok 1 parent\n"
+    assert failed(text) == ["parent/plan"]
+
+
+def test_a_parent_that_fails_alone_is_a_failure() -> None:
+    text = "1..1\n  1..1\n  ok 1 a\n# a: exit status 139\nnot ok 1 parent\n"
+    assert failed(text) == ["parent"]
+
+
+def test_control_characters_do_not_hide_a_result() -> None:
+    text = "1..1\r\n\x1b[?2004lnot ok 1 a\x00\r\n"
+    assert len(ktap.parse(text)) == 1 or failed(text)
+    assert failed("1..1\r\nnot ok 1 a\x00\r\n") == ["a"]
+
+
+def test_junit_holds_the_same_counts() -> None:
+    cases = ktap.parse((DATA / "good.ktap").read_text())
+    root = ElementTree.fromstring(ktap.junit({"base-selftest": cases}))
+    suite = root.find("testsuite")
+    assert suite is not None
+    assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "1", "1")
+    skipped = suite.find("testcase/skipped")
+    assert skipped is not None and skipped.get("message") == "no 2048 KiB pages"

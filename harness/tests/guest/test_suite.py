@@ -1,0 +1,97 @@
+"""Suites: settings in their comments, the kernel command line, the words for a failure."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.guest import suite
+from harness.guest.ktap import Case, Status
+from harness.guest.suite import Settings
+from harness.guest.vm import Outcome, Verdict
+from harness.kernel.arch import ARM64, PC, VIRT, X86_64, ZCU102
+
+FINISHED = Verdict(Outcome.FINISHED, "the suite ended with status 0", 0)
+FAILED = Verdict(Outcome.FINISHED, "the suite ended with status 1", 1)
+
+
+def test_settings_come_from_comment_lines() -> None:
+    script = "#!/bin/sh\n# qemu: memory=3G timeout=600\n# qemu: append=norandmaps silent=60\n"
+    assert suite.parse_settings(script) == Settings(3072, 2, 600, 60, ("norandmaps",))
+    assert suite.parse_settings("# qemu: cpus=4\n") == Settings(cpus=4)
+    assert suite.parse_settings("# qemu: erms\n") == Settings(erms=True)
+    assert suite.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "# qemu: memroy=3G",
+        "# qemu: memory=3T",
+        "# qemu: timeout=x",
+        "# qemu: cpus=3",
+        "# qemu: erms=1",
+    ],
+)
+def test_a_setting_that_is_not_understood_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match=r"3T|memroy|erms=1|cpus=3|invalid literal"):
+        suite.parse_settings(line)
+
+
+def test_a_suite_that_does_not_exist_is_refused_with_the_list(tmp_path: Path) -> None:
+    (tmp_path / "guest/suites").mkdir(parents=True)
+    (tmp_path / "guest/suites/hello").touch()
+    with pytest.raises(HarnessError, match="no suite 'helo': there are hello"):
+        suite.settings_of(Paths(tmp_path, tmp_path, tmp_path), "helo")
+
+
+def test_command_lines() -> None:
+    base = suite.command_line("base", "faults", "a,b", Settings(append=("quiet",)))
+    assert base == (
+        "console=ttyS0 panic=-1 oops=panic kernelcore=50% quiet mig.suite=faults mig.args=a,b"
+    )
+    debug = suite.command_line("debug", "demo", "", Settings())
+    assert "panic_on_warn=1 page_poison=1 mig.debug=1" in debug
+    assert "mig.args" not in debug
+
+
+def test_the_command_line_names_the_ports_of_other_machines() -> None:
+    virt = suite.command_line("arm64", "mte", "", Settings(), VIRT)
+    assert virt.startswith("console=ttyAMA0 panic=-1")
+    assert "kernelcore=50% mig.results=hvc0 mig.engine=dmasim mig.suite=mte" in virt
+    assert "numa=fake" not in virt
+    board = suite.command_line("arm64", "zdma", "", Settings(), ZCU102)
+    assert "console=ttyPS0,115200" in board and "kernelcore" not in board
+    assert "numa=fake=2 mem=1536M mig.results=ttyPS1 mig.engine=zynqmp_dma" in board
+
+
+def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
+    assert suite.machine_of(X86_64, Settings()) == PC
+    assert suite.machine_of(ARM64, Settings()) == VIRT
+    assert suite.machine_of(ARM64, suite.parse_settings("# qemu: machine=zcu102")) == ZCU102
+    with pytest.raises(ValueError, match="no machine 'zcu102' for a kernel for x86_64"):
+        suite.machine_of(X86_64, Settings(machine="zcu102"))
+
+
+def test_the_debug_kernel_has_longer_limits() -> None:
+    base = suite.limits("base", Settings())
+    debug = suite.limits("debug", Settings())
+    assert debug.total > base.total and debug.silent > base.silent
+
+
+def test_every_kind_of_failure_has_its_words() -> None:
+    good = Case("a", Status.PASSED)
+    bad = [Case(f"t{n}", Status.FAILED) for n in range(7)]
+    hung = Verdict(Outcome.HUNG, "the guest hung: silent for 120 s")
+    assert suite.describe(FINISHED, (good,)) == ""
+    assert suite.describe(FAILED, (good, bad[0])) == "the guest failed a test: t0"
+    assert suite.describe(FAILED, tuple(bad)) == (
+        "the guest failed 7 tests: t0, t1, t2, t3, t4 and 2 more"
+    )
+    assert suite.describe(FAILED, (good,)) == "the suite failed: the suite ended with status 1"
+    assert suite.describe(hung, (good,)) == "the guest hung: silent for 120 s"
+
+
+def test_a_failed_test_counts_even_if_the_suite_returns_zero() -> None:
+    assert suite.describe(FINISHED, (Case("a", Status.FAILED),)) == "the guest failed a test: a"

@@ -1,0 +1,160 @@
+"""The guest: its command line, and the verdict on what it left behind."""
+
+import dataclasses
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.guest import vm
+from harness.guest.vm import End, Guest, Limits, Outcome
+from harness.kernel.arch import VIRT, ZCU102
+
+DATA = Path(__file__).parent.parent / "data"
+LIMITS = Limits(total=300, silent=120)
+RESULTS = Path("/o/results.log")
+DONE = "KTAP version 1\n1..1\nok 1 a\nguest: done rc=0\n"
+
+
+def guest(accelerator: str = "tcg") -> Guest:
+    return Guest(Path("/k/bzImage"), Path("/k/initrd"), "console=ttyS0", 3073, 2, accelerator)
+
+
+def console(name: str) -> str:
+    return (DATA / name).read_text()
+
+
+def values(argv: list[str], option: str) -> list[str]:
+    return [argv[i + 1] for i, word in enumerate(argv) if word == option]
+
+
+def test_argv_has_two_nodes_with_half_of_the_memory_each() -> None:
+    argv = vm.qemu_argv(guest(), "file:c", RESULTS)
+    assert values(argv, "-m") == ["3072M"]
+    assert values(argv, "-object") == [
+        "memory-backend-ram,id=memory0,size=1536M",
+        "memory-backend-ram,id=memory1,size=1536M",
+    ]
+    assert values(argv, "-numa") == [
+        "node,nodeid=0,cpus=0,memdev=memory0",
+        "node,nodeid=1,cpus=1,memdev=memory1",
+    ]
+    assert values(argv, "-smp") == ["2,sockets=2,cores=1,threads=1"]
+
+
+def test_argv_shares_more_cpus_between_the_nodes() -> None:
+    four = dataclasses.replace(guest(), cpus=4)
+    argv = vm.qemu_argv(four, "c", RESULTS)
+    assert values(argv, "-smp") == ["4,sockets=2,cores=2,threads=1"]
+    assert values(argv, "-numa") == [
+        "node,nodeid=0,cpus=0-1,memdev=memory0",
+        "node,nodeid=1,cpus=2-3,memdev=memory1",
+    ]
+
+
+def test_argv_of_one_processor_is_emulated_on_the_first_node() -> None:
+    argv = vm.qemu_argv(dataclasses.replace(guest(), cpus=1), "c", RESULTS)
+    assert values(argv, "-smp") == ["1"]
+    assert values(argv, "-accel") == ["tcg,thread=single"]
+    assert "-icount" not in argv
+    assert values(argv, "-numa") == [
+        "node,nodeid=0,cpus=0,memdev=memory0",
+        "node,nodeid=1,memdev=memory1",
+    ]
+
+
+def test_argv_puts_the_console_first_and_results_second() -> None:
+    argv = vm.qemu_argv(guest(), "file:c", RESULTS)
+    assert values(argv, "-serial") == ["file:c", "file:/o/results.log"]
+    assert values(argv, "-append") == ["console=ttyS0"]
+    assert "-no-reboot" in argv
+
+
+def test_argv_of_both_accelerators() -> None:
+    tcg = vm.qemu_argv(guest(), "c", RESULTS)
+    kvm = vm.qemu_argv(guest("kvm"), "c", RESULTS)
+    assert values(tcg, "-accel") == ["tcg,thread=multi"]
+    assert values(tcg, "-cpu") == ["max,-erms,-la57"]
+    in_turn = vm.qemu_argv(replace(guest(), parallel=False), "c", RESULTS)
+    assert values(in_turn, "-accel") == ["tcg,thread=single"]
+    with_erms = vm.qemu_argv(replace(guest(), erms=True), "c", RESULTS)
+    assert values(with_erms, "-cpu") == ["max,+erms,-la57"]
+    assert (values(kvm, "-accel"), values(kvm, "-cpu")) == (["kvm"], ["host"])
+
+
+def test_argv_of_an_arm64_guest_with_tags_has_one_serial_port_and_a_virtio_console() -> None:
+    argv = vm.qemu_argv(dataclasses.replace(guest(), machine=VIRT), "file:c", Path("/a,b/r"))
+    assert argv[0] == "qemu-system-aarch64"
+    assert values(argv, "-machine") == ["virt,mte=on"]
+    assert values(argv, "-serial") == ["file:c"]
+    assert values(argv, "-chardev") == ["file,id=results,path=/a,,b/r"]
+    assert values(argv, "-device")[-1] == "virtconsole,chardev=results"
+    assert len(values(argv, "-numa")) == 2
+
+
+def test_argv_of_a_machine_with_a_device_tree_has_neither_nodes_nor_a_cpu() -> None:
+    board = dataclasses.replace(guest(), machine=ZCU102, cpus=4, device_tree=Path("/k/z.dtb"))
+    argv = vm.qemu_argv(board, "file:c", RESULTS)
+    assert values(argv, "-dtb") == ["/k/z.dtb"]
+    assert values(argv, "-smp") == ["4"]
+    assert values(argv, "-m") == ["3073M"]
+    assert values(argv, "-serial") == ["file:c", "file:/o/results.log"]
+    assert values(argv, "-numa") == values(argv, "-cpu") == []
+
+
+def test_a_suite_that_ends_is_finished_whatever_its_status() -> None:
+    verdict = vm.judge(console("quiet.console"), DONE, End.EXITED, LIMITS)
+    assert (verdict.outcome, verdict.status) == (Outcome.FINISHED, 0)
+    verdict = vm.judge("", DONE.replace("rc=0", "rc=3"), End.EXITED, LIMITS)
+    assert (verdict.outcome, verdict.status) == (Outcome.FINISHED, 3)
+
+
+@pytest.mark.parametrize(
+    ("log", "words"),
+    [
+        ("panic.console", "BUG: KASAN: slab-use-after-free in dcbm_done+0x4f/0x120"),
+        ("warning.console", "WARNING: mm/migrate.c:1830 at migrate_pages_batch+0x2f1/0xc40"),
+        ("lockdep.console", "WARNING: possible circular locking dependency detected"),
+    ],
+)
+def test_a_kernel_that_complains_has_panicked_even_if_the_suite_ended(
+    log: str, words: str
+) -> None:
+    for results in ("", DONE):
+        verdict = vm.judge(console(log), results, End.EXITED, LIMITS)
+        assert verdict.outcome is Outcome.PANICKED
+        assert verdict.message.startswith(f"the guest panicked: {words}")
+
+
+def test_harmless_boot_messages_are_no_complaint() -> None:
+    assert vm.complaint(console("quiet.console")) == ""
+
+
+def test_a_hang_is_told_from_silence_and_from_a_sudden_end() -> None:
+    results = (DATA / "truncated.ktap").read_text()
+    late = vm.judge("", results, End.TIMED_OUT, LIMITS)
+    silent = vm.judge("", "", End.SILENT, LIMITS)
+    gone = vm.judge("", results, End.EXITED, LIMITS)
+    assert (late.outcome, silent.outcome, gone.outcome) == (
+        Outcome.HUNG,
+        Outcome.HUNG,
+        Outcome.VANISHED,
+    )
+    assert late.message == "the guest hung: not done in 300 s; last result: # round 17 of"
+    assert silent.message == "the guest hung: silent for 120 s; it printed no results"
+    assert len({late.message, silent.message, gone.message}) == 3
+
+
+@pytest.mark.parametrize(
+    ("outcome", "console", "expected"),
+    [
+        (vm.Outcome.PANICKED, "[ 0.8] Oops: int3: 0000 [#1] SMP", True),
+        (vm.Outcome.PANICKED, "[ 0.8] Oops: general protection fault", False),
+        (vm.Outcome.FINISHED, "[ 0.8] Oops: int3: 0000 [#1] SMP", False),
+    ],
+)
+def test_a_breakpoint_that_was_gone_is_the_emulators_mistake(
+    outcome: vm.Outcome, console: str, expected: bool
+) -> None:
+    run = vm.Run(vm.Verdict(outcome, ""), 1.0, console, "")
+    assert vm.is_emulators_mistake(run) is expected

@@ -1,0 +1,70 @@
+"""Build commands, and configurations that the fragments must make sense of."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.paths import default_paths
+from harness.kernel import build, kconfig
+from harness.kernel.arch import ARM64
+
+
+def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("JOBS", "7")
+    command = build.make(Path("/t"), Path("/o"), "bzImage", "modules")
+    assert command == ["make", "-C", "/t", "O=/o", "-j7", "bzImage", "modules"]
+    foreign = build.make(Path("/t"), Path("/o"), "Image", architecture=ARM64)
+    assert foreign[-3:] == ["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", "Image"]
+    monkeypatch.setenv("JOBS", "")
+    assert build.jobs() >= 1
+    monkeypatch.setenv("JOBS", "many")
+    with pytest.raises(HarnessError, match="JOBS=many is not a number of jobs"):
+        build.jobs()
+
+
+def test_an_unknown_configuration_is_refused_with_the_list() -> None:
+    with pytest.raises(HarnessError, match="no configuration 'fast': there are base, debug"):
+        build.fragments(default_paths(), "fast")
+
+
+@pytest.mark.parametrize("config", list(build.CONFIGS))
+def test_every_line_of_the_fragments_is_an_option_or_a_comment(config: str) -> None:
+    for path in build.fragments(default_paths(), config):
+        for line in path.read_text().splitlines():
+            if "CONFIG_" in line:
+                assert kconfig.parse(line), f"{path.name}: {line}"
+
+
+def test_the_debug_kernel_looks_for_what_it_must() -> None:
+    paths = default_paths()
+    wanted = kconfig.merge(path.read_text() for path in build.fragments(paths, "debug"))
+    for option in (
+        "KASAN", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_ATOMIC_SLEEP", "DMA_API_DEBUG",
+        "DEBUG_VM", "PAGE_POISONING", "DEBUG_KMEMLEAK", "DEBUG_OBJECTS", "DEBUG_LIST",
+    ):  # fmt: skip
+        assert wanted.get(f"CONFIG_{option}") == "y"
+
+
+def test_the_kernel_without_the_feature_is_the_laboratory_s_otherwise() -> None:
+    paths = default_paths()
+    lab, without = (
+        kconfig.merge(path.read_text() for path in build.fragments(paths, config))
+        for config in ("lab", "lab-without")
+    )
+    ours = {
+        name for name, value in lab.items() if "MIGRATE_COPY" in name and value in ("y", "m")
+    }
+    assert "CONFIG_MIGRATE_COPY_OFFLOAD" in ours
+    assert {name for name in lab if lab[name] != without[name]} == ours
+    assert {without[name] for name in ours} == {"n"}
+    assert (build.CONFIGS["lab-without"].last, build.CONFIGS["lab-without"].seed) == (
+        None,
+        "lab",
+    )
+
+
+def test_redirect_takes_whole_names_and_the_longest() -> None:
+    moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
+    text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"
+    assert build.redirect(text, moves) == b"-I/n/src/include /n/obj/a.o /c/tree-two/b.c /n/src"

@@ -1,0 +1,143 @@
+"""Sources: versions, mirrors, packages, tarballs and trees of the user's own."""
+
+import subprocess
+import tarfile
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.kernel import debian, source
+
+DATA = Path(__file__).parent.parent / "data"
+MAKEFILE = "VERSION = {}\nPATCHLEVEL = {}\nSUBLEVEL = {}\nEXTRAVERSION ={}\nNAME = X\n"
+
+
+def make_tree(where: Path, *version: object) -> Path:
+    (where / "mm").mkdir(parents=True)
+    (where / "Makefile").write_text(MAKEFILE.format(*version))
+    (where / "mm/migrate.c").write_text("int migrate;\n")
+    return where
+
+
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ((7, 3, 4, ""), "7.3.4"),
+        ((7, 3, 0, ""), "7.3"),
+        ((7, 3, 0, " -rc5"), "7.3-rc5"),
+        ((7, 30, 1, ""), "7.30.1"),
+    ],
+)
+def test_versions_are_read_from_the_makefile(fields: tuple[object, ...], version: str) -> None:
+    assert source.parse_version(MAKEFILE.format(*fields)) == version
+
+
+@pytest.mark.parametrize("version", ["7.3", "7.3.4", "7.3.12", "7.3.4-custom", "7.3-custom"])
+def test_every_point_release_is_accepted(version: str) -> None:
+    source.check_version(version, "tree")
+
+
+@pytest.mark.parametrize("version", ["7.4", "7.2.9", "6.12.3", "7.30.1", "7.3-rc5", "17.3"])
+def test_other_versions_are_refused_in_one_line(version: str) -> None:
+    with pytest.raises(HarnessError) as caught:
+        source.check_version(version, "/src/linux")
+    assert str(caught.value) == f"/src/linux is Linux {version}, but the patches are for 7.3"
+
+
+def test_a_directory_that_is_no_kernel_is_refused() -> None:
+    with pytest.raises(HarnessError, match="/src is not a Linux source tree"):
+        source.check_version("", "/src")
+
+
+def test_the_mirror_of_the_own_release_comes_first_and_security_never() -> None:
+    listing = (DATA / "indextargets.txt").read_text()
+    assert debian.choose_mirrors(listing, "trixie") == [
+        "http://mirror.example/debian/",
+        "http://local.example/debian/",
+    ]
+    assert debian.choose_mirrors(listing, "bookworm") == []
+
+
+def test_the_newest_package_wins() -> None:
+    names = ["7.3.4-1~bpo13+1", "7.3.12-1~bpo13+1", "7.3.9-2~bpo13+1"]
+    packages = [Path(f"/d/linux-source-7.3_{name}_all.deb") for name in names]
+    assert source.newest(packages) == packages[1]
+    assert source.newest([]) is None
+
+
+def test_compression_is_told_by_content() -> None:
+    assert source.compression(b"\xfd7zXZ\x00\x00\x04") == ["--xz"]
+    assert source.compression(b"\x1f\x8b\x08") == ["--gzip"]
+    assert source.compression(b"linux-7.") == []
+
+
+def paths_in(tmp_path: Path) -> Paths:
+    return Paths(root=tmp_path, cache=tmp_path / "cache", out=tmp_path / "out")
+
+
+def test_a_tree_is_copied_and_left_alone(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = make_tree(tmp_path / "mine", 7, 3, 9, "")
+    (tree / ".config").write_text("CONFIG_X=y\n")
+    (tree / "mm/migrate.o").write_text("object")
+    monkeypatch.setenv("LINUX_SRC", str(tree))
+    first = source.get(paths_in(tmp_path))
+    assert first.version == "7.3.9"
+    assert (first.pristine / "mm/migrate.c").exists()
+    assert not (first.pristine / ".config").exists()
+    assert not (first.pristine / "mm/migrate.o").exists()
+    assert sorted(path.name for path in tree.rglob("*")) == [
+        ".config", "Makefile", "migrate.c", "migrate.o", "mm",
+    ]  # fmt: skip
+    assert source.get(paths_in(tmp_path)) == first
+    (tree / "mm/migrate.c").write_text("int changed;\n")
+    second = source.get(paths_in(tmp_path))
+    assert second.home == first.home and second.revision != first.revision
+    assert (second.pristine / "mm/migrate.c").read_text() == "int changed;\n"
+
+
+@pytest.mark.parametrize(("mode", "suffix"), [("w", ""), ("w:gz", ".gz"), ("w:xz", ".xz")])
+def test_a_tarball_is_unpacked_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mode: str, suffix: str
+) -> None:
+    tree = make_tree(tmp_path / "linux-7.3.2", 7, 3, 2, "")
+    tarball = tmp_path / f"linux.tar{suffix}"
+    with tarfile.open(tarball, mode) as archive:  # type: ignore[call-overload]
+        archive.add(tree, "linux-7.3.2")
+    monkeypatch.setenv("LINUX_SRC", str(tarball))
+    first = source.get(paths_in(tmp_path))
+    assert (first.version, (first.pristine / "mm/migrate.c").exists()) == ("7.3.2", True)
+    assert source.get(paths_in(tmp_path)) == first
+
+
+def test_a_tarball_of_another_version_is_refused_and_forgotten(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tree = make_tree(tmp_path / "linux-7.4", 7, 4, 0, "")
+    tarball = tmp_path / "linux.tar"
+    subprocess.run(["tar", "-cf", str(tarball), "-C", str(tmp_path), tree.name], check=True)
+    monkeypatch.setenv("LINUX_SRC", str(tarball))
+    with pytest.raises(HarnessError, match=r"linux\.tar is Linux 7\.4, but"):
+        source.get(paths_in(tmp_path))
+    assert not list((tmp_path / "cache/linux").iterdir())
+
+
+def test_a_file_that_is_no_tarball_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    junk = tmp_path / "junk"
+    junk.write_text("no tarball")
+    monkeypatch.setenv("LINUX_SRC", str(junk))
+    with pytest.raises(HarnessError, match=f"cannot unpack {junk}"):
+        source.get(paths_in(tmp_path))
+
+
+def test_a_path_that_is_missing_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LINUX_SRC", str(tmp_path / "nowhere"))
+    with pytest.raises(HarnessError, match="no such file or directory"):
+        source.get(paths_in(tmp_path))

@@ -1,0 +1,78 @@
+"""What the laboratory measures covers what it claims."""
+
+import pytest
+
+from harness.kernel import build
+from harness.lab import plan
+from harness.lab.model import published
+from harness.lab.plan import Boot, Measurement
+from harness.lab.results import ENGINE_DESIGNS
+
+PUBLISHED = published.load()
+
+
+def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
+    boots = [
+        *plan.vanilla(PUBLISHED, quick),
+        *plan.ours(quick),
+        *plan.engine(PUBLISHED, quick),
+        *plan.segments(quick),
+    ]
+    assert len({boot.name for boot in boots}) == len(boots)
+    return [(boot, one) for boot in boots for one in boot.measurements]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_kernel_exists_and_every_engine_has_its_channels(quick: bool) -> None:
+    for boot, one in measurements(quick):
+        assert boot.config in build.CONFIGS
+        assert one.channels == boot.channels
+        assert (one.design in ENGINE_DESIGNS) == (one.channels > 0)
+        assert one.mib * 1024 >= one.batch_pages * 4 or one.design == "off"
+
+
+def test_every_published_row_is_measured() -> None:
+    found = {
+        (one.channels, size, one.batch_pages)
+        for _, one in measurements(quick=False)
+        for size in one.folio_kib
+        if one.design == "batch"
+    }
+    for row in PUBLISHED.sweep:
+        assert (row.channels, published.order_kib(row.order), row.batch_pages) in found
+    for offload in PUBLISHED.offload:
+        wanted = (offload.channels, offload.folio_kib, plan.SIZE_BATCH_PAGES)
+        assert wanted in found
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_the_calibration_has_all_sizes_and_both_kernels_the_same(quick: bool) -> None:
+    plain, traced, calls, traced_calls = plan.vanilla(PUBLISHED, quick)
+    assert plain.measurements[0].folio_kib == plan.FOLIO_KIB
+    for left, right in ((plain, traced), (calls, traced_calls)):
+        assert (left.config, right.config) == (plan.VANILLA, plan.TRACED)
+        for one, other in zip(left.measurements, right.measurements, strict=True):
+            assert (one.instrument, other.instrument) == ("off", "only")
+            assert one.line("0").replace("=off", "=only") == other.line("0")
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_off_is_measured_without_the_feature_too(quick: bool) -> None:
+    boots = {boot.name: boot for boot in plan.ours(quick)}
+    off, without = boots["ours-off"], boots["without-off"]
+    assert (off.config, without.config) == (plan.OURS, plan.WITHOUT)
+    assert off.measurements == without.measurements
+    assert {one.design for one in without.measurements} == {"off"}
+    for boot, _ in measurements(quick):
+        assert boot.config in plan.KERNEL
+
+
+def test_a_plan_is_lines_for_the_guest() -> None:
+    one = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
+    boot = Boot("b", plan.OURS, 4, (one,))
+    assert boot.plan("timing=1 channels=4") == (
+        "engine timing=1 channels=4\n"
+        "measure 0 batch 512 --folio-kib=4,64 --mib=16 --folios-per-call=0 --moves=1 "
+        "--warmup=1 --repeat=1 --instrument=auto\n"
+    )
+    assert Boot("b", plan.VANILLA, 0, ()).plan("") == "\n"

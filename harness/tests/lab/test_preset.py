@@ -1,0 +1,100 @@
+"""Engine presets: what they give to dmasim, and how a wrong one is refused."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.lab.model import preset as lab_preset
+from harness.lab.model import published
+
+GOOD = """
+name = "toy"
+source = "a test"
+channels = 4
+latency_ns = 100
+ring_depth = 32
+moderation_ns = 1000
+[bandwidth]
+1 = 1000
+4 = 4000
+"""
+
+
+def load(directory: Path, text: str) -> lab_preset.Preset:
+    (directory / "toy.toml").write_text(text)
+    return lab_preset.load("toy", directory)
+
+
+def test_parameters_are_those_of_the_engine_in_a_slower_clock(tmp_path: Path) -> None:
+    preset = load(tmp_path, GOOD)
+    assert preset.dmasim_parameters(4, 1.0) == (
+        "timing=1 channels=4 ring_depth=32 latency_ns=100 moderation_ns=1000 "
+        "total_mbps=1000,2000,3000,4000"
+    )
+    assert preset.dmasim_parameters(2, 4.75) == (
+        "timing=1 channels=2 ring_depth=32 latency_ns=475 moderation_ns=4750 "
+        "total_mbps=211,421,632,842"
+    )
+
+
+def test_bandwidth_is_linear_between_what_is_given(tmp_path: Path) -> None:
+    preset = load(tmp_path, GOOD.replace("4 = 4000", "2 = 3000\n4 = 3500"))
+    assert [preset.total_mbps(n) for n in (1, 2, 3, 4)] == [1000, 3000, 3250, 3500]
+    for absent in (0, 5):
+        with pytest.raises(ValueError, match="not"):
+            preset.total_mbps(absent)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ("latency_ns = 100", "", "toy.toml: lacks latency_ns"),
+        ("latency_ns = 100", "latency_ns = 100\nlatency_us = 1", "toy.toml: has unknown"),
+        ("latency_ns = 100", 'latency_ns = "1"', "toy.toml: latency_ns: is '1', not a whole"),
+        ("latency_ns = 100", "latency_ns = -1", "toy.toml: latency_ns is -1, not in 0 to"),
+        ("channels = 4", "channels = 0", "toy.toml: channels is 0, not in 1 to"),
+        ("ring_depth = 32", "ring_depth = 4096", "toy.toml: ring_depth is 4096"),
+        ("1 = 1000", "", "toy.toml: bandwidth lacks 1"),
+        ("4 = 4000", "", "toy.toml: bandwidth lacks 4"),
+        ("4 = 4000", "4 = 4000\n5 = 1", "toy.toml: bandwidth.5 is for no number"),
+        ("4 = 4000", "4 = 4000\n01 = 1", "toy.toml: bandwidth.01 is for no number"),
+        ("4 = 4000", "4 = 0", "toy.toml: bandwidth.4 is 0"),
+        ("4 = 4000", "4 = 4000.5", "toy.toml: bandwidth.4: is 4000.5, not a whole"),
+        ('"toy"', '"ploy"', "toy.toml: its name is 'ploy'"),
+        ("channels = 4", "channels =", "toy.toml: "),
+    ],
+)
+def test_a_wrong_preset_is_refused(tmp_path: Path, old: str, new: str, message: str) -> None:
+    assert old in GOOD
+    with pytest.raises(HarnessError) as caught:
+        load(tmp_path, GOOD.replace(old, new))
+    assert str(caught.value).startswith(message)
+    assert "\n" not in str(caught.value)
+
+
+def test_what_an_engine_cannot_do_is_refused(tmp_path: Path) -> None:
+    preset = load(tmp_path, GOOD)
+    with pytest.raises(HarnessError, match="has 1 to 4 channels, not 5"):
+        preset.dmasim_parameters(5, 1.0)
+    for dilation in (0.0, -1.0, float("nan"), 1e9):
+        with pytest.raises(HarnessError, match="dilation"):
+            preset.dmasim_parameters(1, dilation)
+
+
+def test_an_unknown_name_lists_those_there_are() -> None:
+    for name in ("zen9", "../presets/zen3-ptdma", ""):
+        with pytest.raises(HarnessError, match=f"no engine preset '{name}'; .*: zen3-ptdma"):
+            lab_preset.load(name)
+
+
+def test_every_preset_can_be_loaded_and_has_the_published_shape() -> None:
+    for name in lab_preset.names():
+        preset = lab_preset.load(name)
+        assert preset.dmasim_parameters(preset.channels, 4.75)
+    engine = lab_preset.load("zen3-ptdma")
+    end_to_end = {
+        row.channels: row.gbps for row in published.load().offload if row.folio_kib == 2048
+    }
+    for channels, gbps in end_to_end.items():
+        assert engine.total_mbps(channels) / 1000 == pytest.approx(1.1 * gbps, rel=0.01)

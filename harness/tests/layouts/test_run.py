@@ -1,0 +1,379 @@
+"""Layouts of two kernels: what is forgiven is what the rules name, and nothing else."""
+
+import base64
+import gzip
+from dataclasses import replace
+
+import pytest
+
+from harness.guest.ktap import Status
+from harness.layouts import dump, run
+from harness.layouts.dump import Layout, compare
+from harness.layouts.run import Machine, Outcome
+
+WHOLE = "folio 0.0 order 2 node {node} map 1 large 4 entire 0 pages 4 {flags}"
+PAGES = "10+4 write,young,dirty,soft " + WHOLE
+ANON = "exclusive,anon,swapbacked"
+
+TEXT = f"""
+layout 7
+region anon at 10+4 folios 16k written 100 = 0
+p0 fork 10+4 = 0
+stage before
+process 0
+ smaps 10+4: Rss 16
+{PAGES.format(node=0, flags=ANON)}
+process 1
+10+4 soft {WHOLE.format(node=0, flags=ANON)}
+20+2 uffd
+move process 0 to node 1: done
+stage there
+process 0
+ smaps 10+4: Rss 16
+{PAGES.format(node=1, flags=ANON)}
+process 1
+10+4 soft {WHOLE.format(node=1, flags=ANON)}
+20+2 uffd
+counters nr_anon_pages +0 nr_mlock +0
+stage back
+process 0
+{PAGES.format(node=0, flags=ANON)}
+stage written
+process 0
+{PAGES.format(node=0, flags=ANON)}
+end 7
+guest: done rc=0
+"""
+
+GOOD = dump.parse(TEXT)[7]
+
+
+def changed(stage: str, old: str, new: str, layout: Layout = GOOD) -> Layout:
+    """Return a layout in which every line of a stage has one text for another."""
+    lines = layout.stages[stage]
+    assert any(old in line for line in lines)
+    stages = {**layout.stages, stage: tuple(line.replace(old, new) for line in lines)}
+    return replace(layout, stages=stages)
+
+
+def test_pages_are_taken_out_of_their_runs() -> None:
+    assert GOOD.built == (
+        "region anon at 10+4 folios 16k written 100 = 0",
+        "p0 fork 10+4 = 0",
+    )
+    stage = dump.parse_stage(GOOD.stages["there"])
+    assert sorted(stage.pages) == [
+        *((0, page) for page in range(0x10, 0x14)),
+        *((1, page) for page in (0x10, 0x11, 0x12, 0x13, 0x20, 0x21)),
+    ]
+    page = stage.pages[0, 0x13]
+    assert page.folio is not None
+    assert (page.folio.index, page.folio.number, page.node) == (3, 0, 1)
+    assert stage.pages[1, 0x21].pte == "uffd"
+    assert stage.lines[-1] == "counters nr_anon_pages +0 nr_mlock +0"
+
+
+def test_small_folios_in_one_line_are_different_ones() -> None:
+    line = "10+2 soft folio 5.0 order 0 node 1 map 1 large 0 entire 0 pages 0 anon"
+    folios = [page.folio for page in dump.parse_stage([line]).pages.values()]
+    assert [(one.number, one.index) for one in folios if one] == [(5, 0), (6, 0)]
+
+
+def test_a_layout_without_an_end_is_an_error() -> None:
+    with pytest.raises(ValueError, match="layout 7 has no end"):
+        dump.parse(TEXT.replace("end 7", ""))
+    with pytest.raises(ValueError, match="layout 7 has no end"):
+        dump.parse(TEXT.replace("end 7", "layout 8"))
+
+
+def test_results_are_unpacked() -> None:
+    packed = base64.encodebytes(gzip.compress(TEXT.encode())).decode()
+    assert dump.unpack(f"# a word\n{packed}guest: done rc=0\n") == TEXT
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        dump.unpack(packed[:40] + "\n")
+
+
+def test_equal_layouts_do_not_differ() -> None:
+    assert compare(GOOD, GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("stage", "old", "new"),
+    [
+        ("there", "write,", ""),
+        ("there", "young,", ""),
+        ("there", "dirty,soft", "soft"),
+        ("there", "dirty,soft", "dirty"),
+        ("there", "uffd", "-"),
+        ("there", "exclusive,", ""),
+        ("there", "map 1", "map 2"),
+        ("there", "large 4", "large 3"),
+        ("there", "pages 4", "pages 3"),
+        ("there", "node 1", "node 0"),
+        ("there", "order 2", "order 0"),
+        ("there", "anon,", "anon,mlocked,"),
+        ("there", "Rss 16", "Rss 12"),
+        ("there", "nr_anon_pages +0", "nr_anon_pages +1"),
+        ("there", "10+4 write", "10+3 write"),
+        ("before", "young,", ""),
+        ("back", "soft", "soft,uffd"),
+        ("back", "exclusive,", ""),
+        ("back", "map 1", "map 2"),
+        ("written", "dirty,", ""),
+        ("written", "exclusive,", ""),
+    ],
+)
+def test_every_difference_is_told(stage: str, old: str, new: str) -> None:
+    assert compare(GOOD, changed(stage, old, new))
+    assert compare(changed(stage, old, new), GOOD)
+
+
+VANILLA = changed("there", "anon,", "anon,partial,queued,")
+"""As vanilla leaves it: all of GOOD's folio is marked, and split when it moves back."""
+
+
+def test_labels_of_vanilla_are_forgiven_and_those_of_ours_are_not() -> None:
+    assert compare(VANILLA, GOOD) == []
+    assert compare(changed("back", "anon,", "anon,partial,queued,"), GOOD) == []
+    said = compare(GOOD, VANILLA)
+    assert len(said) == 8
+    assert "there: process 0 page 10: now partial, queued" in said[0]
+    assert compare(GOOD, changed("back", "anon,", "anon,partial,queued,"))
+
+
+def test_labels_differ_before_the_move_only_where_pages_were_pinned() -> None:
+    def pinned(layout: Layout) -> Layout:
+        return replace(layout, built=(*layout.built, "p0 pin 10+1 = 0"))
+
+    marked = changed("before", "anon,", "anon,partial,")
+    assert compare(marked, GOOD)
+    assert compare(pinned(marked), pinned(GOOD)) == []
+
+
+def test_a_label_that_was_there_before_stays() -> None:
+    marked = changed("before", "anon,", "anon,partial,queued,")
+    both = changed("there", "anon,", "anon,partial,queued,", marked)
+    both = changed("back", "anon,", "anon,partial,queued,", both)
+    assert compare(both, both) == []
+    assert "now not partial, not queued" in compare(marked, marked)[0]
+
+
+def test_folios_that_vanilla_splits_are_forgiven_once_moved_back() -> None:
+    def split(layout: Layout) -> Layout:
+        return changed(
+            "written", "order 2", "order 0", changed("back", "order 2", "order 0", layout)
+        )
+
+    assert compare(split(VANILLA), GOOD) == []
+    assert compare(changed("written", "anon,", "anon,idle,", split(VANILLA)), GOOD) == []
+    # but not what was not marked, nor what does not depend on a split
+    assert compare(split(GOOD), GOOD)
+    assert compare(changed("back", "anon,", "anon,idle,", split(VANILLA)), GOOD)
+    assert compare(changed("back", "map 1", "map 2", split(VANILLA)), GOOD)
+
+
+def test_folios_have_other_numbers_where_one_was_split() -> None:
+    other = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked")
+    small = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked").replace(
+        "large 4", "large 3"
+    )
+
+    def with_another(line: str, layout: Layout) -> Layout:
+        stages = {**layout.stages, "back": (*layout.stages["back"], line)}
+        return replace(layout, stages=stages)
+
+    good = with_another(other.replace("folio 0", "folio 4"), GOOD)
+    assert compare(with_another(other.replace("folio 0", "folio 7"), VANILLA), good) == []
+    assert compare(with_another(other.replace("folio 0", "folio 7"), GOOD), good)
+    assert compare(with_another(small.replace("folio 0", "folio 7"), VANILLA), good)
+
+
+def test_pages_of_zeros_are_forgiven_once_moved_back() -> None:
+    def zeros(layout: Layout) -> Layout:
+        layout = changed("before", "anon,", "anon,zero,", layout)
+        return changed("there", "anon,", "anon,zero,", layout)
+
+    ours = changed("back", "anon,", "anon,zero,", zeros(GOOD))
+
+    def given_back(layout: Layout) -> Layout:
+        return changed("back", "write,young,dirty,soft folio", "special", zeros(layout))
+
+    assert compare(given_back(VANILLA), ours) == []
+    assert compare(given_back(GOOD), ours)
+    assert compare(changed("there", "zero", "zero,idle", given_back(VANILLA)), ours)
+    assert compare(changed("back", "write,", "", VANILLA), GOOD)
+
+
+def test_what_was_only_moved_there_is_compared_as_a_whole() -> None:
+    stages = {name: lines for name, lines in GOOD.stages.items() if name != "back"}
+    there = replace(GOOD, stages=stages)
+    assert compare(there, there) == []
+    assert compare(changed("written", "order 2", "order 0", there), there)
+    assert compare(GOOD, there)
+
+
+def test_a_locked_folio_may_stay_locked() -> None:
+    locked = changed("before", "anon,", "anon,mlocked,")
+    ours = changed("there", "anon,", "anon,mlocked,", locked)
+    ours = changed("there", "nr_mlock +0", "nr_mlock +4", ours)
+    assert compare(locked, ours) == []
+    # but not become so, nor be locked no more where vanilla keeps it
+    assert compare(GOOD, changed("there", "anon,", "anon,mlocked,"))
+    assert compare(ours, locked)
+
+
+def test_a_large_folio_in_a_locked_mapping_may_become_locked() -> None:
+    def made(layout: Layout) -> Layout:
+        return changed("there", "anon,", "anon,mlocked,unevictable,", layout)
+
+    mapping = " smaps 10+4: Rss 16 VmFlags: rd wr lo ac"
+    locked = changed("there", " smaps 10+4: Rss 16", mapping)
+    # Process 1 has the same folio in a mapping that is not locked.
+    assert compare(locked, made(locked)) == []
+    assert compare(GOOD, made(GOOD))
+    alone = locked
+    for name in ("before", "there"):
+        lines = [x for x in alone.stages[name] if not x.startswith(("process 1", "10+4 soft"))]
+        alone = replace(alone, stages={**alone.stages, name: tuple(lines)})
+    assert compare(alone, made(alone)) == []
+    assert compare(made(alone), alone)
+    small = changed("there", "order 2", "order 0", alone)
+    assert compare(small, made(small))
+
+
+def test_the_age_of_a_folio_is_not_compared_but_that_of_a_page_is() -> None:
+    for stage in ("before", "there", "written"):
+        assert compare(GOOD, changed(stage, "anon,", "anon,active,referenced,")) == []
+        assert compare(GOOD, changed(stage, "write,young,", "write,"))
+
+
+def test_whether_a_pmd_maps_what_vanilla_split_is_forgiven() -> None:
+    def by_pmd(layout: Layout) -> Layout:
+        return changed("back", "write,young", "pmd,write,young", layout)
+
+    assert compare(VANILLA, by_pmd(GOOD)) == []
+    assert compare(GOOD, by_pmd(GOOD))
+    assert compare(VANILLA, changed("back", "write,young", "pmd,young"))
+
+
+def test_of_what_a_pmd_maps_the_first_page_tells_whether_it_is_exclusive() -> None:
+    head, rest = PAGES.replace("10+4", "10+1"), PAGES.replace("10+4", "11+3")
+    rest = rest.replace("0.0", "0.1")
+    whole = PAGES.format(node=0, flags=ANON)
+
+    def head_and_rest(word: str, flags: str = ANON) -> Layout:
+        lines = [head.format(node=0, flags=flags), rest.format(node=0, flags="anon,swapbacked")]
+        said = "\n".join(lines).replace("write,", f"{word}write,").split("\n")
+        stages = {**GOOD.stages, "back": ("process 0", *said)}
+        return replace(GOOD, stages=stages)
+
+    assert whole in GOOD.stages["back"]
+    assert compare(VANILLA, head_and_rest("pmd,")) == []
+    assert compare(VANILLA, head_and_rest(""))
+    assert compare(VANILLA, head_and_rest("pmd,", flags="anon,swapbacked"))
+
+
+def test_sums_of_huge_pages_are_forgiven_where_vanilla_split_what_a_pmd_mapped() -> None:
+    def summed(layout: Layout, huge: str, number: str, pagemap: str) -> Layout:
+        layout = changed("before", "write,young", "pmd,write,young", layout)
+        said = (
+            f" smaps 10+4: Rss 16{huge} THPeligible 1",
+            f"counters nr_anon_pages +0 nr_anon_transparent_hugepages {number} nr_mapped +0",
+            f" pagemap 10+4:{pagemap}",
+        )
+        stages = {**layout.stages, "back": (*layout.stages["back"], *said)}
+        return replace(layout, stages=stages)
+
+    ours = summed(GOOD, " AnonHugePages 16", "+0", "101")
+    assert compare(summed(VANILLA, "", "-1", "103"), ours) == []
+    assert compare(summed(GOOD, "", "-1", "103"), ours)
+    more = changed("back", "Rss 16", "Rss 20", summed(VANILLA, "", "-1", "103"))
+    assert compare(more, ours)
+
+
+def test_what_is_in_the_swap_cache_may_leave_the_queue_but_not_enter_it() -> None:
+    def queued(*stages: str) -> Layout:
+        layout = GOOD
+        for name in ("before", "there", "back"):
+            layout = changed(name, "anon,", "anon,swapcache,", layout)
+        for name in stages:
+            layout = changed(name, "swapcache,", "swapcache,queued,", layout)
+        return layout
+
+    left = queued("before")
+    assert compare(left, left) == []
+    entered = queued("there", "back")
+    assert "now queued" in compare(entered, entered)[0]
+
+
+def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
+    moved = changed("written", "node 0", "node 1")
+    assert compare(GOOD, moved)
+    bound = changed("there", "counters", "mbind 0: done\ncounters")
+    lines = "\n".join(bound.stages["there"]).split("\n")
+    bound = replace(bound, stages={**bound.stages, "there": tuple(lines)})
+    vanilla = changed("there", "anon,", "anon,partial,queued,", bound)
+    assert compare(vanilla, changed("written", "node 0", "node 1", bound)) == []
+    assert compare(bound, changed("written", "node 0", "node 1", bound))
+    assert compare(VANILLA, moved)
+    assert compare(vanilla, changed("back", "node 0", "node 1", bound))
+    assert compare(vanilla, changed("written", "exclusive,", "", bound))
+
+
+def test_whether_a_small_shared_page_was_copied_is_forgiven_where_something_was_split() -> None:
+    line = "30+1 soft folio 9.0 order 0 node 0 map 2 large 0 entire 0 pages 0 anon,shared"
+
+    def beside(layout: Layout, flags: str) -> Layout:
+        """Add a page that is shared in "back", and has some flags when it was written to."""
+        lines = {
+            "back": line,
+            "written": line.replace("map 2", "map 1").replace("anon,shared", flags),
+        }
+        stages = {
+            name: (*said, lines[name]) if name in lines else said
+            for name, said in layout.stages.items()
+        }
+        return replace(layout, stages=stages)
+
+    copied, reused = "anon,exclusive", "anon,exclusive,fdirty,referenced"
+    assert compare(beside(VANILLA, copied), beside(GOOD, reused)) == []
+    assert compare(beside(GOOD, copied), beside(GOOD, reused))
+    assert compare(beside(VANILLA, copied), beside(GOOD, "anon"))
+    assert compare(beside(VANILLA, copied), beside(GOOD, "exclusive"))
+
+
+def test_what_the_program_says_of_itself_counts_on_both() -> None:
+    for word in ("CONTENTS WRONG IN 2 PAGES", "MIGRATION"):
+        bad = changed("there", "uffd", f"uffd {word}")
+        assert any(word in line for line in compare(bad, bad))
+    lost = changed("written", "process 0", "p0 wrote 4 pages, could not write 0, lost 1")
+    assert compare(lost, lost)
+
+
+def test_seeds_are_split_into_boots() -> None:
+    assert list(run.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
+    assert Machine(1).args(5, 3) == "5,3"
+    assert Machine(2).args(5, 3) == "5,3,threads"
+    assert not Machine(1).exact
+    assert (Machine(1).again.exact, Machine(2).again.exact) == (True, False)
+
+
+def test_a_seed_that_one_kernel_did_not_run_differs() -> None:
+    assert run.differences({7: GOOD}, {7: GOOD}) == {}
+    assert run.differences({7: GOOD}, {}) == {7: ["only vanilla ran it"]}
+
+
+def test_the_outcome_fails_for_what_repeats_and_for_too_much_that_does_not() -> None:
+    def status(outcome: Outcome, vcpus: int = 1) -> Status:
+        (case,) = run.cases(outcome, Machine(vcpus), 1)
+        return case.status
+
+    assert status(Outcome(seeds=200)) is Status.PASSED
+    assert status(Outcome(seeds=200, unsteady=[3])) is Status.PASSED
+    assert status(Outcome(seeds=200, unsteady=[3, 4, 5])) is Status.FAILED
+    assert status(Outcome(seeds=200, unsteady=[3, 4, 5]), vcpus=2) is Status.PASSED
+    outcome = Outcome(seeds=200, differences={3: ["there: - a"]})
+    (case,) = run.cases(outcome, Machine(1), 1)
+    assert case.status is Status.FAILED
+    assert case.detail == "seed 3:\n  there: - a"
+    assert "200 layouts" in run.summary(outcome)
