@@ -32,7 +32,7 @@ def test_series_parses_its_own_arguments(
         seen.append(rest)
         return 3
 
-    monkeypatch.setattr(export, "main", record)
+    monkeypatch.setattr("harness.series.export.main", record)
     assert cli.main(["series", "--build"]) == 3
     assert seen == [["--build"]]
 
@@ -44,7 +44,7 @@ def test_guest_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
         seen.extend(rest)
         return 0
 
-    monkeypatch.setattr(suite, "main", record)
+    monkeypatch.setattr("harness.guest.suite.main", record)
     assert cli.main(["guest", "--config", "debug", "--args", "a,b", "faults"]) == 0
     assert seen == ["debug", "faults", "a,b"]
 
