@@ -44,6 +44,9 @@ CONFIGS = {
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
     "base-vanilla": Config(_BASE, last="", seed="base"),
+    "arm64-vanilla": Config(
+        (*_BASE, "arm64.config"), last="", seed="arm64", architecture=ARM64
+    ),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_LAB, last="", seed="lab"),
