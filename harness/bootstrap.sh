@@ -76,19 +76,27 @@ install_packages()
 # The interpreter that Debian's python3-venv belongs to, whatever else is on PATH.
 python=/usr/bin/python3
 
+# Makes $venv; only one harness at a time, and nobody uses it before it is complete.
 make_venv()
 {
 	local log=$cache/log/venv.log
 
-	echo "host: making a Python environment in $1"
 	mkdir -p "$cache/log"
-	rm -rf "$1"
-	if ! "$python" -m venv "$1" >"$log" 2>&1 ||
-		! "$1/bin/python" -m pip install --disable-pip-version-check \
-			-r "$root/requirements.txt" >>"$log" 2>&1; then
+	exec 9>"$cache/venv.lock"
+	flock --nonblock 9 || {
+		echo "host: waiting for another harness that makes the Python environment"
+		flock 9
+	}
+	[ ! -e "$venv/complete" ] || return 0
+	echo "host: making a Python environment in $venv"
+	rm -rf "$venv"
+	if ! "$python" -m venv "$venv" >"$log" 2>&1 ||
+		! "$venv/bin/python" -m pip install --disable-pip-version-check \
+			--require-hashes --only-binary :all: -r "$root/requirements.txt" \
+			>>"$log" 2>&1; then
 		die "no Python environment: $(grep -i error "$log" | tail -n 1) (log: $log)"
 	fi
-	touch "$1/complete"
+	touch "$venv/complete"
 }
 
 mapfile -t missing < <(missing_packages)
@@ -96,7 +104,7 @@ mapfile -t missing < <(missing_packages)
 
 key=$( ("$python" --version && cat "$root/requirements.txt") | sha256sum | cut -c 1-12)
 venv=$cache/venv-$key
-[ -e "$venv/complete" ] || make_venv "$venv"
+[ -e "$venv/complete" ] || (make_venv)
 
 cd "$root"
 export PATH=$venv/bin:$PATH
