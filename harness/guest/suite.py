@@ -5,6 +5,7 @@ import json
 import os
 import re
 import shutil
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -23,6 +24,7 @@ _DEBUG_FACTOR = 4
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 _FAILURES_NAMED = 5
+MOST_RERUNS = 2
 
 
 @dataclass(frozen=True)
@@ -240,18 +242,33 @@ def accelerator(paths: Paths, ready: Ready) -> str:
     return str(known["accelerator"])
 
 
+_reruns: list[Case] = []
+_reruns_lock = threading.Lock()
+
+
+def reruns() -> list[Case]:
+    """Return a case for each guest that this process ran twice."""
+    return list(_reruns)
+
+
 def _run(
     guest: vm.Guest, directory: Path, bounds: vm.Limits, progress: Callable[[str], None]
 ) -> vm.Run:
-    """Run a guest, and again if the emulator made a mistake.
+    """Run a guest, and once more if the emulator made a mistake that we know.
 
-    Then the processors run one at a time: such a mistake cannot happen there.
+    Then the processors run one at a time: the mistake cannot happen there. The first run's
+    logs stay, the second one is counted (see reruns()), and a process has few of them.
     """
     run = vm.run(guest, directory, bounds, progress)
     if guest.accelerator != "tcg" or not vm.is_emulators_mistake(run):
         return run
-    ui.say(f"guest in {directory}: once more: QEMU ran code that was patched away")
-    shutil.rmtree(directory)
+    with _reruns_lock:
+        if len(_reruns) >= MOST_RERUNS:
+            return run
+        _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
+    for log in ("console.log", "results.log"):
+        (directory / log).rename(directory / f"first-{log}")
+    ui.say(f"{directory}: once more: QEMU ran code that was patched away (first-console.log)")
     return vm.run(replace(guest, parallel=False), directory, bounds, progress)
 
 

@@ -8,7 +8,7 @@ from harness.checks.main import Report
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import suite, vm
-from harness.guest.ktap import Case, Counts, Status
+from harness.guest.ktap import Case, Status
 
 GOOD = Case("good", Status.PASSED)
 BAD = Case("bad", Status.FAILED, "why")
@@ -99,7 +99,7 @@ def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> No
     assert not report.attempt("odd", lambda: [Case("x", Status("odd"))])
     assert report.attempt("unit", lambda: [GOOD, SKIPPED])
     report.skip("demo", "there is no kernel")
-    assert report.counts == Counts(passed=1, failed=2, skipped=2)
+    assert report.counts == {Status.PASSED: 1, Status.FAILED: 2, Status.SKIPPED: 2}
     assert report.listed(Status.SKIPPED) == [
         "  unit: no huge pages: skipped",
         "  demo: there is no kernel: all",

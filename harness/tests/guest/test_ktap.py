@@ -3,8 +3,10 @@
 from pathlib import Path
 from xml.etree import ElementTree
 
+import pytest
+
 from harness.guest import ktap
-from harness.guest.ktap import Case, Counts, Status
+from harness.guest.ktap import Case, Status
 
 DATA = Path(__file__).parent.parent / "data"
 
@@ -26,7 +28,11 @@ def test_leaves_count_and_parents_do_not() -> None:
         "off.migrate_contents/off.migrate_contents.shmem",
         "migrate_sysfs",
     ]
-    assert ktap.count(list(cases.values())) == Counts(passed=3, failed=1, skipped=1)
+    assert ktap.count(list(cases.values())) == {
+        Status.PASSED: 3,
+        Status.FAILED: 1,
+        Status.SKIPPED: 1,
+    }
 
 
 def test_a_skip_keeps_its_reason() -> None:
@@ -54,7 +60,7 @@ def test_kselftest_directives_and_junk() -> None:
     cases = parse("mm.ktap")
     skip = cases["Split to order 3: pagemap not readable"]
     assert (skip.status, skip.detail) == (Status.SKIPPED, "pagemap says no")
-    assert cases["PMD split with pins"].status is Status.PASSED
+    assert cases["PMD split with pins"].status is Status.XFAIL
     assert cases["[FAIL] gup_longterm"].status is Status.FAILED
     assert cases["dashes # and a comment"].status is Status.PASSED
     assert cases["migration.private_anon"].detail.startswith("TIMEOUT")
@@ -91,3 +97,34 @@ def test_junit_holds_the_same_counts() -> None:
     assert (suite.get("tests"), suite.get("failures"), suite.get("skipped")) == ("5", "1", "1")
     skipped = suite.find("testcase/skipped")
     assert skipped is not None and skipped.get("message") == "no 2048 KiB pages"
+
+
+@pytest.mark.parametrize("word", ["ok", "not ok"])
+def test_directives_outrank_the_result(word: str) -> None:
+    text = f"1..4\n{word} 1 a # SKIP no node\n{word} 2 b # XFAIL known\n"
+    text += f"{word} 3 # XFAIL c\n{word} 4 d # TIMEOUT 45 seconds\n"
+    cases = ktap.parse(text)
+    assert [(case.name, case.status) for case in cases] == [
+        ("a", Status.SKIPPED),
+        ("b", Status.XFAIL),
+        ("c", Status.XFAIL),
+        ("d", Status.FAILED),
+    ]
+
+
+def test_an_unexpected_pass_and_an_error_keep_their_names() -> None:
+    cases = ktap.parse("1..2\nok 1 # XPASS a\nnot ok 2 # error b\n")
+    assert [(case.name, case.status) for case in cases] == [
+        ("a", Status.PASSED),
+        ("b", Status.FAILED),
+    ]
+
+
+def test_what_is_rare_is_counted_apart() -> None:
+    def counts(*statuses: Status) -> str:
+        return str(ktap.count([Case("t", status) for status in statuses]))
+
+    assert counts(Status.PASSED, Status.PASSED) == "2 passed, 0 failed, 0 skipped"
+    assert counts(*Status, Status.KNOWN) == (
+        "1 passed, 1 failed, 1 skipped, 2 known misses, 1 expected failures, 1 re-run"
+    )

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import suite
+from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status
 from harness.guest.suite import Settings
 from harness.guest.vm import Outcome, Verdict
@@ -95,3 +95,54 @@ def test_every_kind_of_failure_has_its_words() -> None:
 
 def test_a_failed_test_counts_even_if_the_suite_returns_zero() -> None:
     assert suite.describe(FINISHED, (Case("a", Status.FAILED),)) == "the guest failed a test: a"
+
+
+def guest_that_says(
+    monkeypatch: pytest.MonkeyPatch, console: str
+) -> tuple[vm.Guest, list[bool]]:
+    """Let every guest panic with these words; also return which of them ran in parallel."""
+    ran: list[bool] = []
+
+    def run(
+        guest: vm.Guest, directory: Path, _: vm.Limits, __: Callable[[str], None]
+    ) -> vm.Run:
+        ran.append(guest.parallel)
+        directory.mkdir(exist_ok=True)
+        for log in ("console.log", "results.log"):
+            (directory / log).write_text(f"{console} {len(ran)}")
+        return vm.Run(Verdict(Outcome.PANICKED, "the guest panicked"), 1, console, "")
+
+    monkeypatch.setattr(vm, "run", run)
+    monkeypatch.setattr(suite, "_reruns", [])
+    return vm.Guest(Path("kernel"), Path("initrd"), "", 2048), ran
+
+
+LIMITS = vm.Limits(1, 1)
+
+
+def test_a_rerun_is_counted_and_keeps_the_first_log(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    guest, ran = guest_that_says(monkeypatch, "Oops: int3: 0000")
+    suite._run(guest, tmp_path / "g", LIMITS, print)
+    assert ran == [True, False]
+    assert (tmp_path / "g/first-console.log").read_text() == "Oops: int3: 0000 1"
+    assert (tmp_path / "g/console.log").read_text() == "Oops: int3: 0000 2"
+    (case,) = suite.reruns()
+    assert (case.name, case.status) == (str(tmp_path / "g"), Status.RERUN)
+
+
+def test_a_check_has_few_reruns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    guest, ran = guest_that_says(monkeypatch, "Oops: int3: 0000")
+    for number in range(5):
+        suite._run(guest, tmp_path / str(number), LIMITS, print)
+    assert len(suite.reruns()) == suite.MOST_RERUNS == 2
+    assert len(ran) == 5 + 2
+
+
+def test_other_panics_are_never_run_again(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    guest, ran = guest_that_says(monkeypatch, "Oops: 0000 [#1]")
+    suite._run(guest, tmp_path / "g", LIMITS, print)
+    assert ran == [True] and suite.reruns() == []
