@@ -103,9 +103,7 @@ def guest_that_says(
     """Let every guest panic with these words; also return which of them ran in parallel."""
     ran: list[bool] = []
 
-    def run(
-        guest: vm.Guest, directory: Path, _: vm.Limits, __: Callable[[str], None]
-    ) -> vm.Run:
+    def run(guest: vm.Guest, directory: Path, *_: object) -> vm.Run:
         ran.append(guest.parallel)
         directory.mkdir(exist_ok=True)
         for log in ("console.log", "results.log"):
