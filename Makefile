@@ -11,11 +11,13 @@
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
+#   ONLY=<a,b>           names, prefixes or claims (mutants)
 #   STEPS=1              build the kernel at each step, in 15 minutes (series)
 #   ALL=1                clean removes the cache as well
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check bench-copy bench-mt lab layouts report kernel series lint guest shell clean
+.PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel \
+	series lint guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
@@ -36,6 +38,7 @@ help:
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2]"
+	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=name,prefix,claim]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make bench-mt    what a second thread brings to mtcopy on this machine, in out/bench-mt/"
@@ -63,6 +66,9 @@ lab:
 layouts:
 	$(HARNESS) layouts $(if $(COUNT),--count '$(COUNT)') $(if $(SEED),--seed '$(SEED)') \
 		$(if $(VCPUS),--vcpus '$(VCPUS)')
+
+mutants:
+	$(HARNESS) mutants --only '$(ONLY)'
 
 report:
 	$(HARNESS) report --from $(FROM) --to '$(TO)'

@@ -14,6 +14,7 @@ from harness.core.paths import default_paths
 from harness.guest import suite
 from harness.kernel import build
 from harness.lab.model import preset
+from harness.mutants import run as mutants
 from harness.series import export
 
 Command = Callable[[argparse.Namespace], int]
@@ -55,6 +56,8 @@ def parser() -> argparse.ArgumentParser:
     report.add_argument("--to", help="directory (default: beside the first file)")
     command("bench-copy", _bench_copy, "the kernel's copy primitives on this machine")
     command("bench-mt", _bench_mt, "what a second thread brings to mtcopy on this machine")
+    mutants = command("mutants", _mutants, "break the code on purpose, and see tests go red")
+    mutants.add_argument("--only", default="", help="names, prefixes, globs or claims: a,b")
     config(command("shell", _shell, "an interactive shell in the guest"))
     return top
 
@@ -100,6 +103,10 @@ def _layouts(args: argparse.Namespace) -> int:
     from harness.layouts import run as layouts  # noqa: PLC0415 (as the laboratory, whose kernels it takes)
 
     return layouts.main(default_paths(), args.seed, args.count, args.vcpus)
+
+
+def _mutants(args: argparse.Namespace) -> int:
+    return mutants.main(default_paths(), args.only)
 
 
 def _report(args: argparse.Namespace) -> int:

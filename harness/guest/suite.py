@@ -155,18 +155,20 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
     return ""
 
 
-def kernel(paths: Paths, config: str) -> tuple[patches.Tree, build.Kernel]:
-    """Return a patched tree and a kernel built from it."""
+def kernel(
+    paths: Paths, config: str, tree: patches.Tree | None = None
+) -> tuple[patches.Tree, build.Kernel]:
+    """Return a patched tree, the configuration's own by default, and a kernel built from it."""
     with lock.cache(paths):
-        tree = build.tree(paths, config)
+        tree = tree or build.tree(paths, config)
         return tree, build.get(paths, tree, config)
 
 
-def prepare(paths: Paths, config: str) -> Ready:
+def prepare(paths: Paths, config: str, mutated: patches.Tree | None = None) -> Ready:
     """Build all that a guest needs."""
     with lock.cache(paths):
-        tree, built = kernel(paths, config)
-        if tree.name != patches.ALL:
+        tree, built = kernel(paths, config, mutated)
+        if tree.name != patches.ALL and not mutated:
             tree = patches.get(paths, tree.source)
         ours = programs.get(paths, tree, built.architecture)
         return Ready(built, image.build(paths, built, ours), _device_trees(paths, built))

@@ -9,7 +9,7 @@ import os
 import re
 import shutil
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core import process, ui
@@ -54,6 +54,9 @@ CONFIGS = {
     # and ours with the feature compiled out
     "lab-without": Config((*_LAB, "without.config"), seed="lab"),
 }
+
+# Ends the name of a configuration whose objects are a copy, for a tree with one defect more.
+MUTANT = "-mutant"
 
 # Objects of a whole build, for a guess at progress before the first one was counted.
 _OBJECTS = 1300
@@ -120,9 +123,10 @@ def tree(paths: Paths, config: str) -> Tree:
 
 
 def _known(config: str) -> Config:
-    if config not in CONFIGS:
+    plain = config.removesuffix(MUTANT)
+    if plain not in CONFIGS:
         raise HarnessError(f"no configuration '{config}': there are {', '.join(CONFIGS)}")
-    return CONFIGS[config]
+    return CONFIGS[config] if plain == config else replace(CONFIGS[plain], seed=plain)
 
 
 def object_dir(tree: Tree, config: str) -> Path:
@@ -195,12 +199,14 @@ def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
 def _seed(tree: Tree, config: str) -> None:
     """Start from the objects of another configuration, if there are any.
 
-    make goes by modification times: files that are not the same in both trees are rewritten.
+    make goes by modification times: files that are not the same in both trees are rewritten,
+    and the others get the same time.
     """
-    origin = tree.source.home / f"build-{CONFIGS[config].seed}"
+    seed = _known(config).seed
+    origin = tree.source.home / f"build-{seed}"
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
-    if not CONFIGS[config].seed or not (origin / "vmlinux.o").exists():
+    if not seed or not (origin / "vmlinux.o").exists():
         return
     # A configuration that has changed reaches nearly every object: a copy is less work.
     key = hashlib.sha256((origin / ".config").read_bytes()).hexdigest()
@@ -212,6 +218,8 @@ def _seed(tree: Tree, config: str) -> None:
             path, other = tree.path / name, built_from / name
             if path.exists() and path.read_bytes() != other.read_bytes():
                 patches.replace(path, path)
+            elif path.exists():
+                shutil.copystat(other, path)
         copy_objects(origin, objects, {built_from: tree.path})
         stamp.write_text(key)
         step.done(f"copied from {origin}")

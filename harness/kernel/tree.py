@@ -11,6 +11,7 @@ import re
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -159,18 +160,21 @@ def assemble(
     staging: Path,
     steps: tuple[Step, ...],
     overlay: list[str],
+    extra: Sequence[Path] = (),
 ) -> dict[str, str]:
     """Write every file that is ours or edited by us below `staging`; return their hashes."""
-    for number in steps:
-        patch = paths.patches / number.patch
-        text = patch.read_text(errors="replace")
-        for path in touched_paths(text):
+
+    def apply(patch: Path) -> None:
+        for path in touched_paths(patch.read_text(errors="replace")):
             target = staging / path
             if not target.exists() and (pristine / path).exists():
                 target.parent.mkdir(parents=True, exist_ok=True)
                 shutil.copyfile(pristine / path, target)
                 shutil.copymode(pristine / path, target)
         apply_patch(patch, staging, version)
+
+    for number in steps:
+        apply(paths.patches / number.patch)
     for path in overlay:
         if (pristine / path).exists():
             raise HarnessError(f"kernel/overlay/{path} exists in Linux {version} already")
@@ -178,6 +182,8 @@ def assemble(
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(paths.overlay / path, target)
         shutil.copymode(paths.overlay / path, target)
+    for patch in extra:
+        apply(patch)
     return {
         str(path.relative_to(staging)): hashlib.sha256(path.read_bytes()).hexdigest()
         for path in sorted(staging.rglob("*"))
@@ -201,11 +207,17 @@ def apply_patch(patch: Path, tree: Path, version: str) -> None:
         raise HarnessError(f"{patch.name} does not apply to Linux {version}: {reason}")
 
 
-def get(paths: Paths, source: Source, name: str = ALL, last: str | None = None) -> Tree:
+def get(
+    paths: Paths,
+    source: Source,
+    name: str = ALL,
+    last: str | None = None,
+    extra: Sequence[Path] = (),
+) -> Tree:
     """Bring a patched tree up to date and return it.
 
-    `last` is the last step that goes into it ('' for none of them), `name` the directory of
-    such a tree.
+    `last` is the last step that goes into it ('' for none of them), `extra` are patches that
+    follow, `name` the directory of such a tree.
     """
     tree = source.home / name
     manifest = source.home / ("manifest.json" if name == ALL else f"manifest-{name}.json")
@@ -217,7 +229,7 @@ def get(paths: Paths, source: Source, name: str = ALL, last: str | None = None) 
     title = "patches" if name == ALL else f"patches of {name}"
     with ui.step(title) as step, tempfile.TemporaryDirectory(dir=source.home) as scratch:
         staging = Path(scratch)
-        files = assemble(paths, source.pristine, source.version, staging, steps, overlay)
+        files = assemble(paths, source.pristine, source.version, staging, steps, overlay, extra)
         before = json.loads(manifest.read_text()) if manifest.exists() else {}
         if before.get("revision") != source.revision or not tree.exists():
             step.progress("linking the pristine tree")

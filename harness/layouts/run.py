@@ -96,12 +96,13 @@ def differences(
     return found
 
 
-def prepare(paths: Paths, out: Path) -> Kernels:
-    """Build both kernels, the guest's programs, and the module for each kernel."""
+def prepare(paths: Paths, out: Path, ours: suite.Ready | None = None) -> Kernels:
+    """Build the kernels, ours unless it is given, the guest's programs, and the modules."""
     ready, modules = {}, {}
     with lock.cache(paths):
         for config in KERNELS:
-            ready[config] = suite.prepare(paths, config)
+            given = ours if config == plan.OURS else None
+            ready[config] = given or suite.prepare(paths, config)
             modules[config] = _module(paths, ready[config].kernel)
     return Kernels(paths, ready, modules, out)
 

@@ -1,0 +1,1 @@
+"""make mutants: break the code on purpose, and see a test go red."""

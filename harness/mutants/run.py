@@ -1,0 +1,219 @@
+"""`make mutants`: apply each mutant to a copy, and run the test that must find it.
+
+A mutant of this repository goes into a copy of the checkout, where the test runs as a user
+would run it. A mutant of the kernel goes into a patched tree of its own, whose objects start
+as a copy of the configuration's and stay in the cache, so that a mutant compiles only what it
+reaches.
+"""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from xml.etree import ElementTree
+
+from harness.core import lock, process, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.guest import ktap, suite, vm
+from harness.guest.ktap import Case, Status
+from harness.kernel import build, source
+from harness.kernel import tree as patches
+from harness.mutants import mutant as model
+from harness.mutants.mutant import Kind, Outcome, Result
+
+_TREE = "tree-mutant"
+_PYTEST_SECONDS = 300
+_GUEST_SECONDS = 1800
+_OURS = "lab"  # whose layouts are compared with those of vanilla
+# What pytest says of a test that found something, and not of one that broke.
+_ASSERTION = re.compile(r"assert\b|AssertionError|Failed: ")
+
+
+def of_cases(cases: Sequence[Case]) -> Result:
+    """Return the result of tests that all ran."""
+    failed = [case for case in cases if case.status is Status.FAILED]
+    if not failed:
+        return Result(Kind.GREEN) if cases else Result(Kind.ERROR, "no test ran")
+    more = f" and {len(failed) - 1} more" if len(failed) > 1 else ""
+    return Result(Kind.CASE, f"{failed[0].name}{more}")
+
+
+def of_guest(verdict: vm.Verdict, cases: Sequence[Case]) -> Result:
+    """Return the result of a suite; what a guest said before its end was cut off is void."""
+    if verdict.outcome is vm.Outcome.PANICKED:
+        return Result(Kind.PANIC, verdict.message)
+    if verdict.outcome is not vm.Outcome.FINISHED:
+        return Result(Kind.ERROR, verdict.message)
+    result = of_cases(cases)
+    if result.kind is Kind.GREEN and verdict.status:
+        return Result(Kind.ERROR, verdict.message)
+    return result
+
+
+def of_junit(text: str) -> Result:
+    """Return the result of pytest: an assertion that fails is a case, a crash is not."""
+    found: list[str] = []
+    crashed: list[str] = []
+    ran = 0
+    for element in ElementTree.fromstring(text).iter("testcase"):
+        ran += element.find("skipped") is None
+        name = f"{element.get('classname', '')}.{element.get('name', '')}"
+        for bad in (*element.findall("failure"), *element.findall("error")):
+            said = bad.get("message", "")
+            case = bad.tag == "failure" and _ASSERTION.match(said)
+            (found if case else crashed).append(f"{name}: {said.splitlines()[0]}")
+    if found:
+        return Result(Kind.CASE, found[0])
+    if crashed or not ran:
+        return Result(Kind.ERROR, crashed[0] if crashed else "no test ran")
+    return Result(Kind.GREEN)
+
+
+class Checkout:
+    """A copy of the checkout, with changes that are not committed; runs tests in it."""
+
+    def __init__(self, paths: Paths, directory: Path) -> None:
+        """Copy every file that git would commit, and make a repository of them."""
+        self._root = directory
+        listing = process.capture(
+            ["git", "ls-files", "-z", "-c", "-o", "--exclude-standard"], cwd=paths.root
+        )
+        kept = directory / "out"  # kernels of the last run
+        directory.mkdir(parents=True, exist_ok=True)
+        for entry in directory.iterdir():
+            if entry != kept:
+                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
+        for name in filter(None, listing.split("\0")):
+            if (paths.root / name).is_file():
+                (directory / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(paths.root / name, directory / name)
+        self._git("init", "-q")
+        self._git("add", "-A")
+        self._git("-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "-qm", "copy")
+
+    def _git(self, *words: str) -> str:
+        return process.capture(["git", *words], cwd=self._root)
+
+    def run(self, test: str, patch: Path | None) -> Result:
+        """Run a test, with a patch if there is one."""
+        if patch:
+            try:
+                self._git("apply", str(patch))
+            except HarnessError as error:
+                raise HarnessError(f"stale: the patch does not apply: {error}") from error
+        try:
+            runner, _, words = test.partition(" ")
+            return self._pytest(words) if runner == "pytest" else self._guest(words)
+        finally:
+            self._git("checkout", "-q", "-f", ".")
+            self._git("clean", "-fdq")
+
+    def _pytest(self, words: str) -> Result:
+        xml = self._root / "out" / "junit.xml"
+        xml.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "pytest", f"--junitxml={xml}", *shlex.split(words)]
+        said = self._run(argv, _PYTEST_SECONDS)
+        return of_junit(xml.read_text()) if xml.exists() else Result(Kind.ERROR, said)
+
+    def _guest(self, words: str) -> Result:
+        config, name, *args = words.split()
+        directory = self._root / "out" / "guest" / f"{config}-{name}"
+        shutil.rmtree(directory, ignore_errors=True)
+        command = ["guest", "--config", config, f"--args={','.join(args)}", name]
+        said = self._run([sys.executable, "-m", "harness", *command], _GUEST_SECONDS)
+        logs = [directory / "console.log", directory / "results.log"]
+        if not all(log.exists() for log in logs):
+            return Result(Kind.BUILD, said)
+        console, results = (log.read_text(errors="replace") for log in logs)
+        verdict = vm.judge(console, results, vm.End.EXITED, vm.Limits(0, 0))
+        return of_guest(verdict, ktap.parse(results))
+
+    def _run(self, argv: Sequence[str], seconds: int) -> str:
+        """Run a command whose status does not matter; return what it said of a failure."""
+        try:
+            done = subprocess.run(
+                argv, cwd=self._root, env=process.environment(), stdin=subprocess.DEVNULL,
+                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
+                timeout=seconds, check=False,
+            )  # fmt: skip
+        except subprocess.TimeoutExpired as error:
+            raise HarnessError(f"not done in {seconds} s") from error
+        return process.first_error(done.stdout)
+
+
+class Kernels:
+    """Patched kernels with one mutant more; runs suites and random layouts on them."""
+
+    def __init__(self, paths: Paths, out: Path) -> None:
+        """Build nothing yet."""
+        self._paths = paths
+        self._out = out
+
+    def run(self, test: str, patch: Path | None) -> Result:
+        """Run a test, with a patch if there is one."""
+        runner, *words = test.split()
+        config = _OURS if runner == "layouts" else words.pop(0)
+        with lock.cache(self._paths):
+            origin = source.get(self._paths)
+            tree = patches.get(self._paths, origin, _TREE, extra=(patch,)) if patch else None
+            try:
+                ready = suite.prepare(self._paths, config + build.MUTANT * bool(tree), tree)
+            except HarnessError as error:
+                return Result(Kind.BUILD, str(error))
+        ready = replace(ready, kernel=replace(ready.kernel, config=config))
+        if runner == "layouts":
+            return self._layouts(ready, *(int(word) for word in words))
+        name, *args = words
+        done = suite.run_suite(self._paths, ready, name, ",".join(args), self._out / "guest")
+        return of_guest(done.run.verdict, done.cases)
+
+    def _layouts(self, ours: suite.Ready, vcpus: int, count: int, first: int = 1) -> Result:
+        from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
+
+        kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours)
+        machine = layouts.Machine(vcpus)
+        try:
+            found = layouts.run(kernels, machine, first, count)
+        except HarnessError as error:
+            panicked = "the guest panicked" in str(error)
+            return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
+        return of_cases(layouts.cases(found, machine, first))
+
+
+def attempt(run: Callable[[str, Path | None], Result], test: str, patch: Path | None) -> Result:
+    """Run a test; what keeps it from running, such as a stale patch, is a result as well."""
+    try:
+        return run(test, patch)
+    except HarnessError as error:
+        return Result(Kind.BROKEN, str(error))
+
+
+def main(paths: Paths, only: str) -> int:
+    """Run the chosen mutants; the last line counts them."""
+    chosen = model.select(model.load(paths.root / "mutants"), only)
+    out = paths.out / "mutants"
+    out.mkdir(parents=True, exist_ok=True)
+    runners = {"repo": Checkout(paths, out / "repo").run, "kernel": Kernels(paths, out).run}
+    baselines: dict[tuple[str, str], Result] = {}
+    outcomes: list[Outcome] = []
+    for number, mutant in enumerate(chosen, 1):
+        run = runners[mutant.tree]
+        test = (mutant.tree, mutant.test)
+        began = time.monotonic()
+        if test not in baselines:
+            baselines[test] = attempt(run, mutant.test, None)
+        result = attempt(run, mutant.test, mutant.patch)
+        fate, why = model.judge(mutant, baselines[test], result)
+        outcomes.append(Outcome(mutant, fate, why, time.monotonic() - began))
+        ui.say(f"mutant {number}/{len(chosen)} {mutant.name}: {fate.value}: {why}")
+        model.write(outcomes, out)
+    ui.plain(f"\n{model.table(outcomes)}\n")
+    ui.say(f"results.json and results.md are in {out}")
+    ui.plain(model.totals(outcomes))
+    return 1 if any(one.bad for one in outcomes) else 0
