@@ -6,8 +6,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness import demo
-from harness.checks import lint
 from harness.checks import main as check
+from harness.checks.lint import run as lint
 from harness.core import lock, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import default_paths

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, TypeVar
 from xml.etree import ElementTree
 
 from harness import demo
-from harness.checks import lint
+from harness.checks.lint import run as lint
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths

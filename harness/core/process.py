@@ -89,6 +89,25 @@ def run_logged(
     return text
 
 
+def attempt(argv: Sequence[str], cwd: Path) -> tuple[int, str]:
+    """Run a command that may fail; return its status and all that it printed."""
+    try:
+        done = subprocess.run(
+            list(argv),
+            cwd=cwd,
+            env=environment(),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            check=False,
+        )
+    except FileNotFoundError as error:
+        raise HarnessError(f"{argv[0]} is not installed") from error
+    return done.returncode, done.stdout
+
+
 def first_error(text: str) -> str:
     """Return the line of a failed command's output that says why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]

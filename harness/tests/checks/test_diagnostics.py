@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.checks.diagnostics import (
+from harness.checks.lint.diagnostics import (
     Diagnostic,
     new_ones,
     ours,

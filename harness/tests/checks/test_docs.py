@@ -2,13 +2,16 @@
 
 from pathlib import Path
 
-from harness.checks.docs import (
+import pytest
+
+from harness.checks.lint.docs import (
     abi_problems,
     link_problems,
     rst_problems,
     toctree_entries,
     unlisted,
 )
+from harness.core import process
 
 GOOD = """\
 .. SPDX-License-Identifier: GPL-2.0
@@ -85,16 +88,24 @@ def test_unlisted(tmp_path: Path) -> None:
     assert unlisted(tmp_path, names) == ["Documentation/mm/new.rst: in no table of contents"]
 
 
-def test_abi() -> None:
-    assert abi_problems(ABI, "x") == []
-    assert abi_problems(ABI.replace("Contact:	A list <list@example.com>\n", "", 1), "x") == [
-        "x: entry 1 lacks Contact"
+def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    name = "Documentation/ABI/testing/x"
+    file = tmp_path / name
+    file.parent.mkdir(parents=True)
+    said = ""
+    monkeypatch.setattr(process, "attempt", lambda *_: (0, said))
+
+    def problems(text: str) -> list[str]:
+        file.write_text(text)
+        return abi_problems(tmp_path, [name])
+
+    assert problems(ABI) == []
+    assert problems(ABI.replace("Contact:	A list <list@example.com>\n", "", 1)) == [
+        f"{name}: entry 1 lacks Contact"
     ]
-    assert abi_problems(ABI.replace("Date:", "Dated:", 1), "x") == [
-        "x:2: unknown field Dated",
-        "x: entry 1 lacks Date",
+    assert problems(ABI.replace("November 2026", "").replace("Date:", "Dated:")) == [
+        f"{name}: entry {number} lacks Date" for number in (1, 2)
     ]
-    assert abi_problems(ABI.replace("x/b", "x/a"), "x") == [
-        "x: /sys/kernel/mm/x/a is described twice"
-    ]
-    assert abi_problems("", "x") == ["x:1: describes nothing (no What:)"]
+    assert problems("") == [f"{name}: describes nothing (no What:)"]
+    said = f"[WARNING] {tmp_path}/{name}:3: tag 'what' is invalid\n[WARNING] other:1: x\n"
+    assert problems(ABI) == [f"[WARNING] {name}:3: tag 'what' is invalid"]

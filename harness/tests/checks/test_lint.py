@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.checks import lint
-from harness.checks.diagnostics import Diagnostic
+from harness.checks.lint import checkpatch, compilers, docs, names, run
+from harness.checks.lint.diagnostics import Diagnostic
 from harness.core.errors import HarnessError
 from harness.guest.ktap import Status
 
@@ -16,15 +16,15 @@ HOME = "/home" + "/someone"
 
 
 def test_kernel_sources() -> None:
-    names = ["mm/a.c", "include/a.h", "tools/testing/b.c", "mm/Kconfig"]
-    assert lint.kernel_sources(names) == ["mm/a.c"]
-    assert lint.documented(names) == ["mm/a.c", "include/a.h"]
+    files = ["mm/a.c", "include/a.h", "tools/testing/b.c", "mm/Kconfig"]
+    assert compilers.kernel_sources(files) == ["mm/a.c"]
+    assert docs.documented(files) == ["mm/a.c", "include/a.h"]
 
 
 def test_sources_of_an_architecture_are_compiled_for_it() -> None:
-    found = lint.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
+    found = compilers.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
     assert found == {"base": ["mm/a.c", "arch/x86/lib/c.c"], "arm64": ["arch/arm64/mm/b.c"]}
-    assert lint.by_config(["drivers/dma/dmasim_iova.c"])["debug"] == [
+    assert compilers.by_config(["drivers/dma/dmasim_iova.c"])["debug"] == [
         "drivers/dma/dmasim_iova.c"
     ]
 
@@ -34,14 +34,16 @@ def complaint(file: str, kind: str, text: str = "") -> Diagnostic:
 
 
 def test_ignored_types() -> None:
-    assert all(ignored.reason for ignored in lint.CHECKPATCH_IGNORED)
-    assert lint.is_ignored(complaint("mm/a.c", "FILE_PATH_CHANGES"))
-    assert lint.is_ignored(complaint("include/trace/events/migrate.h", "OPEN_ENDED_LINE"))
-    assert not lint.is_ignored(complaint("mm/migrate.c", "OPEN_ENDED_LINE"))
-    assert not lint.is_ignored(complaint("mm/a.c", "TRAILING_WHITESPACE"))
+    assert all(ignored.reason for ignored in checkpatch.IGNORED)
+    assert checkpatch.is_ignored(complaint("mm/a.c", "FILE_PATH_CHANGES"))
+    assert checkpatch.is_ignored(complaint("include/trace/events/migrate.h", "OPEN_ENDED_LINE"))
+    assert not checkpatch.is_ignored(complaint("mm/migrate.c", "OPEN_ENDED_LINE"))
+    assert not checkpatch.is_ignored(complaint("mm/a.c", "TRAILING_WHITESPACE"))
     page = complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <__SetPageOffline>")
-    assert lint.is_ignored(page)
-    assert not lint.is_ignored(complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>"))
+    assert checkpatch.is_ignored(page)
+    assert not checkpatch.is_ignored(
+        complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>")
+    )
 
 
 def test_maintained() -> None:
@@ -54,9 +56,9 @@ def test_maintained() -> None:
         "mm/a.c",
         "drivers/dma/a.c",
     ):
-        assert lint.maintained(name, before, after), name
+        assert docs.maintained(name, before, after), name
     for name in ("kernel/other.c", "drivers/other/a.c", "include/linux/x/new.h", "mm/x/a.c"):
-        assert not lint.maintained(name, before, after), name
+        assert not docs.maintained(name, before, after), name
 
 
 @pytest.mark.parametrize(
@@ -71,7 +73,7 @@ def test_maintained() -> None:
     ],
 )
 def test_is_shell(name: str, head: str, expected: bool) -> None:
-    assert lint.is_shell(name, head) is expected
+    assert names.is_shell(name, head) is expected
 
 
 @pytest.mark.parametrize(
@@ -86,7 +88,7 @@ def test_is_shell(name: str, head: str, expected: bool) -> None:
     ],
 )
 def test_names_that_mean_one_machine(line: str) -> None:
-    assert lint.name_problems("f", line, {"/scratch/checkout/": "the checkout's path"})
+    assert names.problems("f", line, {"/scratch/checkout/": "the checkout's path"})
 
 
 @pytest.mark.parametrize(
@@ -101,19 +103,19 @@ def test_names_that_mean_one_machine(line: str) -> None:
     ],
 )
 def test_names_that_mean_no_machine(line: str) -> None:
-    assert lint.name_problems("f", line, {}) == []
+    assert names.problems("f", line, {}) == []
 
 
 def test_context_lines_of_a_patch_are_the_kernels() -> None:
-    assert lint.name_problems("a.patch", f" W:\thttps://{MIRROR}/\n", {}) == []
-    assert lint.name_problems("a.patch", f"+W:\thttps://{MIRROR}/\n", {})
+    assert names.problems("a.patch", f" W:\thttps://{MIRROR}/\n", {}) == []
+    assert names.problems("a.patch", f"+W:\thttps://{MIRROR}/\n", {})
 
 
 def test_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(HarnessError, match="sparse is not installed"):
-        lint.sparse_command(tmp_path)
-    case = lint.run_check("x", lambda: lint.run_tool(["ruff", "check"], tmp_path))
+        compilers.sparse_command(tmp_path)
+    case = run.run_check("x", lambda: run.run_tool(["ruff", "check"], tmp_path))
     assert case.status is Status.FAILED
     assert case.detail == "ruff is not installed"
 
@@ -124,7 +126,7 @@ def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     fake.write_text('#!/bin/sh\necho "probe.c:1:1: error: what is this?"\necho "$@"\n')
     fake.chmod(0o755)
     monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
-    command = lint.sparse_command(tmp_path / "home")
+    command = compilers.sparse_command(tmp_path / "home")
     done = subprocess.run([command, "x.c"], capture_output=True, text=True, check=True)
     assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout
 
@@ -134,4 +136,4 @@ def test_walk_leaves_out_what_is_generated(tmp_path: Path) -> None:
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.touch()
-    assert sorted(lint.walk(tmp_path, [tmp_path / "out"])) == [".ci/run", "a/b.py"]
+    assert sorted(names.walk(tmp_path, [tmp_path / "out"])) == [".ci/run", "a/b.py"]

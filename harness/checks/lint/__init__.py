@@ -1,0 +1,1 @@
+"""make lint: checkpatch, compilers, documentation, names."""

@@ -1,0 +1,84 @@
+"""checkpatch.pl --strict on every patch of the series, and what is allowed in spite of it."""
+
+import fnmatch
+from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.checks.lint import diagnostics
+from harness.checks.lint.diagnostics import Diagnostic
+from harness.core import process
+from harness.kernel import build
+
+_COMMAND = (
+    "perl", "scripts/checkpatch.pl", "--strict", "--no-signoff", "--terse", "--show-types",
+    "--showfile", "--no-summary", "--color=never",
+)  # fmt: skip
+_TRACE = "include/trace/events/*"
+_SELFTESTS = "tools/testing/selftests/*"
+_DMAENGINE = "include/linux/dmaengine.h"
+_ASSEMBLY = "tools/mm/copy_pages/linux/linkage.h"
+
+
+@dataclass(frozen=True)
+class Ignored:
+    """A type that does not apply to some files, and why.
+
+    `text` narrows it to complaints that contain this.
+    """
+
+    kind: str
+    files: str
+    reason: str
+    text: str = ""
+
+
+IGNORED = (
+    Ignored("FILE_PATH_CHANGES", "*", "the check 'maintainers' reads the final MAINTAINERS"),
+    Ignored("OPEN_ENDED_LINE", _TRACE, "every TRACE_EVENT() is laid out like this"),
+    Ignored("PARENTHESIS_ALIGNMENT", _TRACE, "every TRACE_EVENT() is laid out like this"),
+    Ignored("PARENTHESIS_ALIGNMENT", _DMAENGINE, "callbacks there are laid out like this"),
+    Ignored("CAMELCASE", "*", "page flag functions are named so", text="SetPage"),
+    Ignored("SPACING", _SELFTESTS, "FIXTURE_DATA(x) *self is a pointer", text="that '*'"),
+    Ignored("BIT_MACRO", _SELFTESTS, "user space lacks the kernel's macro"),
+    Ignored("VOLATILE", _SELFTESTS, "user space lacks READ_ONCE()"),
+    Ignored("MULTISTATEMENT_MACRO_USE_DO_WHILE", _SELFTESTS, "these macros declare variants"),
+    Ignored("COMPLEX_MACRO", _SELFTESTS, "these macros declare variants"),
+    Ignored("MACRO_ARG_REUSE", _SELFTESTS, "arguments of test macros are plain names"),
+    Ignored("UNDOCUMENTED_SETUP", "mm/copy_pages.c", "the patch that brings it documents it"),
+    Ignored("COMPLEX_MACRO", _ASSEMBLY, "it is assembly, which checkpatch takes for C"),
+    Ignored("SPACING", _ASSEMBLY, "it is assembly, which checkpatch takes for C"),
+    Ignored("MACRO_ARG_REUSE", "*_kunit.c", "arguments of test macros are plain names"),
+)
+
+
+def is_ignored(found: Diagnostic) -> bool:
+    """Tell whether IGNORED allows a complaint."""
+    return any(
+        found.kind == ignored.kind
+        and fnmatch.fnmatch(found.file, ignored.files)
+        and ignored.text in found.text
+        for ignored in IGNORED
+    )
+
+
+def check(tree: Path, patches: Sequence[Path]) -> list[str]:
+    """Check patches in a tree that has them all."""
+
+    def one(patch: Path) -> list[str]:
+        status, text = process.attempt([*_COMMAND, str(patch)], tree)
+        found = diagnostics.parse_checkpatch(text)
+        lines = [line for line in text.splitlines() if line.strip()]
+        if status not in (0, 1) or len(lines) != len(found) or (status and not found):
+            return [f"checkpatch.pl {patch.name} ended with status {status}", *lines]
+        return [str(complaint) for complaint in found if not is_ignored(complaint)]
+
+    # The longest first, so that none is left over at the end.
+    longest = sorted(patches, key=lambda path: -path.stat().st_size)
+    try:
+        with ThreadPoolExecutor(build.jobs()) as pool:
+            return [problem for problems in pool.map(one, longest) for problem in problems]
+    finally:
+        for cache in tree.glob(".checkpatch-*"):  # it leaves one where it runs
+            cache.unlink()

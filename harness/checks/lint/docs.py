@@ -1,0 +1,211 @@
+"""Documentation in the kernel tree: syntax, links, ABI files, kernel-doc, MAINTAINERS.
+
+Sphinx would bring 20 more packages, and read every document of a directory to check one.
+"""
+
+import fnmatch
+import functools
+import importlib
+import io
+import os
+import re
+from collections.abc import Collection, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from harness.checks.lint import diagnostics
+from harness.checks.lint.diagnostics import Diagnostic
+from harness.core import process
+from harness.core.errors import HarnessError
+from harness.kernel.tree import Tree
+
+# What Sphinx and the kernel's extensions add to reStructuredText.
+_DIRECTIVES = (
+    "c:function", "c:macro", "c:struct", "c:type", "code-block", "flat-table", "glossary",
+    "index", "kernel-doc", "kernel-figure", "literalinclude", "only", "seealso", "toctree",
+)  # fmt: skip
+_ROLES = (
+    "c:data", "c:enum", "c:expr", "c:func", "c:macro", "c:member", "c:struct", "c:type", "doc",
+    "download", "envvar", "file", "kbd", "manpage", "option", "ref", "term",
+)  # fmt: skip
+
+_KERNEL_DOC = re.compile(r"^\s*\.\. kernel-doc::\s*(\S+)", re.MULTILINE)
+_TOCTREE = re.compile(
+    r"^( *)\.\. toctree::[^\n]*\n((?:\1[ \t]+\S[^\n]*\n|[ \t]*\n)*)", re.MULTILINE
+)
+_DOC_ROLE = re.compile(r":doc:`(?:[^`<]*<)?([^`>]+)>?`")
+
+
+@functools.cache
+def _docutils() -> Any:
+    """Return docutils' core after teaching it the names that Sphinx adds."""
+    nodes: Any = importlib.import_module("docutils.nodes")
+    rst: Any = importlib.import_module("docutils.parsers.rst")
+
+    class AnyOption(dict[str, Any]):
+        def __missing__(self, name: str) -> Any:
+            return rst.directives.unchanged
+
+    class Accept(rst.Directive):  # type: ignore[misc]
+        optional_arguments = 1
+        final_argument_whitespace = True
+        has_content = True
+        option_spec = AnyOption({"": rst.directives.unchanged})  # an empty one forbids options
+
+        def run(self) -> list[Any]:
+            return []
+
+    def role(_name: str, raw: str, text: str, *_: Any, **__: Any) -> Any:
+        return [nodes.inline(raw, text)], []
+
+    for name in _DIRECTIVES:
+        rst.directives.register_directive(name, Accept)
+    for name in _ROLES:
+        rst.roles.register_local_role(name, role)
+    return importlib.import_module("docutils.core")
+
+
+def rst_problems(text: str, name: str) -> list[str]:
+    """Return what docutils finds wrong with a document's syntax."""
+    stream = io.StringIO()
+    settings = {
+        "report_level": 2,
+        "halt_level": 5,
+        "warning_stream": stream,
+        "file_insertion_enabled": False,
+        "_disable_config": True,
+    }
+    _docutils().publish_doctree(text, source_path=name, settings_overrides=settings)
+    return [line for line in stream.getvalue().splitlines() if line.startswith(f"{name}:")]
+
+
+def toctree_entries(text: str) -> list[str]:
+    """Return the documents that the tables of contents in a document list."""
+    entries = []
+    for _, block in _TOCTREE.findall(text):
+        for line in block.splitlines():
+            word = line.strip()
+            if word and not word.startswith(":"):
+                match = re.search(r"<([^>]+)>$", word)
+                entries.append(match[1] if match else word)
+    return entries
+
+
+def link_problems(tree: Path, document: str) -> list[str]:
+    """Return what a document points to that does not exist."""
+    text = (tree / document).read_text()
+    problems = [
+        f"{document}: kernel-doc: {name} does not exist"
+        for name in _KERNEL_DOC.findall(text)
+        if not (tree / name).is_file()
+    ]
+    for name in (*toctree_entries(text), *_DOC_ROLE.findall(text)):
+        base = tree / "Documentation" if name.startswith("/") else (tree / document).parent
+        target = os.path.normpath(base / f"{name.strip('/').removesuffix('.rst')}.rst")
+        found = list(base.glob(f"{name}.rst")) if "*" in name else Path(target).is_file()
+        if not found:
+            problems.append(f"{document}: document {name} does not exist")
+    return problems
+
+
+def unlisted(tree: Path, documents: Iterable[str]) -> list[str]:
+    """Return the documents that no table of contents of their directory lists."""
+    problems = []
+    for document in documents:
+        path = Path(document)
+        listed = [
+            os.path.normpath(index.parent / entry.removesuffix(".rst"))
+            for directory in (path.parent, path.parent.parent)
+            for index in sorted((tree / directory).glob("*.rst"))
+            for entry in toctree_entries(index.read_text(errors="replace"))
+        ]
+        wanted = os.path.normpath(tree / path.with_suffix(""))
+        if not any(fnmatch.fnmatch(wanted, entry) for entry in listed):
+            problems.append(f"{document}: in no table of contents")
+    return problems
+
+
+def abi_problems(tree: Path, names: Iterable[str]) -> list[str]:
+    """Return what is wrong with files of Documentation/ABI (its README has the format)."""
+    command = ["python3", "tools/docs/get_abi.py", "--dir", str(tree / "Documentation/ABI")]
+    _, text = process.attempt([*command, "validate"], tree)
+    said = text.replace(f"{tree}/", "").splitlines()
+    problems = []
+    for name in names:
+        problems += [line for line in said if name in line]
+        # What the tool does not ask for.
+        entries = re.split(r"(?:^What:.*\n)+", (tree / name).read_text(), flags=re.MULTILINE)
+        problems += [f"{name}: describes nothing (no What:)"] * (len(entries) < 2)
+        problems += [
+            f"{name}: entry {number} lacks {field}"
+            for number, entry in enumerate(entries[1:], 1)
+            for field in ("Date", "Contact")
+            if not re.search(f"^{field}:", entry, re.MULTILINE)
+        ]
+    return problems
+
+
+def check(tree: Path, files: Collection[str], new: Collection[str]) -> list[str]:
+    """Check documents that the series touches; those that are `new` must be faultless."""
+    abi = [name for name in files if name.startswith("Documentation/ABI/")]
+    documents = [name for name in files if re.match(r"Documentation/.*\.rst$", name)]
+    problems = abi_problems(tree, abi)
+    for name in documents:
+        if name in new:
+            problems += rst_problems((tree / name).read_text(), name)
+        problems += link_problems(tree, name)
+    return problems + unlisted(tree, [name for name in documents if name in new])
+
+
+def kernel_doc(tree: Tree) -> list[str]:
+    """Check kernel-doc comments: none wrong in our files, none newly so in edited ones."""
+    pristine = tree.source.pristine
+    names = documented(tree.files)
+    before = [name for name in names if (pristine / name).exists()]
+    found, known = _kernel_doc(tree.path, names), _kernel_doc(pristine, before)
+    return [str(one) for one in diagnostics.new_ones(found, known)]
+
+
+def documented(names: Iterable[str]) -> list[str]:
+    """Return the files in which kernel-doc comments may be."""
+    return [
+        name for name in names if name.endswith((".c", ".h")) and not name.startswith("tools/")
+    ]
+
+
+def _kernel_doc(tree: Path, names: Sequence[str]) -> list[Diagnostic]:
+    if not names:
+        return []
+    _, text = process.attempt(["scripts/kernel-doc", "-none", "-Wall", *names], tree)
+    known = re.compile(r"(Warning|Error|Info): |\d+ ")
+    if strange := [line for line in text.splitlines() if not known.match(line)]:
+        raise HarnessError(f"kernel-doc: {strange[-1]}", text)
+    return diagnostics.parse_kernel_doc(text, tree)
+
+
+def unmaintained(tree: Tree, new: Iterable[str]) -> list[str]:
+    """Return the new files that MAINTAINERS does not name."""
+    before = (tree.source.pristine / "MAINTAINERS").read_text()
+    after = (tree.path / "MAINTAINERS").read_text()
+    return [
+        f"{name}: no F: line of MAINTAINERS covers it"
+        for name in new
+        if not maintained(name, before, after)
+    ]
+
+
+def maintained(name: str, before: str, after: str) -> bool:
+    """Tell whether somebody looks after a new file, by MAINTAINERS before and after.
+
+    What counts is an F: line that came with the series, or an older one for exactly the
+    file's directory; the catch-alls for whole subsystems do not.
+    """
+    old, new = (re.findall(r"^F:\s*(\S+)", text, re.MULTILINE) for text in (before, after))
+    fresh = set(new) - set(old)
+    return f"{Path(name).parent}/" in old or any(_covers(pattern, name) for pattern in fresh)
+
+
+def _covers(pattern: str, name: str) -> bool:
+    if pattern.endswith("/"):
+        return name.startswith(pattern)
+    return fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")

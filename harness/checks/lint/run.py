@@ -1,0 +1,99 @@
+"""`make lint`: everything that can be judged without running the kernel.
+
+Files that are ours must be clean; files that we edit must have no complaint that the
+vanilla file, compiled in the same way, does not have.
+"""
+
+import argparse
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+
+from harness.checks.lint import checkpatch, compilers, docs, names
+from harness.checks.lint.diagnostics import Diagnostic
+from harness.core import process, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths, default_paths
+from harness.guest.ktap import Case, Status
+from harness.kernel import source
+from harness.kernel import tree as patches
+from harness.series import export
+
+_SHOWN = 200  # complaints of one check that are printed
+_CONCISE = "--output-format=concise"
+
+Check = Callable[[], list[str]]
+
+
+def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
+    """Return every check by its name, in the order in which they run."""
+    home = tree.source.home / "lint"
+    new = patches.overlay_files(paths)
+    files = names.project_files(paths)
+    python = [name for name in files if name.endswith(".py")]
+    scripts = [name for name, text in files.items() if names.is_shell(name, text[:80])]
+
+    @functools.cache
+    def compiled() -> list[Diagnostic]:
+        return compilers.complaints(paths, tree, home)
+
+    def series() -> list[str]:
+        _, _, exported = export.export(paths, tree.source, home / "series")
+        return checkpatch.check(tree.path, exported[1:])
+
+    def tool(*command: str) -> Check:
+        return lambda: run_tool(command, paths.root)
+
+    return {
+        "checkpatch": series,
+        "maintainers": lambda: docs.unmaintained(tree, new),
+        "W=1": lambda: [
+            str(one) for one in compiled() if one.from_gcc or one.level != "warning"
+        ],
+        "sparse": lambda: [str(one) for one in compiled() if not one.from_gcc],
+        "kernel-doc": lambda: docs.kernel_doc(tree),
+        "documentation": lambda: docs.check(tree.path, tree.files, new),
+        "ruff check": tool("ruff", "check", _CONCISE, *python),
+        "ruff format": tool("ruff", "format", "--check", _CONCISE, *python),
+        "mypy": tool("mypy", "--strict", "harness"),
+        "shellcheck": tool("shellcheck", "--external-sources", "--format=gcc", *scripts),
+        "names": lambda: names.check(paths.root, files),
+    }
+
+
+def run_tool(command: Sequence[str], cwd: Path) -> list[str]:
+    """Run a linter; return its output if it exits non-zero."""
+    status, text = process.attempt(command, cwd)
+    return (text.splitlines() or [f"{command[0]} ended with status {status}"]) if status else []
+
+
+def run_check(name: str, check: Check) -> Case:
+    """Run one check, with a line for it and one for each complaint."""
+    with ui.step(f"lint: {name}") as step:
+        try:
+            problems = check()
+        except HarnessError as error:
+            problems = [str(error), *error.detail.splitlines()]
+        step.done(f"FAILED, {len(problems)} complaints" if problems else "clean")
+    for problem in problems[:_SHOWN]:
+        ui.plain(f"    {problem}")
+    return Case(name, Status.FAILED if problems else Status.PASSED, "\n".join(problems))
+
+
+def run_lint(paths: Paths, tree: patches.Tree) -> list[Case]:
+    """Run every check; each prints one line, and is one case of the result."""
+    return [run_check(name, check) for name, check in checks(paths, tree).items()]
+
+
+def main(argv: Sequence[str]) -> int:
+    """Run `make lint`."""
+    argparse.ArgumentParser(prog="lint", description="all linters").parse_args(argv)
+    paths = default_paths()
+    cases = run_lint(paths, patches.get(paths, source.get(paths)))
+    failed = [case.name for case in cases if case.status is Status.FAILED]
+    if failed:
+        raise HarnessError(
+            f"lint: {len(failed)} of {len(cases)} checks fail: {', '.join(failed)}"
+        )
+    ui.say(f"lint: all {len(cases)} checks are clean")
+    return 0
