@@ -6,21 +6,23 @@ what they will need, and only with the time that they leave: what it starts has 
 scheduling class SCHED_IDLE, so that tests with time limits do not compete with compilers.
 """
 
-import functools
+import json
 import os
-import re
 import shutil
 import sys
 import threading
+import time
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import Any
 from xml.etree import ElementTree
 
 from harness import demo
+from harness.checks import compare
 from harness.checks.lint import run as lint
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
@@ -31,37 +33,72 @@ from harness.guest.ktap import Case, Status
 from harness.kernel import source, tree
 from harness.series import export
 
-if TYPE_CHECKING:
-    from harness.layouts import run as layouts
-
-Built = TypeVar("Built")
-
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
-    "kunit",
-    "copy",
-    "selftest",
-    "mthp",
-    "faults",
-    "engines",
-    "bounce",
-    "isolated",
+    "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
     "migrators",
-)
+)  # fmt: skip
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
-MM_SUITE = "mm-selftests"
-LATENCY_SUITE = "latency"
 LAYOUTS = ((1, 300), (2, 25))  # virtual CPUs, and how many random layouts
-
-# Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
-# of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for
-# long, EFAULT for a private mapping of a hugetlb memfd), with it on in 16 of 24. Whether a
-# page gets swapped out at all is not certain either.
-_UNRELIABLE = re.compile(r"\bcow\b.*(swapped.out|memfd hugetlb)")
 
 _NAMED = 6  # cases with the same reason that the summary names
 _DETAILED = 3  # failures that the summary tells in full
+_SLOWEST = 5
+
+
+@dataclass(frozen=True)
+class Stage:
+    """A part of the check: its test cases, or something that later stages need.
+
+    `run` gets what the stage `needs` has returned, or None if it needs nothing.
+    """
+
+    name: str
+    run: Callable[[Any], Any]
+    needs: str = ""
+
+
+def builds(paths: Paths, out: Path) -> list[Stage]:
+    """Return what runs in the background, in the order in which it is needed."""
+
+    def kernel(config: str) -> Stage:
+        return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
+
+    return [
+        kernel("base"),
+        kernel("debug"),
+        Stage("kernels-lab", lambda _: _lab_kernels(paths, out)),
+        kernel("arm64"),
+        Stage("lint", lambda _: _lint(paths)),
+        Stage("series", lambda _: _series(paths)),
+    ]
+
+
+def tests(paths: Paths, out: Path) -> list[Stage]:
+    """Return what runs in the foreground, in this order."""
+
+    def suites(config: str, names: Iterable[str]) -> list[Stage]:
+        kernel = f"kernel-{config}"
+        run = partial(_suite, paths, out)
+        return [Stage(f"{config}-{name}", partial(run, name), kernel) for name in names]
+
+    def show(engine: demo.Engine) -> Stage:
+        name = demo.directory_of(paths, engine).name
+        return Stage(name, partial(_demo, paths, engine), f"kernel-{engine.config}")
+
+    return [
+        Stage("unit", lambda _: _unit_tests(paths, out)),
+        show(demo.DMASIM),
+        *suites("base", BASE_SUITES),
+        Stage("latency", partial(_latency, paths, out), "kernel-base"),
+        Stage("mm-selftests", partial(_mm, paths, out), "kernel-base"),
+        *suites("debug", DEBUG_SUITES),
+        Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
+        Stage("layouts", _layouts, "kernels-lab"),
+        show(demo.ZDMA),
+        *suites("arm64", ARM64_SUITES),
+    ]
 
 
 def parse_junit(text: str) -> list[Case]:
@@ -78,40 +115,6 @@ def parse_junit(text: str) -> list[Case]:
         else:
             cases.append(Case(name, Status.PASSED))
     return cases
-
-
-def compare(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
-    """Return the cases of `on`, judged by what the same tests did in `off`."""
-    before = {case.name: case for case in off}
-    after = {case.name: case for case in on}
-    cases = []
-    for name, old in before.items():
-        new = after.get(name)
-        passed = new is not None and new.status is Status.PASSED
-        if new is None and old.status is Status.SKIPPED:
-            # A skipped test has a number for a name: this one was run with the offload on.
-            cases.append(old)
-        elif not passed and _UNRELIABLE.search(name):
-            detail = "does not pass in every run with the offload off either"
-            cases.append(Case(name, Status.SKIPPED, detail))
-        elif new is None:
-            detail = "did not run with the offload on"
-            cases.append(Case(name, Status.FAILED, detail))
-        elif new.status is Status.FAILED:
-            detail = f"{old.status.value} with the offload off, fails with it on\n{new.detail}"
-            cases.append(Case(name, Status.FAILED, detail))
-        elif new.status is Status.SKIPPED and old.status is Status.PASSED:
-            detail = f"passes with the offload off, skipped with it on: {new.detail}"
-            cases.append(Case(name, Status.FAILED, detail))
-        else:
-            cases.append(new)
-    return cases + [case for name, case in after.items() if name not in before]
-
-
-def without_mode(cases: Sequence[Case], mode: str) -> list[Case]:
-    """Drop the mode that is part of every name, so that names can be compared."""
-    prefix = re.compile(rf"(^|/){mode}\.")
-    return [replace(case, name=prefix.sub(r"\1", case.name)) for case in cases]
 
 
 def suite_cases(result: guest.SuiteResult) -> list[Case]:
@@ -131,37 +134,52 @@ def suite_cases(result: guest.SuiteResult) -> list[Case]:
 
 @dataclass
 class Report:
-    """What the stages found so far."""
+    """What the stages found so far, and the seconds that each of them took."""
 
     out: Path
     suites: dict[str, list[Case]] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, cases: Sequence[Case]) -> None:
-        """Record a stage's cases; the JUnit file is always up to date."""
+        """Record a stage's cases; the files are always up to date."""
         with self._lock:
             self.suites[name] = list(cases)
             (self.out / "junit.xml").write_text(ktap.junit(dict(self.suites)))
+            (self.out / "times.json").write_text(json.dumps(self.times, indent=1) + "\n")
 
-    def attempt(self, name: str, stage: Callable[[], Sequence[Case]]) -> bool:
-        """Run a stage; an error in it is a failed case. Return whether it could be run."""
+    def run(self, stage: Stage, made: Future[Any] | None = None) -> Any:
+        """Run a stage; an error in it is a failed case. Return what others need, or None.
+
+        `made` is what the stage needs.
+        """
+        given = made.result() if made else None
+        if made and given is None:
+            self.add(stage.name, [Case("all", Status.SKIPPED, f"there is no {stage.needs}")])
+            return None
+        began = time.monotonic()
+        product, cases = None, []
         try:
-            self.add(name, stage())
+            product = stage.run(given)
+            if isinstance(product, list):
+                cases = product
         except HarnessError as error:
-            ui.say(f"{name}: FAILED: {error}")
+            ui.say(f"{stage.name}: FAILED: {error}")
             detail = f"{error.detail}\n{error}" if error.detail else str(error)
-            self.add(name, [Case("error", Status.FAILED, detail)])
-            return False
+            cases = [Case("error", Status.FAILED, detail)]
         except Exception:
             detail = traceback.format_exc()
-            ui.say(f"{name}: FAILED: a mistake in the harness\n{detail}")
-            self.add(name, [Case("error", Status.FAILED, detail.splitlines()[-1])])
-            return False
-        return True
+            ui.say(f"{stage.name}: FAILED: a mistake in the harness\n{detail}")
+            cases = [Case("error", Status.FAILED, detail.splitlines()[-1])]
+        self.times[stage.name] = round(time.monotonic() - began, 1)
+        self.add(stage.name, cases)
+        return product
 
-    def skip(self, name: str, reason: str) -> None:
-        """Record a stage that could not be run."""
-        self.add(name, [Case("all", Status.SKIPPED, reason)])
+    @property
+    def slowest(self) -> str:
+        """The stages that took longest, in one line."""
+        order = sorted(self.times.items(), key=lambda item: -item[1])[:_SLOWEST]
+        return ", ".join(f"{name} {ui.clock(seconds)}" for name, seconds in order)
 
     @property
     def counts(self) -> ktap.Counts:
@@ -197,18 +215,16 @@ def _some(names: Sequence[str]) -> str:
     return ", ".join(names[:_NAMED]) + more
 
 
-def _unit_tests(out: Path) -> list[Case]:
+def _unit_tests(paths: Paths, out: Path) -> list[Case]:
     """Run the host's unit tests."""
     xml = out / "unit.xml"
     with ui.step("host unit tests") as step:
-        log = out / "unit.log"
-        try:
-            process.run_logged(
-                [sys.executable, "-m", "pytest", f"--junitxml={xml}"], log, "pytest"
-            )
-        except HarnessError:
-            if not xml.exists():
-                raise
+        status, text = process.attempt(
+            [sys.executable, "-m", "pytest", f"--junitxml={xml}"], paths.root
+        )
+        (out / "unit.log").write_text(text)
+        if not xml.exists():
+            raise HarnessError(f"pytest ended with status {status}", process.tail(text))
         cases = parse_junit(xml.read_text())
         step.done(str(ktap.count(cases)))
     return cases
@@ -226,7 +242,7 @@ def _series(paths: Paths) -> list[Case]:
     return [Case("applies, and is the tree that was tested", Status.PASSED)]
 
 
-def _suite(paths: Paths, ready: guest.Ready, suite: str, out: Path) -> list[Case]:
+def _suite(paths: Paths, out: Path, suite: str, ready: guest.Ready) -> list[Case]:
     directory = out / f"{ready.kernel.config}-{suite}"
     result = guest.run_suite(paths, ready, suite, "", directory)
     if result.failure:
@@ -234,78 +250,76 @@ def _suite(paths: Paths, ready: guest.Ready, suite: str, out: Path) -> list[Case
     return suite_cases(result)
 
 
-def _demo(
-    paths: Paths, ready: guest.Ready | None, report: Report, engine: demo.Engine = demo.DMASIM
-) -> None:
-    """Run the demo on an engine, if there is the kernel for it."""
-    name = demo.directory_of(paths, engine).name
-
-    def stage() -> list[Case]:
-        assert ready
-        shown = demo.run(paths, ready, engine)
-        if shown.suite.failure:
-            guest.show_failure(shown.suite, paths.out / name)
-        return shown.cases
-
-    if ready:
-        report.attempt(name, stage)
-    else:
-        report.skip(name, f"there is no {engine.config} kernel")
+def _demo(paths: Paths, engine: demo.Engine, ready: guest.Ready) -> list[Case]:
+    shown = demo.run(paths, ready, engine)
+    if shown.suite.failure:
+        guest.show_failure(shown.suite, demo.directory_of(paths, engine))
+    return shown.cases
 
 
-def _mm(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
-    """Run the tree's mm selftests with the offload, and without it if not all of them pass."""
-    found = {}
-    for mode in ("on", "off"):
-        directory = out / f"{ready.kernel.config}-{MM_SUITE}-{mode}"
-        result = guest.run_suite(paths, ready, MM_SUITE, mode, directory)
+def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
+    """Run the tree's mm selftests with the offload, and without it if not all of them pass.
+
+    Cases that no single run can judge are repeated in both modes.
+    """
+
+    def run(mode: str, *programs: str) -> list[Case]:
+        directory = out / "-".join(["mm-selftests", mode, *programs[:1]])
+        args = ",".join([mode, *programs])
+        result = guest.run_suite(paths, ready, "mm-selftests", args, directory)
         verdict = result.run.verdict
         if verdict.outcome is not verdict.outcome.FINISHED:
             guest.show_failure(result, directory)
             raise HarnessError(f"offload {mode}: {verdict.message}")
         if not result.cases:
             raise HarnessError("the suite printed no test results")
-        found[mode] = without_mode(result.cases, mode)
-        if all(case.status in (Status.PASSED, Status.XFAIL) for case in found[mode]):
-            break
-    return compare(found["off"], found["on"]) if "off" in found else found["on"]
+        return compare.without_mode(result.cases, mode)
+
+    on = run("on")
+    if all(case.status in (Status.PASSED, Status.XFAIL) for case in on):
+        return on
+    off = run("off")
+    cases = compare.once(off, on)
+    if doubtful := compare.unreliable(cases):
+        again = [compare.PROGRAM] * (compare.ROUNDS - 1)
+        off, on = off + run("off", *again), on + run("on", *again)
+        cases = [case for case in cases if case.name not in doubtful]
+        cases += [compare.rates(name, off, on) for name in doubtful]
+    return cases
 
 
-def _latency(paths: Paths, ready: guest.Ready, out: Path) -> list[Case]:
+def _latency(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
     """Compare the instrument with the function graph tracer, in virtual time."""
-    directory = out / f"{ready.kernel.config}-{LATENCY_SUITE}"
-    with ui.step(f"guest {ready.kernel.config} {LATENCY_SUITE}") as step:
-        run = guest.run_in_virtual_time(paths, ready, LATENCY_SUITE, {}, directory)
+    with ui.step("guest base latency") as step:
+        run = guest.run_in_virtual_time(paths, ready, "latency", {}, out / "base-latency")
         cases = tuple(ktap.parse(run.results))
         step.done(str(ktap.count(cases)))
     failure = guest.describe(run.verdict, cases)
-    return suite_cases(guest.SuiteResult(LATENCY_SUITE, run, cases, failure))
+    return suite_cases(guest.SuiteResult("latency", run, cases, failure))
 
 
-def _lab(paths: Paths, out: Path) -> list[Case]:
-    """Run the quick laboratory twice, and judge what it says."""
-    from harness.lab import run as lab  # noqa: PLC0415
-    from harness.lab.judge import claims  # noqa: PLC0415
-    from harness.lab.model import preset as lab_preset  # noqa: PLC0415
-    from harness.lab.model import published  # noqa: PLC0415
-    from harness.lab.report import report as lab_report  # noqa: PLC0415
-
-    preset = lab_preset.DEFAULT
-    first, second = (lab.run(paths, preset, True, out / f"lab-{n}") for n in (1, 2))
-    lab_report.write(first, out / "lab-1")
-    return claims.judge(first, second, published.load())
-
-
-def _lab_kernels(paths: Paths, out: Path) -> "layouts.Kernels":
+def _lab_kernels(paths: Paths, out: Path) -> Any:
     """Build the kernels of the laboratory, and what random layouts need."""
-    from harness.lab import run as lab  # noqa: PLC0415
+    from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
     from harness.layouts import run as layouts  # noqa: PLC0415
 
     lab.kernels(paths)
     return layouts.prepare(paths, out / layouts.SUITE)
 
 
-def _layouts(kernels: "layouts.Kernels") -> list[Case]:
+def _lab(paths: Paths, out: Path) -> list[Case]:
+    """Run the quick laboratory twice, and judge what it says."""
+    from harness.lab import run as lab  # noqa: PLC0415
+    from harness.lab.judge import claims  # noqa: PLC0415
+    from harness.lab.model import preset, published  # noqa: PLC0415
+    from harness.lab.report import report  # noqa: PLC0415
+
+    first, second = (lab.run(paths, preset.DEFAULT, True, out / f"lab-{n}") for n in (1, 2))
+    report.write(first, out / "lab-1")
+    return claims.judge(first, second, published.load())
+
+
+def _layouts(kernels: Any) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
     from harness.layouts import run as layouts  # noqa: PLC0415
 
@@ -325,94 +339,24 @@ def _only_when_idle() -> None:
         ui.say(f"builds compete with tests, whose time limits may be too short: {error}")
 
 
-class _Builds:
-    """Everything that is compiled, in the order in which the suites ask for it."""
-
-    def __init__(self, paths: Paths, report: Report) -> None:
-        self._report = report
-        self._pool = ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle)
-
-        def kernel(config: str) -> Future[guest.Ready | None]:
-            return self._submit(f"kernel-{config}", lambda: guest.prepare(paths, config))
-
-        self.base = kernel("base")
-        self.debug = kernel("debug")
-        self.lab = self._submit("kernels-lab", lambda: _lab_kernels(paths, report.out))
-        self.arm64 = kernel("arm64")
-        self.lint = self._pool.submit(report.attempt, "lint", lambda: _lint(paths))
-        self.series = self._pool.submit(report.attempt, "series", lambda: _series(paths))
-
-    def _submit(self, name: str, build: Callable[[], Built]) -> Future[Built | None]:
-        """Build something when its turn comes; the result is None if that failed."""
-        built: list[Built] = []
-
-        def stage() -> list[Case]:
-            built.append(build())
-            return []  # a step, not a test
-
-        def run() -> Built | None:
-            self._report.attempt(name, stage)
-            return built[0] if built else None
-
-        return self._pool.submit(run)
-
-    def __enter__(self) -> "_Builds":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-
-def _suites(
-    paths: Paths,
-    config: str,
-    ready: guest.Ready | None,
-    report: Report,
-    suites: Sequence[str],
-) -> None:
-    """Run suites on a kernel, if there is one."""
-    for suite in suites:
-        name = f"{config}-{suite}"
-        if ready:
-            stage = functools.partial(_suite, paths, ready, suite, report.out)
-            report.attempt(name, stage)
-        else:
-            report.skip(name, f"there is no {config} kernel")
-
-
 def main(paths: Paths) -> int:
     """Run everything; the last line counts it."""
     out = paths.out / "check"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     report = Report(out)
-    with lock.cache(paths), _Builds(paths, report) as builds:
-        report.attempt("unit", lambda: _unit_tests(out))
-        base = builds.base.result()
-        _demo(paths, base, report)
-        _suites(paths, "base", base, report, BASE_SUITES)
-        _attempt_with(base, report, LATENCY_SUITE, lambda ready: _latency(paths, ready, out))
-        _attempt_with(base, report, MM_SUITE, lambda ready: _mm(paths, ready, out))
-        _suites(paths, "debug", builds.debug.result(), report, DEBUG_SUITES)
-        kernels = builds.lab.result()
-        _attempt_with(kernels, report, "lab", lambda _: _lab(paths, out))
-        _attempt_with(kernels, report, "layouts", _layouts)
-        arm64 = builds.arm64.result()
-        _demo(paths, arm64, report, demo.ZDMA)
-        _suites(paths, "arm64", arm64, report, ARM64_SUITES)
-        builds.lint.result()
-        builds.series.result()
+    with (
+        lock.cache(paths),
+        ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle) as pool,
+    ):
+        made = {stage.name: pool.submit(report.run, stage) for stage in builds(paths, out)}
+        try:
+            for stage in tests(paths, out):
+                report.run(stage, made[stage.needs] if stage.needs else None)
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
     return _summary(report)
-
-
-def _attempt_with(
-    built: Built | None, report: Report, name: str, stage: Callable[[Built], Sequence[Case]]
-) -> None:
-    """Run a stage on what was built for it, if there is that."""
-    if built is None:
-        report.skip(name, "what it needs could not be built")
-    else:
-        report.attempt(name, lambda: stage(built))
 
 
 def _summary(report: Report) -> int:
@@ -426,6 +370,7 @@ def _summary(report: Report) -> int:
     for suite, case in report.failures[:_DETAILED]:
         ui.plain(f"\n{suite}: {case.name}:")
         ui.plain(os.linesep.join(f"  | {line}" for line in case.detail.splitlines()))
+    ui.say(f"slowest: {report.slowest}; all in times.json")
     ui.say(f"logs and junit.xml are in {report.out}")
     counts = report.counts
     ui.plain(str(counts))

@@ -1,12 +1,15 @@
 """Totals of a check: nothing that failed may get lost."""
 
+import json
+import re
+from collections.abc import Callable
+from concurrent.futures import Future
 from pathlib import Path
 
-from harness import demo
 from harness.checks import main
-from harness.checks.main import Report
+from harness.checks.main import Report, Stage
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths
+from harness.core.paths import default_paths
 from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status
 
@@ -52,74 +55,59 @@ def test_a_suite_must_end_well_and_print_something() -> None:
     assert failures(finished(0)) == ["guest"]
 
 
-def test_mm_tests_are_compared_by_name() -> None:
-    def statuses(off: Status | None, on: Status | None) -> list[Status]:
-        before = [Case("t", off)] if off else []
-        after = [Case("t", on)] if on else []
-        return [case.status for case in main.compare(before, after)]
+def failing(error: Exception) -> Callable[[object], list[Case]]:
+    def run(_: object) -> list[Case]:
+        raise error
 
-    passed, failed, skipped = Status.PASSED, Status.FAILED, Status.SKIPPED
-    assert statuses(passed, passed) == [passed]
-    assert statuses(passed, failed) == [failed]
-    assert statuses(skipped, failed) == [failed]
-    assert statuses(failed, failed) == [failed]
-    assert statuses(failed, passed) == [passed]
-    assert statuses(passed, skipped) == [failed]
-    assert statuses(skipped, skipped) == [skipped]
-    assert statuses(passed, None) == [failed]
-    assert statuses(skipped, None) == [skipped]
-    assert statuses(None, failed) == [failed]
-
-
-def test_a_test_that_no_run_can_judge_is_skipped_if_it_fails() -> None:
-    name = "cow/R/O GUP pin ... with single PTE of swapped-out THP (64 kB)"
-    off, on = [Case(name, Status.PASSED)], [Case(name, Status.FAILED)]
-    assert [case.status for case in main.compare(off, on)] == [Status.SKIPPED]
-    assert [case.status for case in main.compare(off, off)] == [Status.PASSED]
-    assert [case.status for case in main.compare(off, [])] == [Status.SKIPPED]
-    off, on = (
-        [Case("cow/with base page", status)] for status in (Status.PASSED, Status.FAILED)
-    )
-    assert [case.status for case in main.compare(off, on)] == [Status.FAILED]
-
-
-def test_the_mode_is_no_part_of_a_name() -> None:
-    cases = [Case("on.cow/on.cow.with base page", Status.PASSED), Case("lon.x", Status.PASSED)]
-    names = [case.name for case in main.without_mode(cases, "on")]
-    assert names == ["cow/cow.with base page", "lon.x"]
+    return run
 
 
 def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> None:
     report = Report(tmp_path)
-
-    def broken() -> list[Case]:
-        raise HarnessError("no compiler", "details")
-
-    assert not report.attempt("kernel", broken)
-    assert not report.attempt("odd", lambda: [Case("x", Status("odd"))])
-    assert report.attempt("unit", lambda: [GOOD, SKIPPED])
-    report.skip("demo", "there is no kernel")
-    assert report.counts == {Status.PASSED: 1, Status.FAILED: 2, Status.SKIPPED: 2}
+    assert report.run(Stage("kernel", failing(HarnessError("no compiler", "details")))) is None
+    assert report.run(Stage("odd", failing(KeyError("odd")))) is None
+    report.run(Stage("unit", lambda _: [GOOD, SKIPPED]))
+    report.add("mm", [Case(f"t{n}", Status.SKIPPED, "no swap") for n in range(8)])
+    assert report.counts == {Status.PASSED: 1, Status.FAILED: 2, Status.SKIPPED: 9}
+    assert [case.detail for _, case in report.failures] == [
+        "details\nno compiler", "KeyError: 'odd'",
+    ]  # fmt: skip
     assert report.listed(Status.SKIPPED) == [
         "  unit: no huge pages: skipped",
-        "  demo: there is no kernel: all",
+        "  mm: no swap: t0, t1, t2, t3, t4, t5 and 2 more",
     ]
-    report.add("mm", [Case(f"t{n}", Status.SKIPPED, "no swap") for n in range(8)])
-    assert (
-        report.listed(Status.SKIPPED)[-1] == "  mm: no swap: t0, t1, t2, t3, t4, t5 and 2 more"
-    )
     assert '<testsuite name="kernel"' in (tmp_path / "junit.xml").read_text()
+    assert set(json.loads((tmp_path / "times.json").read_text())) == {"kernel", "odd", "unit"}
 
 
-def test_a_demo_without_its_kernel_is_skipped(tmp_path: Path) -> None:
+def test_a_stage_gets_what_it_needs_or_is_skipped(tmp_path: Path) -> None:
     report = Report(tmp_path)
-    paths = Paths(tmp_path, tmp_path, tmp_path / "out")
-    for engine in demo.ENGINES.values():
-        main._demo(paths, None, report, engine)
-    assert report.listed(Status.SKIPPED) == [
-        "  demo: there is no base kernel: all",
-        "  demo-zdma: there is no arm64 kernel: all",
-    ]
+    kernel: Future[object] = Future()
+    kernel.set_result(report.run(Stage("kernel", lambda _: "a kernel")))
+    stage = Stage("demo", lambda ready: [Case(ready, Status.PASSED)], "kernel")
+    report.run(stage, kernel)
+    assert report.suites == {"kernel": [], "demo": [Case("a kernel", Status.PASSED)]}
+    nothing: Future[object] = Future()
+    nothing.set_result(None)
+    report.run(stage, nothing)
+    assert report.listed(Status.SKIPPED) == ["  demo: there is no kernel: all"]
+
+
+def test_the_slowest_stages_are_named(tmp_path: Path) -> None:
+    report = Report(tmp_path, times={f"s{n}": 60.0 * n for n in range(7)})
+    assert report.slowest == "s6 6:00, s5 5:00, s4 4:00, s3 3:00, s2 2:00"
+
+
+def test_every_suite_is_run_on_a_kernel_that_is_built() -> None:
+    paths = default_paths()
+    made = [stage.name for stage in main.builds(paths, paths.out)]
+    stages = main.tests(paths, paths.out)
+    names = [*made, *(stage.name for stage in stages)]
+    assert len(names) == len(set(names))
+    assert {stage.needs for stage in stages} <= {"", *made}
+    told = " ".join([*names, "lab"])
+    suites = {path.name for path in (paths.guest / "suites").iterdir()} - {"hello", "shell"}
+    assert {suite for suite in suites if not re.search(rf"\b{suite}\b", told)} == set()
 
 
 def test_junit_of_pytest_is_read() -> None:
