@@ -81,21 +81,22 @@ class Checkout:
     def __init__(self, paths: Paths, directory: Path) -> None:
         """Copy every file that git would commit, and make a repository of them."""
         self._root = directory
-        listing = process.capture(
-            ["git", "ls-files", "-z", "-c", "-o", "--exclude-standard"], cwd=paths.root
-        )
-        kept = directory / "out"  # kernels of the last run
         directory.mkdir(parents=True, exist_ok=True)
-        for entry in directory.iterdir():
-            if entry != kept:
-                shutil.rmtree(entry) if entry.is_dir() else entry.unlink()
-        for name in filter(None, listing.split("\0")):
-            if (paths.root / name).is_file():
-                (directory / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(paths.root / name, directory / name)
+        # What git ignores stays, such as kernels of the last run.
+        process.capture(["rsync", "-a", "--delete", "--exclude=.git", "--filter=:- .gitignore",
+                         f"{paths.root}/", f"{directory}/"])  # fmt: skip
         self._git("init", "-q")
         self._git("add", "-A")
-        self._git("-c", "user.name=x", "-c", "user.email=x@localhost", "commit", "-qm", "copy")
+        self._git(
+            "-c",
+            "user.name=x",
+            "-c",
+            "user.email=x@localhost",
+            "commit",
+            "-qm",
+            "copy",
+            "--allow-empty",
+        )
 
     def _git(self, *words: str) -> str:
         return process.capture(["git", *words], cwd=self._root)

@@ -68,10 +68,10 @@ def check(tree: Path, patches: Sequence[Path]) -> list[str]:
 
     def one(patch: Path) -> list[str]:
         status, text = process.attempt([*_COMMAND, str(patch)], tree)
-        found = diagnostics.parse_checkpatch(text)
-        lines = [line for line in text.splitlines() if line.strip()]
+        found = diagnostics.parse(diagnostics.CHECKPATCH, text, tree)
+        lines = set(filter(None, text.splitlines()))
         if status not in (0, 1) or len(lines) != len(found) or (status and not found):
-            return [f"checkpatch.pl {patch.name} ended with status {status}", *lines]
+            return [f"checkpatch.pl {patch.name} ended with status {status}", *sorted(lines)]
         return [str(complaint) for complaint in found if not is_ignored(complaint)]
 
     # The longest first, so that none is left over at the end.

@@ -74,7 +74,7 @@ def _compile(
     status, text = process.attempt([*make(*targets), *options], root)
     log.write_text(text)
     looked_at = set(re.findall(r"^  CHECK +(\S+)$", text, re.MULTILINE))
-    found = diagnostics.parse_compiler(text, root)
+    found = diagnostics.parse(diagnostics.COMPILER, text, root)
     for file, target in zip(sources, targets, strict=True):
         if not (objects / target).exists():
             found.append(Diagnostic(file, 1, "error", f"does not compile (log: {log})"))

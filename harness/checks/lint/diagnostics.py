@@ -6,16 +6,16 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-_COMPILER = re.compile(
-    r"^(?P<file>[^\s:]+):(?P<line>\d+):(?:\d+:)? "
-    r"(?P<level>warning|error|fatal error): (?P<text>.*)$"
+COMPILER = re.compile(  # gcc and sparse; only gcc names an option
+    r"(?P<file>[^\s:]+):(?P<line>\d+):(?:\d+:)? (?P<level>warning|error|fatal error): "
+    r"(?P<text>.*?)(?: \[(?P<kind>-W[^]]*)\])?$"
 )
-_KERNEL_DOC = re.compile(
-    r"^(?P<level>Warning|Error): (?P<file>[^\s:]+):(?P<line>\d+):? (?P<text>.*)$"
+KERNEL_DOC = re.compile(
+    r"(?P<level>Warning|Error): (?P<file>[^\s:]+):(?P<line>\d+):? (?P<text>.*)$"
 )
-_CHECKPATCH = re.compile(
-    r"^(?P<file>[^\s:]+):(?P<line>\d+): "
-    r"(?P<level>ERROR|WARNING|CHECK):(?P<type>\w+): (?P<text>.*)$"
+CHECKPATCH = re.compile(  # with --terse --show-types --showfile
+    r"(?P<file>[^\s:]+):(?P<line>\d+): (?P<level>ERROR|WARNING|CHECK):(?P<kind>\w+): "
+    r"(?P<text>.*)$"
 )
 
 
@@ -45,45 +45,19 @@ class Diagnostic:
         return self.kind.startswith("-W")
 
 
-def _relative(name: str, tree: Path) -> str:
-    return name.removeprefix(f"{tree}/").removeprefix("./")
+def parse(pattern: re.Pattern[str], text: str, tree: Path) -> list[Diagnostic]:
+    """Return what a tool said about files of a tree, each complaint once.
 
-
-def parse_compiler(text: str, tree: Path) -> list[Diagnostic]:
-    """Return what gcc and sparse said about files of a tree, each complaint once.
-
-    A header's complaint is repeated for every file that includes it.
+    A compiler repeats a header's complaint for every file that includes it.
     """
     found = []
     for line in text.splitlines():
-        if match := _COMPILER.match(line):
-            words, _, kind = match["text"].partition(" [-W")
-            kind = f"-W{kind.rstrip(']')}" if kind else ""
-            file = _relative(match["file"], tree)
-            found.append(Diagnostic(file, int(match["line"]), match["level"], words, kind))
+        if match := pattern.match(line):
+            said = match.groupdict(default="")
+            file = said.pop("file").removeprefix(f"{tree}/").removeprefix("./")
+            number, level = int(said.pop("line")), said.pop("level").lower()
+            found.append(Diagnostic(file, number, level, **said))
     return list(dict.fromkeys(found))
-
-
-def parse_kernel_doc(text: str, tree: Path) -> list[Diagnostic]:
-    """Return what kernel-doc said; it may say the same twice."""
-    found = []
-    for line in text.splitlines():
-        if match := _KERNEL_DOC.match(line):
-            file = _relative(match["file"], tree)
-            level = match["level"].lower()
-            found.append(Diagnostic(file, int(match["line"]), level, match["text"]))
-    return list(dict.fromkeys(found))
-
-
-def parse_checkpatch(text: str) -> list[Diagnostic]:
-    """Return what checkpatch said with --terse --show-types --showfile."""
-    return [
-        Diagnostic(
-            match["file"], int(match["line"]), match["level"], match["text"], match["type"]
-        )
-        for line in text.splitlines()
-        if (match := _CHECKPATCH.match(line))
-    ]
 
 
 def new_ones(after: Iterable[Diagnostic], before: Iterable[Diagnostic]) -> list[Diagnostic]:
@@ -107,7 +81,5 @@ def ours(
     error sparse keeps its warnings to itself.
     """
     return [
-        diagnostic
-        for diagnostic in new_ones(found, vanilla)
-        if diagnostic.level != "warning" or touched(diagnostic.file)
+        one for one in new_ones(found, vanilla) if one.level != "warning" or touched(one.file)
     ]

@@ -4,14 +4,13 @@ Sphinx would bring 20 more packages, and read every document of a directory to c
 """
 
 import fnmatch
-import functools
-import importlib
 import io
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
-from typing import Any
+
+from docutils import core  # type: ignore[import-untyped]
 
 from harness.checks.lint import diagnostics
 from harness.checks.lint.diagnostics import Diagnostic
@@ -19,50 +18,19 @@ from harness.core import process
 from harness.core.errors import HarnessError
 from harness.kernel.tree import Tree
 
-# What Sphinx and the kernel's extensions add to reStructuredText.
-_DIRECTIVES = (
-    "c:function", "c:macro", "c:struct", "c:type", "code-block", "flat-table", "glossary",
-    "index", "kernel-doc", "kernel-figure", "literalinclude", "only", "seealso", "toctree",
-)  # fmt: skip
-_ROLES = (
-    "c:data", "c:enum", "c:expr", "c:func", "c:macro", "c:member", "c:struct", "c:type", "doc",
-    "download", "envvar", "file", "kbd", "manpage", "option", "ref", "term",
-)  # fmt: skip
-
+# Directives and roles that Sphinx and the kernel's extensions add to reStructuredText.
+_SPHINX = frozenset((
+    "c:data", "c:enum", "c:expr", "c:func", "c:function", "c:macro", "c:member", "c:struct",
+    "c:type", "code-block", "doc", "download", "envvar", "file", "flat-table", "glossary",
+    "index", "kbd", "kernel-doc", "kernel-figure", "literalinclude", "manpage", "only",
+    "option", "ref", "seealso", "term", "toctree",
+))  # fmt: skip
+_UNKNOWN = re.compile(r'Unknown (?:directive type|interpreted text role) "([^"]+)"')
 _KERNEL_DOC = re.compile(r"^\s*\.\. kernel-doc::\s*(\S+)", re.MULTILINE)
 _TOCTREE = re.compile(
     r"^( *)\.\. toctree::[^\n]*\n((?:\1[ \t]+\S[^\n]*\n|[ \t]*\n)*)", re.MULTILINE
 )
 _DOC_ROLE = re.compile(r":doc:`(?:[^`<]*<)?([^`>]+)>?`")
-
-
-@functools.cache
-def _docutils() -> Any:
-    """Return docutils' core after teaching it the names that Sphinx adds."""
-    nodes: Any = importlib.import_module("docutils.nodes")
-    rst: Any = importlib.import_module("docutils.parsers.rst")
-
-    class AnyOption(dict[str, Any]):
-        def __missing__(self, name: str) -> Any:
-            return rst.directives.unchanged
-
-    class Accept(rst.Directive):  # type: ignore[misc]
-        optional_arguments = 1
-        final_argument_whitespace = True
-        has_content = True
-        option_spec = AnyOption({"": rst.directives.unchanged})  # an empty one forbids options
-
-        def run(self) -> list[Any]:
-            return []
-
-    def role(_name: str, raw: str, text: str, *_: Any, **__: Any) -> Any:
-        return [nodes.inline(raw, text)], []
-
-    for name in _DIRECTIVES:
-        rst.directives.register_directive(name, Accept)
-    for name in _ROLES:
-        rst.roles.register_local_role(name, role)
-    return importlib.import_module("docutils.core")
 
 
 def rst_problems(text: str, name: str) -> list[str]:
@@ -75,8 +43,13 @@ def rst_problems(text: str, name: str) -> list[str]:
         "file_insertion_enabled": False,
         "_disable_config": True,
     }
-    _docutils().publish_doctree(text, source_path=name, settings_overrides=settings)
-    return [line for line in stream.getvalue().splitlines() if line.startswith(f"{name}:")]
+    core.publish_doctree(text, source_path=name, settings_overrides=settings)
+    problems = []
+    for line in stream.getvalue().splitlines():
+        unknown = _UNKNOWN.search(line)
+        if line.startswith(f"{name}:") and not (unknown and unknown[1] in _SPHINX):
+            problems.append(line)
+    return problems
 
 
 def toctree_entries(text: str) -> list[str]:
@@ -180,7 +153,7 @@ def _kernel_doc(tree: Path, names: Sequence[str]) -> list[Diagnostic]:
     known = re.compile(r"(Warning|Error|Info): |\d+ ")
     if strange := [line for line in text.splitlines() if not known.match(line)]:
         raise HarnessError(f"kernel-doc: {strange[-1]}", text)
-    return diagnostics.parse_kernel_doc(text, tree)
+    return diagnostics.parse(diagnostics.KERNEL_DOC, text, tree)
 
 
 def unmaintained(tree: Tree, new: Iterable[str]) -> list[str]:

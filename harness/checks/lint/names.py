@@ -1,12 +1,11 @@
 """Names in the project's files that mean something on one machine only."""
 
-import os
 import re
-from collections.abc import Iterable, Mapping
+import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 
 from harness.core import process
-from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
 # Hosts that a link in our files may point to.
@@ -19,7 +18,6 @@ _MIRROR = re.compile(
 )
 _PLACEHOLDER_HOSTS = re.compile(r"(?:^|\.)(?:localhost|example(?:\.(?:com|net|org))?|invalid)$")
 _HOME = re.compile(r"(?<![\w.$}])/(?:home|Users)/\w+|(?<![\w.$}])/(?:root|work)/\w")
-_GENERATED = {".git", "__pycache__", ".mypy_cache", ".pytest_cache", ".ruff_cache"}
 
 
 def problems(name: str, text: str, forbidden: Mapping[str, str]) -> list[str]:
@@ -59,27 +57,13 @@ def is_shell(name: str, head: str) -> bool:
 def project_files(paths: Paths) -> dict[str, str]:
     """Return the text of every file that is, or could be, committed, by name."""
     root = paths.root
-    try:
-        command = ["git", "-c", "safe.directory=*", "ls-files", "-z", "-c", "-o"]
-        names = process.capture([*command, "--exclude-standard"], cwd=root).split("\0")
-    except HarnessError:  # not a checkout
-        names = walk(root, (paths.cache, paths.out))
+    with tempfile.TemporaryDirectory() as empty:
+        # Of another repository, which is empty: this may be no checkout.
+        git = ["git", f"--git-dir={empty}", f"--work-tree={root}"]
+        process.capture(["git", "init", "-q", "--bare", empty])
+        listed = process.capture([*git, "ls-files", "-z", "-o", "--exclude-standard"], cwd=root)
     return {
         name: (root / name).read_text(errors="replace")
-        for name in sorted(set(names))
+        for name in sorted(listed.split("\0"))
         if (root / name).is_file()
     }
-
-
-def walk(root: Path, generated: Iterable[Path]) -> list[str]:
-    """Return all files but those that tools or we generate."""
-    names = []
-    for directory, subdirectories, files in os.walk(root):
-        here = Path(directory)
-        subdirectories[:] = [
-            name
-            for name in subdirectories
-            if name not in _GENERATED and here / name not in generated
-        ]
-        names += [str((here / name).relative_to(root)) for name in files]
-    return names

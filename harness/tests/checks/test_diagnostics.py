@@ -3,12 +3,13 @@
 from pathlib import Path
 
 from harness.checks.lint.diagnostics import (
+    CHECKPATCH,
+    COMPILER,
+    KERNEL_DOC,
     Diagnostic,
     new_ones,
     ours,
-    parse_checkpatch,
-    parse_compiler,
-    parse_kernel_doc,
+    parse,
 )
 
 TREE = Path("/t/tree")
@@ -25,7 +26,7 @@ make[4]: *** [/t/tree/scripts/Makefile.build:287: mm/migrate.o] Error 1
 
 
 def test_parse_compiler() -> None:
-    gcc, sparse, header = parse_compiler(OUTPUT, TREE)
+    gcc, sparse, header = parse(COMPILER, OUTPUT, TREE)
     assert str(gcc) == "mm/migrate.c:10: warning: unused variable 'x' [-Wunused-variable]"
     assert gcc.from_gcc
     assert (sparse.file, sparse.line, sparse.from_gcc) == ("mm/migrate.c", 20, False)
@@ -34,17 +35,18 @@ def test_parse_compiler() -> None:
 
 def test_parse_kernel_doc() -> None:
     line = "Warning: mm/migrate.c:114 No description found for return value of 'f'\n"
-    (found,) = parse_kernel_doc(line * 2, TREE)
+    (found,) = parse(KERNEL_DOC, line * 2, TREE)
     assert (found.file, found.line) == ("mm/migrate.c", 114)
     assert found.text == "No description found for return value of 'f'"
 
 
 def test_parse_checkpatch() -> None:
-    (found,) = parse_checkpatch("mm/Kconfig:688: WARNING:CONFIG_DESCRIPTION: please write\n")
+    line = "mm/Kconfig:688: WARNING:CONFIG_DESCRIPTION: please write\n"
+    (found,) = parse(CHECKPATCH, line, TREE)
     assert (found.file, found.kind, found.level) == (
         "mm/Kconfig",
         "CONFIG_DESCRIPTION",
-        "WARNING",
+        "warning",
     )
 
 

@@ -8,6 +8,7 @@ import pytest
 from harness.checks.lint import checkpatch, compilers, docs, names, run
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core.errors import HarnessError
+from harness.core.paths import Paths
 from harness.guest.ktap import Status
 
 # Split, so that the check of names does not find them in this file.
@@ -131,9 +132,13 @@ def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout
 
 
-def test_walk_leaves_out_what_is_generated(tmp_path: Path) -> None:
+def test_generated_files_are_not_the_projects(tmp_path: Path) -> None:
     for name in ("a/b.py", ".ci/run", ".git/config", "out/log", "a/__pycache__/b.pyc"):
         path = tmp_path / name
         path.parent.mkdir(parents=True, exist_ok=True)
-        path.touch()
-    assert sorted(names.walk(tmp_path, [tmp_path / "out"])) == [".ci/run", "a/b.py"]
+        path.write_text(name)
+    (tmp_path / ".gitignore").write_text("/out/\n__pycache__/\n")
+    paths = Paths(tmp_path, tmp_path / ".cache", tmp_path / "out")
+    files = names.project_files(paths)
+    assert list(files) == [".ci/run", ".gitignore", "a/b.py"]
+    assert files["a/b.py"] == "a/b.py"
