@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * dcbm's parts: jobs (dcbm_main.c), channels (dcbm_channels.c), and the
- * arithmetic of shares, segments and completions (dcbm_share.c).
+ * Shared by the three parts of dcbm: jobs (dcbm_main.c), channels
+ * (dcbm_channels.c), and the arithmetic of shares, segments and completions
+ * (dcbm_share.c).
  */
 #ifndef __DCBM_H
 #define __DCBM_H
@@ -15,34 +16,34 @@
 #include <linux/sizes.h>
 #include <linux/wait.h>
 
-/* More channels than any engine in the tree offers to one client. */
+/* More channels than any in-tree engine offers to one client. */
 #define DCBM_MAX_LANES		64
 
-/* Tasks that may have a batch at a time; the CPU copies for more. */
+/* Batches in flight at a time; the CPU copies further ones. */
 #define DCBM_MAX_JOBS		16
 
-/* A range of pairs, from a byte of the first one on, meets at most as many. */
+/* A range has at most one entry for each pair of a batch. */
 #define DCBM_MAX_ENTRIES	MIGRATE_COPY_MAX_PAIRS
 
 struct dcbm_lane;
 
-/* A piece of one folio that is contiguous for the engine on both sides. */
+/* A part of one folio that is contiguous in DMA addresses on both sides. */
 struct dcbm_segment {
 	dma_addr_t src;
 	dma_addr_t dst;
 	size_t len;
 	unsigned int item;
-	size_t offset;			/* in the folio */
+	size_t offset;			/* within the folio */
 };
 
-/* A row of bytes of a job: from @offset in folio @first on. */
+/* Consecutive bytes of a job, starting at @offset in folio @first. */
 struct dcbm_range {
 	unsigned int first;
 	size_t offset;
 	size_t len;
 };
 
-/* One side of a walk: what is left of the mapped scatterlist. */
+/* One side of a walk: the unread rest of the mapped scatterlist. */
 struct dcbm_side {
 	struct scatterlist *sg;
 	unsigned int nents;
@@ -50,7 +51,7 @@ struct dcbm_side {
 };
 
 /*
- * A walk over the two mapped scatterlists of a range. An IOMMU may have merged
+ * A walk over the two mapped scatterlists of a range. An IOMMU may merge
  * neighbours on one side and not on the other: an entry may hold many folios,
  * and a folio may be spread over many entries.
  */
@@ -63,52 +64,53 @@ struct dcbm_walk {
 	size_t left;
 };
 
-/* One descriptor in flight, and the row of bytes that it copies. */
+/* One descriptor in flight and the bytes it copies. */
 struct dcbm_slot {
 	struct llist_node node;
 	struct dcbm_lane *lane;
 	s32 cookie;
 	struct dcbm_range range;
-	unsigned int in_flight;		/* exchanged by a completion */
+	unsigned int in_flight;		/* a completion exchanges it for 0 */
 	bool error;
 };
 
 /*
- * One batch. Only the task that submitted it looks at a job, except for what a
- * completion touches: @completed, @in_flight, @wake_at and @wait. Jobs are not
- * freed while a channel is held, so that a callback may end when it likes.
+ * One batch. Only the task that submitted the batch accesses its job, except
+ * that completions access @completed, @in_flight, @wake_at and @wait. Jobs stay
+ * allocated as long as any channel is held, so a late callback is harmless.
  */
 struct dcbm_job {
 	struct migrate_copy_batch *batch;
-	struct list_head node;		/* in the list of free jobs */
+	struct list_head node;		/* on the list of free jobs */
 	struct list_head lanes;
 	unsigned long deadline;		/* in jiffies */
 	bool timed_out;
-	bool whole;			/* no folio is cut */
-	ktime_t begun, started;		/* the first and the last channel */
+	bool whole;			/* do not cut folios */
+	ktime_t begun, started;		/* when the first and last channel started */
 
-	struct llist_head completed;	/* slots, not yet accounted for */
-	atomic_t in_flight;		/* slots, not yet in @completed */
+	struct llist_head completed;	/* slots not yet accounted for */
+	atomic_t in_flight;		/* number of slots not yet in @completed */
 	int wake_at;
 	wait_queue_head_t wait;
 
 	/*
-	 * The folios that the engine can reach: which pair each one is, and how
-	 * many of its bytes no completion has vouched for.
+	 * The folios that the engine can reach: the index of each one's pair,
+	 * and how many of its bytes no successful completion has covered yet.
 	 */
 	unsigned int nr;
 	u16 pair[MIGRATE_COPY_MAX_PAIRS];
 	size_t left[MIGRATE_COPY_MAX_PAIRS];
-	/* Those that a channel may still write to. */
+	/* Folios that a channel may still read or write. */
 	DECLARE_BITMAP(lost, MIGRATE_COPY_MAX_PAIRS);
 };
 
 /*
- * A channel with all that a batch needs of it, set aside when it is taken. It
- * belongs to one job at a time, so that terminating it stops nobody else.
+ * A channel with everything that a batch needs to use it, allocated when the
+ * channel is acquired. A lane belongs to one job at a time, so terminating its
+ * channel affects no other job.
  */
 struct dcbm_lane {
-	struct list_head node;		/* in the list of free lanes, or a job's */
+	struct list_head node;		/* on the list of free lanes, or a job's */
 	struct dma_chan *chan;
 	struct device *dev;
 	struct dcbm_job *job;
@@ -117,34 +119,34 @@ struct dcbm_lane {
 
 	bool shared;			/* a public channel: never terminate it */
 	bool offers_sg;
-	bool retiring;			/* to be released when its job is done */
+	bool retiring;			/* release it when its job is done */
 	bool quarantined;
 	bool limited;			/* some memory is beyond @reach */
-	dma_addr_t reach;		/* the last address of the engine */
-	unsigned int segment_bytes;	/* the least that is worth a descriptor */
+	dma_addr_t reach;		/* last address the engine can access */
+	unsigned int segment_bytes;	/* fewest bytes worth a descriptor */
 
 	struct dcbm_range range;
 	bool mapped;
-	bool single;			/* a part of one folio, without a table */
-	bool borrowed;			/* another lane's mapping of that folio */
-	dma_addr_t src, dst;		/* of the folio, if @single */
-	unsigned int nents;		/* in the tables */
-	unsigned int src_nents, dst_nents;	/* as mapped */
+	bool single;			/* part of one folio: no tables needed */
+	bool borrowed;			/* the mapping belongs to another lane */
+	dma_addr_t src, dst;		/* of the whole folio, if @single */
+	unsigned int nents;		/* entries of the tables */
+	unsigned int src_nents, dst_nents;	/* entries after mapping */
 	bool terminated;
 	bool use_sg;
 	struct scatterlist src_sg[DCBM_MAX_ENTRIES];
 	struct scatterlist dst_sg[DCBM_MAX_ENTRIES];
 
 	struct dcbm_walk walk;
-	struct dcbm_segment next;	/* valid if @more */
+	struct dcbm_segment next;	/* next segment to submit, if @more */
 	bool more;
-	unsigned int stalls;		/* preps refused with nothing in flight */
+	unsigned int stalls;		/* preps that failed with nothing in flight */
 
 	unsigned int nr_free;
 	struct dcbm_slot *free[DCBM_MAX_ENTRIES];
 	struct dcbm_slot slots[DCBM_MAX_ENTRIES];
 
-	/* What it did so far; written by the task that has the job. */
+	/* Statistics; only the task that has the job writes them. */
 	unsigned long descriptors;
 	unsigned long lists;
 	unsigned long bytes;

@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The channels that dcbm holds: which ones, since when, until when, and who has
- * them. The administrator says which providers and how many; providers come and
- * go meanwhile.
+ * The channels that dcbm holds: acquiring them, handing them to jobs, and
+ * releasing them. The administrator selects providers and the number of
+ * channels; providers may appear and disappear at any time.
  *
- * A lane that is to be released is taken from the list of free ones, or comes
- * back to nobody when its job is done: whoever releases it waits for that. What
- * a job has never changes under it.
+ * release() removes an idle lane from the free list at once. It waits for a
+ * busy lane until its job is done, and dcbm_put_job() then keeps the lane off
+ * the free list. The lanes of a job never change while it runs.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -37,37 +37,40 @@
 
 #include "dcbm.h"
 
-/* An engine that is slower than this counts as hanging. */
+/* An engine slower than this is considered hung. */
 #define DCBM_MIN_BYTES_PER_MS	SZ_16K
 #define DCBM_MAX_TIMEOUT_MS	(60 * 60 * 1000)
 
 #define DCBM_MAX_SEGMENT_BYTES	SZ_1G
 #define DCBM_PROVIDERS_SIZE	256
 
-/* A channel that was terminated rests for a while, which grows up to 6.4 s. */
+/*
+ * Delay before a terminated channel is released and requested again. It doubles
+ * up to 6.4 s, and starts over after a minute without a termination.
+ */
 #define DCBM_REOPEN_MS		100
 #define DCBM_REOPEN_DOUBLINGS	6
 #define DCBM_REOPEN_FORGET_S	60
 
-/* What a new channel is measured with: small copies, and a large one. */
+/* A new channel is measured with this many small copies and one large copy. */
 #define DCBM_SMALL		17
 #define DCBM_LARGE_ORDER	6
 #define DCBM_ROUNDS		3
 
-/* Protects which lanes there are, and what the administrator wants. */
+/* Protects lanes[], nr_lanes, live, and channels, providers and exclusive. */
 static DEFINE_MUTEX(dcbm_mutex);
 static struct dcbm_lane *lanes[DCBM_MAX_LANES];
 static unsigned int nr_lanes;
 static bool live;
 
-/* Protects the lists of free lanes and jobs, and who has what. */
+/* Protects the free lists and the assignment of lanes and jobs. */
 static DEFINE_SPINLOCK(dcbm_lock);
 static LIST_HEAD(free_lanes);
 static unsigned int nr_free_lanes;
 static LIST_HEAD(free_jobs);
 static struct dcbm_job *jobs;
 
-/* Woken when a job gives a lane back that is to be released. */
+/* Woken when a job returns a lane that is to be released. */
 static DECLARE_WAIT_QUEUE_HEAD(lane_returned);
 
 static void rescan(struct work_struct *work);
@@ -77,7 +80,7 @@ static struct dentry *debugfs_dir;
 
 static bool segments = true;
 module_param(segments, bool, 0644);
-MODULE_PARM_DESC(segments, "Cut folios, so that a single one keeps many channels busy (default: Y)");
+MODULE_PARM_DESC(segments, "Cut folios so that one large folio can use several channels (default: Y)");
 
 static unsigned int channels;
 static char providers[DCBM_PROVIDERS_SIZE];
@@ -105,7 +108,7 @@ static const struct kernel_param_ops channels_ops = {
 	.get = param_get_uint,
 };
 module_param_cb(channels, &channels_ops, &channels, 0644);
-MODULE_PARM_DESC(channels, "Most channels to hold, 0 to 64 (default: 0 = all there are, up to 64)");
+MODULE_PARM_DESC(channels, "Maximum number of channels to hold, 0 to 64 (default: 0 = all available, up to 64)");
 
 static int set_providers(const char *val, const struct kernel_param *kp)
 {
@@ -131,9 +134,9 @@ static const struct kernel_param_ops providers_ops = {
 	.get = get_providers,
 };
 module_param_cb(providers, &providers_ops, NULL, 0644);
-MODULE_PARM_DESC(providers, "Drivers or devices whose channels to hold, separated by commas; \"none\" for none (default: all)");
+MODULE_PARM_DESC(providers, "Comma-separated drivers or devices whose channels to hold; \"none\" for none (default: all that serve no peripherals)");
 
-/* Channels must be given back before they can be had in another way. */
+/* A channel must be released before it can be acquired in the other mode. */
 static int set_exclusive(const char *val, const struct kernel_param *kp)
 {
 	int error;
@@ -154,7 +157,7 @@ static const struct kernel_param_ops exclusive_ops = {
 	.get = param_get_bool,
 };
 module_param_cb(exclusive, &exclusive_ops, &exclusive, 0644);
-MODULE_PARM_DESC(exclusive, "Take public channels that nobody uses away from others, so that they can be terminated (default: N)");
+MODULE_PARM_DESC(exclusive, "Take exclusive hold of unused public channels so that they can be terminated (default: N)");
 
 static int set_timeout_ms(const char *val, const struct kernel_param *kp)
 {
@@ -168,7 +171,7 @@ static const struct kernel_param_ops timeout_ms_ops = {
 
 static unsigned int timeout_ms = 1000;
 module_param_cb(timeout_ms, &timeout_ms_ops, &timeout_ms, 0644);
-MODULE_PARM_DESC(timeout_ms, "Time-out of a batch in milliseconds, 1 to 3600000, on top of one for each 16 KB (default: 1000)");
+MODULE_PARM_DESC(timeout_ms, "Time-out of a batch in milliseconds, 1 to 3600000, plus 1 ms per 16 KB (default: 1000)");
 
 static int set_segment_bytes(const char *val, const struct kernel_param *kp)
 {
@@ -182,13 +185,13 @@ static const struct kernel_param_ops segment_bytes_ops = {
 
 static unsigned int segment_bytes;
 module_param_cb(segment_bytes, &segment_bytes_ops, &segment_bytes, 0644);
-MODULE_PARM_DESC(segment_bytes, "Least bytes for which one more channel is used, up to 1 GB (default: 0 = as measured)");
+MODULE_PARM_DESC(segment_bytes, "Fewest bytes worth using one more channel, up to 1 GB (default: 0 = measure)");
 
 /**
- * dcbm_timeout() - how long a copy may take
- * @bytes: how much is copied
+ * dcbm_timeout() - return the time limit of a copy
+ * @bytes: number of bytes to copy
  *
- * Return: the time in jiffies, not 0
+ * Return: the limit in jiffies, never 0
  */
 unsigned long dcbm_timeout(size_t bytes)
 {
@@ -224,12 +227,12 @@ static bool is_near(const struct dcbm_lane *lane, int src_nid, int dst_nid)
 }
 
 /**
- * dcbm_get_job() - get a job with as many free channels as are worth their while
- * @batch: what is to be copied
+ * dcbm_get_job() - get a job with as many free channels as the batch can use
+ * @batch: the batch to copy
  *
- * Channels near the memory of the first folio come first.
+ * Channels near the source or destination node of the first folio are preferred.
  *
- * Return: the job; NULL if there is none, or no channel.
+ * Return: the job, or NULL if no job or no channel is free.
  */
 struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch)
 {
@@ -273,10 +276,10 @@ struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch)
 EXPORT_SYMBOL_IF_KUNIT(dcbm_get_job);
 
 /**
- * dcbm_get_job_on() - get a job for a channel that is not in use yet
- * @lane: the channel
+ * dcbm_get_job_on() - get a job that uses one given channel
+ * @lane: the channel, which must not be on the free list
  *
- * Return: the job; NULL if there is none.
+ * Return: the job, or NULL if none is free.
  */
 struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane)
 {
@@ -293,8 +296,9 @@ struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane)
 }
 
 /*
- * Some drivers leave a terminated channel dead until it is released. One that is
- * dead for other reasons costs a time-out each time: not too often.
+ * Some drivers leave a terminated channel dead until it is released, so release
+ * it and request it again. A channel that is dead for another reason costs one
+ * time-out per attempt: back off.
  */
 static void reopen_later(void)
 {
@@ -314,8 +318,8 @@ static void reopen_later(void)
 }
 
 /**
- * dcbm_put_job() - give a job and its channels back
- * @job: the job, with nothing in flight but on quarantined channels
+ * dcbm_put_job() - return a job and its channels
+ * @job: the job; only its quarantined channels may have anything in flight
  */
 void dcbm_put_job(struct dcbm_job *job)
 {
@@ -344,7 +348,7 @@ void dcbm_put_job(struct dcbm_job *job)
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_put_job);
 
-/* Is @name, up to a comma or the end, the name of the provider or of its driver? */
+/* Return true if @name, up to a comma or its end, names @dev or its driver. */
 static bool names_device(const char *name, struct device *dev)
 {
 	const size_t len = strcspn(name, ",");
@@ -355,7 +359,7 @@ static bool names_device(const char *name, struct device *dev)
 		!strncmp(name, dev_name(dev), len));
 }
 
-/* A provider that serves peripherals as well is theirs, unless it is named. */
+/* Leave providers that also serve peripherals alone unless the user names them. */
 static bool allowed(const struct dma_chan *chan)
 {
 	const char *name;
@@ -392,7 +396,7 @@ static bool may_have(struct dma_chan *chan, void *unused)
 	       (exclusive || dma_has_cap(DMA_PRIVATE, chan->device->cap_mask));
 }
 
-/* The same channel would be given again and again. */
+/* A public channel can be acquired repeatedly: skip those already held. */
 static bool may_share(struct dma_chan *chan, void *unused)
 {
 	return allowed(chan) && !lane_of(chan);
@@ -423,7 +427,7 @@ static void put_channel(struct dcbm_lane *lane)
 		dma_release_channel(lane->chan);
 }
 
-/* What of memory an engine reaches without a detour. */
+/* Determine which memory the engine can access without a bounce buffer. */
 static void find_reach(struct dcbm_lane *lane)
 {
 	struct device *dev = lane->dev;
@@ -472,7 +476,7 @@ static struct dcbm_lane *alloc_lane(struct dma_chan *chan, bool shared)
 	return lane;
 }
 
-/* How long the first @nr pairs take; 0 if that did not work. */
+/* Copy @nr pairs from index @first on. Return the time in ns, 0 on failure. */
 static u64 time_of(struct dcbm_lane *lane, struct migrate_copy_batch *batch,
 		   unsigned int first, unsigned int nr)
 {
@@ -531,7 +535,7 @@ static void measure_with(struct dcbm_lane *lane,
 		ok = add_scratch(batch, 0);
 	ok = ok && add_scratch(batch, DCBM_LARGE_ORDER);
 
-	/* The best of each: everything that can go wrong takes longer. */
+	/* Take the minimum: disturbances only make a copy slower. */
 	for (i = 0; i < DCBM_ROUNDS && ok; i++) {
 		u64 times[3] = {
 			time_of(lane, batch, 0, 1),
@@ -552,8 +556,9 @@ static void measure_with(struct dcbm_lane *lane,
 }
 
 /*
- * Channels of one kind cost the same. If a measurement gets stuck, its memory
- * stays with the channel for good, and so does the module.
+ * All channels of a provider cost the same, so measure only the first one. If
+ * the measurement hangs, the channel may still write to the scratch folios: leak
+ * them, and pin the module.
  */
 static void measure(struct dcbm_lane *lane)
 {
@@ -572,7 +577,7 @@ static void measure(struct dcbm_lane *lane)
 	if (!batch)
 		return;
 
-	/* No job but this one's is to get it. */
+	/* Keep dcbm_put_job() from adding the lane to the free list. */
 	lane->retiring = true;
 	measure_with(lane, batch);
 	lane->retiring = false;
@@ -583,7 +588,7 @@ static void measure(struct dcbm_lane *lane)
 	kvfree(batch);
 }
 
-/* What is quarantined is of no use, and does not count. */
+/* Quarantined lanes are unusable and do not count. */
 static unsigned int nr_sound_lanes(void)
 {
 	unsigned int i, nr = 0;
@@ -629,7 +634,7 @@ static void acquire(void)
 
 		measure(lane);
 		lanes[nr_lanes++] = lane;
-		/* A dead one is released and requested anew before long. */
+		/* reopen_work releases a terminated lane and requests it again. */
 		if (lane->quarantined || lane->terminated)
 			continue;
 		guard(spinlock)(&dcbm_lock);
@@ -638,7 +643,7 @@ static void acquire(void)
 	}
 }
 
-/* No job gets the lane from here on. */
+/* After this no job can get the lane. */
 static void retire(struct dcbm_lane *lane)
 {
 	guard(spinlock)(&dcbm_lock);
@@ -651,8 +656,8 @@ static void retire(struct dcbm_lane *lane)
 }
 
 /*
- * Release the lanes that @filter chooses: wait until no job has them, then until
- * no callback can run any more.
+ * Release the lanes that @filter selects: wait until no job has them, and free
+ * them after a grace period, when their callbacks can no longer run.
  */
 static void release(lane_filter filter, const void *arg)
 {
@@ -680,7 +685,7 @@ static void release(lane_filter filter, const void *arg)
 
 	synchronize_rcu();
 	for (i = 0; i < nr_gone; i++)
-		/* What could not be stopped may still call back. */
+		/* A quarantined channel may still call back: leak its lane. */
 		if (!gone[i]->quarantined)
 			kvfree(gone[i]);
 }
@@ -710,7 +715,7 @@ static bool is_any(const struct dcbm_lane *lane, const void *arg)
 	return true;
 }
 
-/* What the administrator wants may have changed, or what there is. */
+/* Adapt to changed parameters, and to providers that came or went. */
 static void reconsider(void)
 {
 	guard(mutex)(&dcbm_mutex);
@@ -731,8 +736,9 @@ static void rescan(struct work_struct *work)
 }
 
 /*
- * A provider that comes may not be ready before its probe is over. One that goes
- * is stopped when this returns: that ends even what is quarantined.
+ * A new provider may not be ready before its probe function returns, so acquire
+ * its channels from a work item. A provider that is being removed is stopped
+ * after this returns, which also stops its quarantined channels.
  */
 static int channel_event(struct notifier_block *nb, unsigned long event,
 			 void *data)
@@ -756,12 +762,13 @@ static struct notifier_block channel_notifier = {
 };
 
 /**
- * dcbm_reboot_event() - copy nothing any more
+ * dcbm_reboot_event() - stop copying before a reboot
  * @nb: unused
  * @event: unused
  * @data: unused
  *
- * Nothing may write to memory when the next kernel has it.
+ * No engine may write to memory that the next kernel owns. The channels stay
+ * held, so that no other client starts anything on them.
  *
  * Return: NOTIFY_DONE
  */
@@ -789,12 +796,12 @@ static struct notifier_block reboot_notifier = {
 };
 
 /**
- * dcbm_pm_event() - give channels back, or take them again
+ * dcbm_pm_event() - release channels before sleep and acquire them afterwards
  * @nb: unused
- * @event: what the system is about to do, or has done
+ * @event: the power transition that is about to happen or has happened
  * @data: unused
  *
- * An engine that sleeps copies nothing, and is not what it was afterwards.
+ * A suspended engine copies nothing and may lose the state of its channels.
  *
  * Return: NOTIFY_DONE
  */
@@ -850,7 +857,7 @@ static int channels_show(struct seq_file *m, void *v)
 DEFINE_SHOW_ATTRIBUTE(channels);
 
 /**
- * dcbm_channels_init() - take the channels that there are, and those that come
+ * dcbm_channels_init() - acquire all available channels, and future ones
  *
  * Return: 0 or a negative errno
  */
@@ -901,7 +908,7 @@ free_jobs:
 /**
  * dcbm_channels_exit() - release all channels
  *
- * There is no job, nor will there be one.
+ * Call it when no job exists and none can start.
  */
 void dcbm_channels_exit(void)
 {
@@ -910,7 +917,7 @@ void dcbm_channels_exit(void)
 	unregister_reboot_notifier(&reboot_notifier);
 	dma_unregister_notifier(&channel_notifier);
 	scoped_guard(mutex, &dcbm_mutex) {
-		/* Parameters can be written until the module is gone. */
+		/* Parameters stay writable until the module is gone. */
 		live = false;
 		release(is_any, NULL);
 	}

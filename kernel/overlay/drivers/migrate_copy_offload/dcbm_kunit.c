@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, how small a segment may be, and the
- * accounting of completions; and, if there is an engine, that a machine which
- * sleeps or reboots is left alone.
+ * merged, the shares of the channels, the smallest segment, and the accounting
+ * of completions. If there is an engine, also the release of channels before a
+ * suspend and the stop before a reboot.
  */
 
 #include <kunit/test.h>
@@ -48,7 +48,7 @@ static void add_pair(struct kunit *test, unsigned int order)
 	KUNIT_ASSERT_EQ(test, 0,
 			kunit_add_action_or_reset(test, put_folio, folio));
 	KUNIT_ASSERT_LT(test, ctx->batch.nr_pairs, MAX_PAIRS);
-	/* Only the size of a folio matters here. */
+	/* The tests use only the size of a folio. */
 	ctx->batch.pairs[ctx->batch.nr_pairs].src = folio;
 	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
 	ctx->job.pair[ctx->job.nr] = ctx->batch.nr_pairs++;
@@ -57,8 +57,8 @@ static void add_pair(struct kunit *test, unsigned int order)
 }
 
 /*
- * Map @len bytes as one entry. Entries do not touch in the engine's address
- * space, so that a segment that crossed from one to the next would be wrong.
+ * Map @len bytes as one entry. There are gaps between the entries in the
+ * engine's address space, so that a segment across entries shows as wrong.
  */
 static void map(struct scatterlist *sg, unsigned int *nents, u64 base,
 		size_t len)
@@ -68,7 +68,7 @@ static void map(struct scatterlist *sg, unsigned int *nents, u64 base,
 	(*nents)++;
 }
 
-/* The address of byte @offset of the whole list. */
+/* Return the DMA address of byte @offset of the whole list. */
 static u64 address_of(struct scatterlist *sg, size_t offset)
 {
 	while (offset >= sg_dma_len(sg))
@@ -83,7 +83,7 @@ static size_t all_bytes(struct kunit *test)
 	return ctx->batch.nr_pages * PAGE_SIZE;
 }
 
-/* Every byte of a range once, in order, at its address on both sides. */
+/* The walk visits every byte once, in order, at its address on both sides. */
 static unsigned int expect_walk_over(struct kunit *test,
 				     const struct dcbm_range *range)
 {
@@ -157,7 +157,7 @@ static void walk_merged_on_both_sides(struct kunit *test)
 		add_pair(test, 0);
 	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
-	/* A segment ends where its folio ends. */
+	/* No segment crosses a folio boundary. */
 	KUNIT_EXPECT_EQ(test, 8, expect_walk(test));
 }
 
@@ -224,7 +224,7 @@ static void walk_at_random(struct kunit *test)
 	}
 }
 
-/* A range begins and ends inside of folios. */
+/* A range that begins and ends within folios. */
 static void walk_part_of_a_batch(struct kunit *test)
 {
 	const struct dcbm_range range = {
@@ -242,7 +242,7 @@ static void walk_part_of_a_batch(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, expect_walk_over(test, &range));
 }
 
-/* A range may end before the lists do, and inside of a folio. */
+/* A range that ends before the lists do, and within a folio. */
 static void walk_ends_with_its_range(struct kunit *test)
 {
 	const struct dcbm_range range = { .len = 3 * PAGE_SIZE };
@@ -255,7 +255,7 @@ static void walk_ends_with_its_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
 }
 
-/* Folios that the engine cannot reach are in the batch, and not in the job. */
+/* Folios that the engine cannot reach are in the batch but not in the job. */
 static void walk_leaves_out_pairs(struct kunit *test)
 {
 	const struct dcbm_range range = { .len = 6 * PAGE_SIZE };
@@ -271,7 +271,7 @@ static void walk_leaves_out_pairs(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
 
-/* Shares are rows without gaps that differ by @spread at most. */
+/* Shares have no gaps between them, and their sizes differ by at most @spread. */
 static void expect_shares(struct kunit *test, unsigned int nr_lanes,
 			  size_t spread)
 {
@@ -301,7 +301,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes,
 	KUNIT_EXPECT_LE(test, most - least, spread);
 }
 
-/* A page is never cut. */
+/* An order-0 folio is never cut. */
 static void shares_of_small_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -342,7 +342,7 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
-/* Who starts first gets most, by as much each time, and nobody gets nothing. */
+/* Each channel gets about @lead more than the next one, and none gets nothing. */
 static void shares_with_a_lead(struct kunit *test)
 {
 	const size_t lead = 2 * PAGE_SIZE;
@@ -356,7 +356,7 @@ static void shares_with_a_lead(struct kunit *test)
 	for (i = 16; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, lead, &share);
 		KUNIT_EXPECT_GT(test, share.len, 0);
-		/* The 15 after it get less by 2 to 30 pages: on average, 15. */
+		/* The 15 other shares are 2 to 30 pages smaller: 15 on average over all. */
 		if (i == 16)
 			KUNIT_EXPECT_EQ(test, (32 + 15) * PAGE_SIZE, share.len);
 		if (last)
@@ -366,7 +366,7 @@ static void shares_with_a_lead(struct kunit *test)
 	}
 	KUNIT_EXPECT_EQ(test, 0, rest.len);
 
-	/* A lead that makes no sense. */
+	/* An absurd lead is limited to half of a share. */
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
 	dcbm_share(&ctx->job, &rest, 4, SZ_1G, &share);
 	KUNIT_EXPECT_LE(test, share.len, all_bytes(test) * 3 / 8);
@@ -374,13 +374,13 @@ static void shares_with_a_lead(struct kunit *test)
 
 static void lead_is_what_is_copied_meanwhile(struct kunit *test)
 {
-	/* 16 channels of 4,000 bytes/us each: 1 us apart */
+	/* 16 channels of 4,000 bytes/us each, started 1 us apart */
 	KUNIT_EXPECT_EQ(test, 4000, dcbm_lead(1000, 24000, 16 * 128000, 16));
 	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(0, 0, SZ_2M, 16));
 	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(1000, 24000, SZ_2M, 0));
 }
 
-/* No folio is cut or left out, and no share is more than a folio too large. */
+/* No folio is cut or left out, and no share exceeds its fair size by a folio. */
 static void shares_of_whole_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -419,7 +419,7 @@ static void lanes_are_worth_their_while(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, dcbm_nr_lanes(SZ_1G, 1, 4));
 }
 
-/* An engine with a fixed cost for each descriptor, and one for an interrupt. */
+/* An engine with a fixed cost per descriptor and a fixed cost per interrupt. */
 static unsigned int worthwhile(u64 fixed_ns, u64 bytes_per_us, u64 interrupt_ns)
 {
 	const u64 small = fixed_ns + SZ_4K * 1000ULL / bytes_per_us;
@@ -432,7 +432,7 @@ static unsigned int worthwhile(u64 fixed_ns, u64 bytes_per_us, u64 interrupt_ns)
 
 static void segments_are_worth_their_descriptor(struct kunit *test)
 {
-	/* 1 us at 10,000 bytes/us are 10,000 bytes, and eight times that it is */
+	/* 1 us at 10,000 bytes/us is 10,000 bytes; eight times that is expected */
 	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 0) - 80000), 500);
 	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 50000) - 80000),
 			500);
@@ -441,13 +441,13 @@ static void segments_are_worth_their_descriptor(struct kunit *test)
 	/* bounds */
 	KUNIT_EXPECT_EQ(test, SZ_16K, worthwhile(0, 10000, 5000));
 	KUNIT_EXPECT_EQ(test, SZ_2M, worthwhile(1000000, 10000, 5000));
-	/* 1 us for the bytes of a small copy, of which a descriptor takes 1 ns */
+	/* a small copy takes 1 us for its bytes, and 1 ns for its descriptor */
 	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 17016, 17, 64000,
 						      SZ_4K, SZ_256K));
-	/* several small ones overlap */
+	/* small copies that overlap */
 	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 1160, 17, 64000,
 						      SZ_4K, SZ_256K));
-	/* descriptors, or bytes, that take no longer than the noise */
+	/* descriptors, then bytes, whose time is below the noise */
 	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
 						      SZ_256K));
 	KUNIT_EXPECT_EQ(test, SZ_2M, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
@@ -487,7 +487,7 @@ static void every_completion_counts(struct kunit *test)
 	add_pair(test, 2);
 	add_pair(test, 0);
 
-	/* The last one to complete proves nothing about the others. */
+	/* The completion of the last descriptor proves nothing about the others. */
 	account(test, 1, 0, PAGE_SIZE, false);
 	account(test, 0, 3 * PAGE_SIZE, PAGE_SIZE, false);
 	account(test, 0, PAGE_SIZE, 2 * PAGE_SIZE, false);
@@ -497,7 +497,7 @@ static void every_completion_counts(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, status(test, 0));
 }
 
-/* One descriptor for the end of a folio, a whole one, and half of a third. */
+/* One descriptor covers the end of a folio, a whole one, and half of a third. */
 static void one_completion_for_several_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -546,7 +546,7 @@ static void completion_by_termination_is_none(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, slot.error);
 }
 
-/* Nor is it asked again: it would never end. */
+/* Treat a slot of a quarantined lane as done: waiting for it would never end. */
 static void quarantined_channel_has_nothing_in_flight(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -569,7 +569,7 @@ static void time_out_fails_what_is_left(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_TIMEOUT, status(test, 1));
 }
 
-/* What a stuck channel had a part of, and nothing else. */
+/* A stuck channel loses every folio it had a part of, and no other. */
 static void stuck_channel_loses_its_folios(struct kunit *test)
 {
 	const struct dcbm_range range = {
@@ -603,9 +603,9 @@ static void reach_is_the_last_address(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G - SZ_4K, SZ_8K, U32_MAX));
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G, SZ_4K, U32_MAX));
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_8K, SZ_4K - 1));
-	/* the device has no address for it */
+	/* the device has no address for the memory */
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(DMA_MAPPING_ERROR, SZ_4K, U32_MAX));
-	/* nothing without a bounce buffer */
+	/* the device reaches nothing without a bounce buffer */
 	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_4K, 0));
 }
 
@@ -624,7 +624,7 @@ static void event_work(struct work_struct *work)
 	complete(&event->done);
 }
 
-/* While a job has a channel, the event waits. Afterwards no job gets one. */
+/* The event waits while a job has a channel. Afterwards no job gets one. */
 static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -657,7 +657,7 @@ static bool is_channel(struct dma_chan *chan, void *wanted)
 	return chan == wanted;
 }
 
-/* Would somebody else get it? */
+/* Return true if another client could get the channel. */
 static bool channel_is_free(struct dma_chan *wanted)
 {
 	struct dma_chan *chan;
@@ -671,7 +671,7 @@ static bool channel_is_free(struct dma_chan *wanted)
 	return chan;
 }
 
-/* Channels are taken again some time after the event. */
+/* dcbm acquires channels again some time after the event. */
 static void wake_up_again(struct kunit *test, unsigned long event)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -709,7 +709,7 @@ static void channels_are_given_back_for_sleep(struct kunit *test)
 	}
 }
 
-/* Who has a channel at the end keeps it: nobody else shall start anything. */
+/* dcbm keeps its channels after a reboot event, so that no other client uses them. */
 static void reboot_ends_all_jobs(struct kunit *test)
 {
 	struct event event = { .notify = dcbm_reboot_event };
@@ -717,7 +717,7 @@ static void reboot_ends_all_jobs(struct kunit *test)
 
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 
-	/* The machine goes on, after all. */
+	/* The test machine does not reboot: start again. */
 	dcbm_pm_event(NULL, PM_SUSPEND_PREPARE, NULL);
 	wake_up_again(test, PM_POST_SUSPEND);
 }

@@ -3,16 +3,19 @@
  * dcbm: copy the folios of a migration batch with a DMA engine, over several
  * channels.
  *
- * The bytes of a batch are shared out evenly over the channels that are free, as
- * many as are worth their while: a large folio is cut, and small ones are
- * grouped. A channel copies its share with one descriptor if the provider takes
- * scatterlists, else with one for each folio; what does not fit into a ring
- * waits for completions. A folio counts as copied if completions without an
- * error vouch for each of its bytes; engines may complete in any order. After a
- * time-out the channel is terminated before anything is unmapped. One that
- * will not terminate, or that others use as well, is never used or unmapped
- * again while it has something in flight, and the folios it had are lost: a leak
- * is safe, a stray write is not.
+ * dcbm divides the bytes of a batch among as many free channels as are worth
+ * using: it cuts large folios and groups small ones. Channels that start earlier
+ * get more, so that all finish at about the same time; see dcbm_share(). A
+ * channel copies its share with one descriptor if the provider takes
+ * scatterlists, otherwise with one for each segment; segments that do not fit
+ * into the ring wait for completions.
+ *
+ * A folio counts as copied if completions without an error cover each of its
+ * bytes; engines may complete in any order. After a time-out dcbm terminates the
+ * channel before it unmaps anything. If the channel does not terminate, or is
+ * shared with other clients, dcbm quarantines it: neither the channel nor its
+ * mappings are touched again, and the folios of its share are lost. A leak is
+ * safe, a stray write is not.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -31,46 +34,49 @@
 #include "dcbm.h"
 
 /*
- * A ring that is empty of our descriptors has room, but a driver may need a
- * moment to recycle the last ones.
+ * A ring without descriptors of ours has room, but the driver may need a moment
+ * to recycle the last ones.
  */
 #define DCBM_MAX_STALLS		16
 #define DCBM_STALL_US		100
 
-/* A lane may run dry for as long while others keep their rings full. */
+/* Longest time a lane may idle while others keep their rings full. */
 #define DCBM_REFILL_MS		10
 
 static unsigned int batch_pages;
 module_param(batch_pages, uint, 0644);
-MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; more keep more channels busy and memory inaccessible for longer (default: 0 = core's own)");
+MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; a larger batch keeps more channels busy, and memory inaccessible for longer (default: 0 = chosen by core)");
 
-/* What a channel usually copies before the next one is started, in bytes. */
+/* Average number of bytes a channel copies before the next one starts. */
 static size_t usual_lead;
 
 static bool lists = true;
 module_param(lists, bool, 0644);
-MODULE_PARM_DESC(lists, "One descriptor for all that a channel copies of a batch, where the provider takes scatterlists (default: Y)");
+MODULE_PARM_DESC(lists, "Use one descriptor for a channel's whole share of a batch if the provider takes scatterlists (default: Y)");
 
-/* Any context. After this the slot belongs to the task that has the job. */
+/* Called in any context. Afterwards the slot belongs to the task that has the job. */
 static void complete_slot(struct dcbm_slot *slot, bool error)
 {
 	struct dcbm_job *job;
 	bool wake;
 
-	/* Lanes are freed after a grace period: this may run until then. */
+	/* A lane is freed only after a grace period. */
 	guard(rcu)();
 
-	/* Whose error it was, an earlier use's or this one's, nobody knows. */
+	/* The error may belong to an earlier use of the slot: fail either way. */
 	if (error)
 		WRITE_ONCE(slot->error, true);
 
-	/* settle() waits for whoever took the slot to count: for no scheduler. */
+	/*
+	 * Disable preemption so that settle() never waits for a task preempted
+	 * between the xchg() and the atomic_dec_return().
+	 */
 	scoped_guard(preempt) {
-		/* Providers have been seen to call twice. */
+		/* Some providers call back twice. */
 		if (!xchg(&slot->in_flight, 0))
 			return;
 
-		/* The lane's job waits for the count, and stays the same until then. */
+		/* The lane keeps its job until the count below reaches the job. */
 		job = READ_ONCE(slot->lane->job);
 		llist_add(&slot->node, &job->completed);
 		wake = atomic_dec_return(&job->in_flight) <=
@@ -92,7 +98,7 @@ static void dcbm_callback_result(void *param,
 					result->residue));
 }
 
-/* Where the memory would have to be bounced, a copy would be two. */
+/* A bounce buffer would make two copies of one: treat it as unreachable. */
 static bool reachable(const struct dcbm_lane *lane, struct folio *folio)
 {
 	return dcbm_reaches(phys_to_dma(lane->dev, PFN_PHYS(folio_pfn(folio))),
@@ -112,7 +118,7 @@ static bool reachable_by_all(const struct dcbm_job *job,
 	return true;
 }
 
-/* Gather the folios that the engine can reach. Return their size in bytes. */
+/* Collect the folios that all lanes can reach. Return their size in bytes. */
 static size_t gather(struct dcbm_job *job)
 {
 	struct migrate_copy_batch *batch = job->batch;
@@ -142,7 +148,7 @@ static size_t gather(struct dcbm_job *job)
 	return bytes;
 }
 
-/* The tables keep their memory: only the end of a list moves. */
+/* The tables are never reallocated: only the end markers move. */
 static void fill_tables(struct dcbm_lane *lane)
 {
 	const struct dcbm_job *job = lane->job;
@@ -192,7 +198,7 @@ static bool map_both(struct dcbm_lane *lane, struct folio *src,
 	return false;
 }
 
-/* Is the folio of @lane mapped already, for the lane that was started before? */
+/* Return true if the lane started before @lane has mapped the same folio. */
 static bool may_borrow(const struct dcbm_lane *lane)
 {
 	const struct dcbm_lane *before = list_prev_entry(lane, node);
@@ -203,8 +209,8 @@ static bool may_borrow(const struct dcbm_lane *lane)
 }
 
 /*
- * What several channels copy of one folio needs no tables, and one mapping. It
- * belongs to the first of them, and stays for good if any of them gets lost.
+ * Lanes that copy parts of one folio need no tables and share one mapping. It
+ * belongs to the first of them, and is never unmapped if the folio is lost.
  */
 static void map_single(struct dcbm_lane *lane)
 {
@@ -273,7 +279,7 @@ static void map_tables(struct dcbm_lane *lane)
 	lane->more = dcbm_walk_next(&lane->walk, &lane->next);
 }
 
-/* On failure the lane has nothing to do, and its folios stay uncopied. */
+/* On failure the lane gets no work, and its folios are not copied. */
 static void map_lane(struct dcbm_lane *lane)
 {
 	const struct dcbm_range *range = &lane->range;
@@ -313,7 +319,7 @@ static bool lane_idle(const struct dcbm_lane *lane)
 	return lane->nr_free == ARRAY_SIZE(lane->slots);
 }
 
-/* Leave out what is left of the folio of the next segment. */
+/* Skip the remaining segments of the next segment's folio. */
 static void skip_folio(struct dcbm_lane *lane)
 {
 	const unsigned int item = lane->next.item;
@@ -322,7 +328,7 @@ static void skip_folio(struct dcbm_lane *lane)
 		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
 }
 
-/* Return whether the channel took the descriptor. */
+/* Return true if the channel accepted the descriptor. */
 static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 		   const struct dcbm_range *range)
 {
@@ -330,15 +336,15 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	struct dcbm_job *job = lane->job;
 
 	slot->range = *range;
-	/* Some drivers never clear the callbacks of the last use. */
+	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = dcbm_callback;
 	tx->callback_result = dcbm_callback_result;
 	tx->callback_param = slot;
 
-	/* It may complete before dmaengine_submit() returns. */
+	/* The descriptor may complete before dmaengine_submit() returns. */
 	slot->error = false;
 	atomic_inc(&job->in_flight);
-	/* Whoever finds it in flight finds the rest of it, and the count. */
+	/* A completion that sees in_flight set also sees the slot and the count. */
 	smp_store_release(&slot->in_flight, 1);
 	slot->cookie = dmaengine_submit(tx);
 	lane->stalls = 0;
@@ -347,7 +353,7 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 		return true;
 	}
 
-	/* The driver has the descriptor back, and no bytes. */
+	/* The driver took the descriptor back and copies nothing. */
 	if (xchg(&slot->in_flight, 0)) {
 		atomic_dec(&job->in_flight);
 		lane->free[lane->nr_free++] = slot;
@@ -355,7 +361,7 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	return false;
 }
 
-/* One descriptor for all; if there is none, segment by segment. */
+/* Submit the whole share as one list. On failure the caller submits segments. */
 static bool push_list(struct dcbm_lane *lane)
 {
 	struct dma_async_tx_descriptor *tx;
@@ -373,7 +379,7 @@ static bool push_list(struct dcbm_lane *lane)
 	return submit(lane, tx, &lane->range);
 }
 
-/* Hand segments to the channel until there are none, or no room for more. */
+/* Submit segments until none are left or the ring is full. */
 static void push_lane(struct dcbm_lane *lane)
 {
 	bool pushed = false;
@@ -395,7 +401,7 @@ static void push_lane(struct dcbm_lane *lane)
 			if (!lane_idle(lane) ||
 			    ++lane->stalls <= DCBM_MAX_STALLS)
 				break;
-			/* It is not the ring: the CPU copies this folio. */
+			/* The ring is not the cause: leave this folio to the CPU. */
 			skip_folio(lane);
 			continue;
 		}
@@ -417,14 +423,15 @@ static enum dma_status slot_status(const struct dcbm_slot *slot)
 }
 
 /*
- * The callback was one of an earlier use. What the slot's own says cannot be told
- * from it any more, and it may have come and gone: no success counts.
+ * A stale callback consumed this slot's completion. Whether the slot's own
+ * descriptor succeeds can no longer be told, and its callback may already have
+ * run: treat it as failed.
  */
 static void rearm_slot(struct dcbm_job *job, struct dcbm_slot *slot)
 {
 	WRITE_ONCE(slot->error, true);
 	atomic_inc(&job->in_flight);
-	/* A callback that found it not in flight was there before the question. */
+	/* A callback that still saw 0 ran before slot_status() reads the cookie. */
 	smp_store_mb(slot->in_flight, 1);
 	if (slot_status(slot) != DMA_IN_PROGRESS)
 		complete_slot(slot, true);
@@ -447,7 +454,7 @@ static void reap_slot(struct dcbm_job *job, struct dcbm_slot *slot)
 	lane->free[lane->nr_free++] = slot;
 }
 
-/* Nothing of this job may be left in the list for the next one. */
+/* Drain the list: the next job must not find slots of this one. */
 static void reap(struct dcbm_job *job)
 {
 	struct llist_node *completed;
@@ -470,9 +477,9 @@ static bool lane_in_flight(const struct dcbm_lane *lane)
 }
 
 /*
- * Only a provider that can synchronize tells when a terminated channel has
- * stopped, and its callbacks have ended. On a public channel other clients'
- * descriptors would be terminated as well.
+ * Without device_synchronize() nothing tells when a terminated channel has
+ * stopped and its callbacks have ended. Terminating a public channel would drop
+ * the descriptors of its other clients.
  */
 static int terminate(struct dcbm_lane *lane)
 {
@@ -486,8 +493,8 @@ static int terminate(struct dcbm_lane *lane)
 }
 
 /*
- * After this nothing reads or writes the lane's folios, or it is quarantined;
- * and no callback touches the job, but one that has begun already.
+ * After this the channel does not access the lane's folios, or it is
+ * quarantined. No callback accesses the job, except one that has already begun.
  */
 static void stop_lane(struct dcbm_lane *lane)
 {
@@ -500,7 +507,7 @@ static void stop_lane(struct dcbm_lane *lane)
 	if (error) {
 		lane->quarantined = true;
 		dcbm_lose(lane->job, &lane->range);
-		pr_warn("%s does not terminate (%d): quarantined, and %u folios that it had are lost\n",
+		pr_warn("%s does not terminate (%d): channel quarantined, %u folios lost\n",
 			lane->name, error, lane->single ? 1 : lane->nents);
 	}
 
@@ -514,7 +521,7 @@ static void stop_lane(struct dcbm_lane *lane)
 	}
 }
 
-/* What cannot be terminated gets as much time again. */
+/* Shared lanes cannot be terminated: give them the time-out once more. */
 static void wait_for_shared(struct dcbm_job *job)
 {
 	unsigned long end = jiffies + dcbm_timeout(0);
@@ -530,9 +537,9 @@ static void wait_for_shared(struct dcbm_job *job)
 }
 
 /*
- * Nothing of the job is in flight, but for callbacks that have begun: a few
- * instructions from their end, which nothing but an interrupt comes between. The
- * provider's part of a callback is not waited for.
+ * Wait for callbacks that have already taken a slot. They run with preemption
+ * disabled and count within a few instructions. The provider's part of a
+ * callback is not waited for.
  */
 static void settle(struct dcbm_job *job)
 {
@@ -541,20 +548,23 @@ static void settle(struct dcbm_job *job)
 	reap(job);
 }
 
-/* Bounded, whatever callbacks come: a lane is stopped once, and not rearmed then. */
+/*
+ * Bounded whatever callbacks arrive: each lane is stopped at most once, and slots
+ * of a stopped lane are not rearmed.
+ */
 static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
 
 	job->timed_out = true;
 	wait_for_shared(job);
-	/* What completed in time counts. */
+	/* Stop only lanes with something in flight: what completed in time counts. */
 	list_for_each_entry(lane, &job->lanes, node)
 		if (lane_in_flight(lane))
 			stop_lane(lane);
 	settle(job);
 
-	/* A callback of an earlier use does not: the lane has its slot yet. */
+	/* settle() rearms a slot after a stale callback: stop its lane, too. */
 	list_for_each_entry(lane, &job->lanes, node)
 		if (!lane_idle(lane))
 			stop_lane(lane);
@@ -562,7 +572,7 @@ static void stop_job(struct dcbm_job *job)
 }
 
 /**
- * dcbm_init_job() - prepare a job that dcbm_start() has not seen yet
+ * dcbm_init_job() - initialise a newly allocated job
  * @job: the job
  */
 void dcbm_init_job(struct dcbm_job *job)
@@ -603,8 +613,9 @@ static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
 }
 
 /*
- * Learn from a job that kept several channels busy. Batches are alike for a while;
- * what is learned from another kind of batch does no harm for long.
+ * Update usual_lead from a job that kept several channels busy. The moving
+ * average assumes that consecutive batches are alike, and adapts quickly when
+ * they are not.
  */
 static void learn(struct dcbm_job *job)
 {
@@ -639,7 +650,7 @@ static void finish_job(struct dcbm_job *job)
 			more |= lane->more;
 			busy |= !lane_idle(lane);
 		}
-		/* A callback that has not counted yet would count for the next job. */
+		/* A callback that has not counted yet must not count for the next job. */
 		busy |= atomic_read(&job->in_flight) > 0;
 		if (!more && !busy)
 			break;
@@ -655,7 +666,7 @@ static void finish_job(struct dcbm_job *job)
 			continue;
 		}
 
-		/* Refill rings that are half empty; otherwise wait for all. */
+		/* Wake up to refill half-empty rings; otherwise wait for all slots. */
 		WRITE_ONCE(job->wake_at,
 			   more ? atomic_read(&job->in_flight) / 2 : 0);
 		if (more)
@@ -666,7 +677,7 @@ static void finish_job(struct dcbm_job *job)
 
 	learn(job);
 
-	/* Bytes may reach dst as late as in the unmap: report after it. */
+	/* Bytes may reach dst only in the unmap (bounce buffers): report afterwards. */
 	list_for_each_entry(lane, &job->lanes, node)
 		if (!lane->quarantined)
 			unmap_lane(lane);
@@ -697,10 +708,10 @@ static void dcbm_wait(struct migrator *migrator,
 
 /**
  * dcbm_run_on_lane() - copy a batch with one channel
- * @lane: a channel that nobody uses, nor will use before this returns
- * @batch: the batch; its pairs have a report on return
+ * @lane: a channel that is not on the free list and stays off it meanwhile
+ * @batch: the batch; every pair is reported on return
  *
- * Return: 0; -EBUSY if too many jobs are under way
+ * Return: 0, or -EBUSY if no job is free
  */
 int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch)
 {
@@ -736,7 +747,7 @@ static int __init dcbm_init(void)
 
 	error = migrate_offload_register(&dcbm_migrator);
 	if (error) {
-		pr_err("cannot register: %d\n", error);
+		pr_err("cannot register the migrator: %d\n", error);
 		dcbm_channels_exit();
 	}
 	return error;
@@ -745,7 +756,7 @@ module_init(dcbm_init);
 
 static void __exit dcbm_exit(void)
 {
-	/* No lane is quarantined: core does not let go of a module that is. */
+	/* No lane is quarantined: core pins the module of a migrator with lost pairs. */
 	migrate_offload_unregister(&dcbm_migrator);
 	dcbm_channels_exit();
 }

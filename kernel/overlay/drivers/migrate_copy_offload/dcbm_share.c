@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What dcbm computes: the share of each channel, the segments of a range, what a
- * completion is worth. No locks, no channels, no memory of its own.
+ * The arithmetic of dcbm: the share of each channel, the segments of a range and
+ * the accounting of completions. Nothing here locks, allocates, or accesses a
+ * channel.
  */
 
 #include <linux/math64.h>
@@ -12,25 +13,26 @@
 
 #include "dcbm.h"
 
-/* A descriptor takes at most 1/9 of the time of a segment of its own. */
+/* Overhead limit: a segment's bytes take at least 8 times its descriptor's time. */
 #define DCBM_WORTH		8
 #define DCBM_MIN_SEGMENT	SZ_16K
 #define DCBM_MAX_SEGMENT	SZ_2M
 #define DCBM_DEFAULT_SEGMENT	SZ_64K
 
 /*
- * Where a large folio may be cut. No engine asks for more than 256 bytes; while a
- * channel of a fast one copies a page all others may be done.
+ * Granularity of cuts in a large folio. No engine needs an alignment of more than
+ * 256 bytes. Whole pages would be too coarse: while one channel of a fast engine
+ * copies a page, all others may finish.
  */
 #define DCBM_GRAIN		SZ_512
 
 /**
- * dcbm_reaches() - does an engine reach a piece of memory without a detour?
- * @first: its first address, all ones if the device has no address for it
- * @size: its size in bytes, more than one
- * @reach: the last address that the engine reaches, 0 if it reaches nothing
+ * dcbm_reaches() - check if an engine can access memory without a bounce buffer
+ * @first: first DMA address of the memory, all ones if the device has none for it
+ * @size: size in bytes, more than one
+ * @reach: last DMA address the engine can access, 0 if it can access none
  *
- * Return: true if it does
+ * Return: true if the engine can access all of it
  */
 bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach)
 {
@@ -38,7 +40,7 @@ bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach)
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_reaches);
 
-/* Bytes that are left in the current entry; 0 at the end. */
+/* Return the bytes left in the current entry, 0 at the end of the list. */
 static size_t side_left(const struct dcbm_side *side)
 {
 	return side->nents ? sg_dma_len(side->sg) - side->offset : 0;
@@ -58,12 +60,12 @@ static void side_advance(struct dcbm_side *side, size_t len)
 /**
  * dcbm_walk_init() - start a walk over a range
  * @walk: the walk
- * @job: whose folios they are
+ * @job: the job that @range belongs to
  * @range: the bytes to walk over
- * @src_sg: mapped scatterlist of the sources of these bytes
- * @src_nents: number of its entries as mapped
- * @dst_sg: the same for the destinations
- * @dst_nents: the same for the destinations
+ * @src_sg: mapped scatterlist of the source of these bytes
+ * @src_nents: number of entries of @src_sg after mapping
+ * @dst_sg: mapped scatterlist of the destination of these bytes
+ * @dst_nents: number of entries of @dst_sg after mapping
  */
 void
 dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_job *job,
@@ -81,14 +83,14 @@ dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_job *job,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_walk_init);
 
 /**
- * dcbm_walk_next() - take the next segment of a walk
+ * dcbm_walk_next() - get the next segment of a walk
  * @walk: the walk
- * @segment: the segment, if there is one
+ * @segment: set to the segment, if there is one
  *
- * A segment never crosses the border of a folio, so that each completion
- * vouches for bytes of one folio.
+ * A segment never crosses a folio boundary, so each completion covers bytes of
+ * one folio.
  *
- * Return: true if there was one; false at the end.
+ * Return: true if there was a segment, false at the end.
  */
 bool dcbm_walk_next(struct dcbm_walk *walk,
 		    struct dcbm_segment *segment)
@@ -101,7 +103,7 @@ bool dcbm_walk_next(struct dcbm_walk *walk,
 	size = folio_size(dcbm_src(walk->job, walk->item));
 	len = min3(side_left(&walk->src), side_left(&walk->dst),
 		   min(size - walk->offset, walk->left));
-	/* Lists that are too short leave folios that nobody vouches for. */
+	/* If a list is too short, the rest stays uncopied: no completion covers it. */
 	if (WARN_ON_ONCE(!len))
 		return false;
 
@@ -125,13 +127,13 @@ bool dcbm_walk_next(struct dcbm_walk *walk,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_walk_next);
 
 /**
- * dcbm_nr_lanes() - how many channels are worth their while
- * @bytes: how much is to be copied
- * @segment_bytes: the least that is worth a descriptor
- * @max: at most this many, not 0
+ * dcbm_nr_lanes() - calculate how many channels are worth using
+ * @bytes: number of bytes to copy
+ * @segment_bytes: fewest bytes worth a descriptor
+ * @max: maximum number of channels, not 0
  *
- * Return: the number of channels; each gets @segment_bytes or more, but for a
- * single one.
+ * Return: the number of channels. If more than one, each gets @segment_bytes or
+ * more on average.
  */
 unsigned int dcbm_nr_lanes(size_t bytes,
 			   unsigned int segment_bytes,
@@ -142,16 +144,16 @@ unsigned int dcbm_nr_lanes(size_t bytes,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
 
 /**
- * dcbm_share() - take the share of the next channel off a range
- * @job: whose folios they are
- * @rest: what no channel has so far, not empty; less the share on return
- * @nr_lanes: number of channels that are left
- * @lead: what a channel copies before the next one is started
- * @share: the share
+ * dcbm_share() - split the share of the next channel off a range
+ * @job: the job that the range belongs to
+ * @rest: the bytes not yet assigned to a channel; reduced by the share
+ * @nr_lanes: number of channels without a share
+ * @lead: bytes that a channel copies before the next one starts
+ * @share: set to the share
  *
- * A large folio may be cut, unless the job is to leave it whole; a page is not worth
- * two descriptors. Each share is larger by @lead than the next one, so that all
- * channels end at a time. The last ones may be empty.
+ * Large folios may be cut, unless the job keeps folios whole; order-0 folios are
+ * never cut. Each share is about @lead larger than the next one, so that all
+ * channels finish at the same time. The last shares may be empty.
  */
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		unsigned int nr_lanes, size_t lead, struct dcbm_range *share)
@@ -159,7 +161,7 @@ void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 	size_t even = DIV_ROUND_UP(rest->len, nr_lanes);
 	size_t len = ALIGN(even, DCBM_GRAIN);
 
-	/* Half of the share is the most that a measurement may be wrong by. */
+	/* Limit the lead to half of a share in case it was measured badly. */
 	len += round_down(min(lead * (nr_lanes - 1) / 2, even / 2), DCBM_GRAIN);
 	len = min(len, rest->len);
 	*share = *rest;
@@ -182,17 +184,17 @@ void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_share);
 
 /**
- * dcbm_lead() - what a channel copies before the next one is started
- * @step_ns: the time from the start of a channel to that of the next
- * @copy_ns: the time that all channels took, from the start of the last one
- * @bytes: what they copied
- * @nr_lanes: how many they were
+ * dcbm_lead() - calculate what a channel copies before the next one starts
+ * @step_ns: time from the start of one channel to the start of the next
+ * @copy_ns: time from the start of the last channel to the end of the job
+ * @bytes: bytes that all channels copied together
+ * @nr_lanes: number of channels
  *
  * Return: a number of bytes
  */
 size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes)
 {
-	/* About half of the starting time counts for all channels. */
+	/* On average a channel also copies during half of the starting time. */
 	copy_ns += step_ns * nr_lanes / 2;
 	if (!copy_ns || !nr_lanes)
 		return 0;
@@ -203,19 +205,19 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_lead);
 
 /**
  * dcbm_completed() - judge a completion
- * @slot: a slot whose callback was called; its error is set if there was one
+ * @slot: a slot whose callback ran; its error is set if there was one
  * @status: what the provider says of the slot's cookie
  *
- * After a termination only what completed before counts: some providers call
- * back for descriptors that they were told to drop, and call that a success.
+ * No completion after a termination counts as a success: some providers call
+ * back for descriptors that they dropped, and report success.
  *
- * Return: true if the descriptor is not in flight any more; false if the
- * callback was one of an earlier use of the slot.
+ * Return: true if the descriptor is no longer in flight; false if the callback
+ * belongs to an earlier use of the slot.
  */
 bool dcbm_completed(struct dcbm_slot *slot,
 		    enum dma_status status)
 {
-	/* What a quarantined lane had is lost, whatever becomes of it. */
+	/* The folios of a quarantined lane stay lost even if it completes. */
 	if (slot->lane->terminated || slot->lane->quarantined) {
 		slot->error = true;
 		return true;
@@ -232,7 +234,7 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_completed);
 /**
  * dcbm_account() - account for a completion
  * @job: the job of the slot
- * @slot: a slot that is not in flight any more
+ * @slot: a slot that is no longer in flight
  */
 void dcbm_account(struct dcbm_job *job,
 		  const struct dcbm_slot *slot)
@@ -256,9 +258,10 @@ void dcbm_account(struct dcbm_job *job,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_account);
 
 /**
- * dcbm_lose() - a channel may still write to a range
+ * dcbm_lose() - mark the folios of a range as lost
  * @job: the job
- * @range: what the channel had: its mappings live and die together
+ * @range: the range of a channel that may still access it. The whole range is
+ *	lost, since its mappings can only be undone together.
  */
 void dcbm_lose(struct dcbm_job *job,
 	       const struct dcbm_range *range)
@@ -279,14 +282,14 @@ void dcbm_lose(struct dcbm_job *job,
 EXPORT_SYMBOL_IF_KUNIT(dcbm_lose);
 
 /**
- * dcbm_item_status() - what became of a folio, when its job is done
+ * dcbm_item_status() - return the status of a folio at the end of its job
  * @job: the job
- * @item: the folio
+ * @item: index of the folio in the job
  *
- * One segment on a channel that may still write loses the folio, however many
- * others completed.
+ * A folio is lost if any channel that had a part of it may still access it,
+ * however many other parts completed.
  *
- * Return: what to report.
+ * Return: the status to report
  */
 enum migrate_copy_status
 dcbm_item_status(const struct dcbm_job *job, unsigned int item)
@@ -302,20 +305,20 @@ dcbm_item_status(const struct dcbm_job *job, unsigned int item)
 EXPORT_SYMBOL_IF_KUNIT(dcbm_item_status);
 
 /**
- * dcbm_worthwhile() - the least that is worth a descriptor of its own
+ * dcbm_worthwhile() - calculate the fewest bytes worth a descriptor
  * @one_ns: time of one small copy
- * @many_ns: time of several at once, on one channel
- * @many: how many
+ * @many_ns: time of @many small copies submitted together on one channel
+ * @many: number of small copies
  * @large_ns: time of one large copy
  * @small: bytes of a small copy
  * @large: bytes of a large copy
  *
- * What all three have in common, the interrupt above all, cancels out. What is
- * left may be less than the noise: of the bytes, or of the descriptors, but not
- * of both.
+ * The differences between the times cancel out what all three have in common,
+ * mainly the interrupt. One of the differences, of the bytes or of the
+ * descriptors, may be too small to measure, but not both.
  *
- * Return: a number of bytes, within bounds; a default if the times make no
- * sense.
+ * Return: a number of bytes between %DCBM_MIN_SEGMENT and %DCBM_MAX_SEGMENT, or
+ * %DCBM_DEFAULT_SEGMENT if the times make no sense.
  */
 unsigned int
 dcbm_worthwhile(u64 one_ns, u64 many_ns, unsigned int many, u64 large_ns,
@@ -332,7 +335,7 @@ dcbm_worthwhile(u64 one_ns, u64 many_ns, unsigned int many, u64 large_ns,
 		return DCBM_MAX_SEGMENT;
 
 	each_ns = div_u64(many_ns - one_ns, many - 1);
-	/* of a small copy's bytes alone */
+	/* time of the bytes of a small copy, without its descriptor */
 	bytes_ns = div64_u64((large_ns - one_ns) * small, large - small);
 	if (each_ns <= bytes_ns)
 		return DCBM_MIN_SEGMENT;

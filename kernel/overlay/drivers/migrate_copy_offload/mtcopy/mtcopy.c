@@ -2,17 +2,20 @@
 /*
  * mtcopy: copy the folios of a migration batch with several CPUs.
  *
- * The task that migrates copies, and asks helpers to join in: one thread on each
- * CPU, in SCHED_IDLE, so that it runs where nothing else wants to. All take pieces
- * of the batch from one cursor until there are none. A helper that gets no CPU
- * takes no piece, costs the attempt to wake it, and is left alone for a while.
+ * The migrating task (the caller) copies, and asks helpers to join in: one thread
+ * per CPU, in SCHED_IDLE, so that it only runs where the CPU is otherwise idle.
+ * Caller and helpers take pieces of the batch from one cursor until none are left.
+ * A helper that gets no CPU takes no piece; it costs the caller a wakeup, and the
+ * caller avoids it for a while.
  *
- * A helper that has taken a piece and lost its CPU is waited for, and gets the
- * caller's nice value meanwhile, never more. If it does not finish in a long time,
- * the folios it has are lost, since nothing stops it from going on.
+ * The caller must wait for a helper that has taken a piece. If the helper loses
+ * its CPU, mtcopy gives it the caller's nice value until it is done. If it does
+ * not finish before a time-out, the folios of its piece are lost, since nothing
+ * can stop it from writing to them.
  *
- * Only CPUs are asked on which the caller itself may run, in the node of the source
- * or of the destination. Isolated ones, and those without a tick, are left alone.
+ * Helpers are only asked on CPUs where the caller itself may run, in the node of
+ * the source or of the destination, or in the caller's own if these have no CPU.
+ * Isolated and tickless CPUs are never asked.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -43,10 +46,10 @@
 
 #include "mtcopy.h"
 
-/* Batches that helpers may have at a time; the caller copies others alone. */
+/* Batches that can have helpers at a time; callers copy further ones alone. */
 #define MTCOPY_MAX_JOBS		16U
 
-/* A piece that was begun takes less, unless its helper lost the CPU. */
+/* Longer than any piece takes, unless its helper loses the CPU. */
 #define MTCOPY_SPIN_NS		(50 * NSEC_PER_USEC)
 
 #define MTCOPY_MAX_TIMEOUT_MS	(60 * 60 * 1000)
@@ -63,11 +66,11 @@ static const struct kernel_param_ops threads_ops = {
 
 static unsigned int threads = 4;
 module_param_cb(threads, &threads_ops, &threads, 0644);
-MODULE_PARM_DESC(threads, "Most threads to copy a batch, the caller included, 1 to 16 (default: 4)");
+MODULE_PARM_DESC(threads, "Maximum number of threads that copy a batch, the caller included, 1 to 16 (default: 4)");
 
 static unsigned int min_pages = 2 * MTCOPY_SHARE_PAGES;
 module_param(min_pages, uint, 0444);
-MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; smaller ones are left to the caller (default: 128)");
+MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
 
 static int set_timeout_ms(const char *val, const struct kernel_param *kp)
 {
@@ -81,16 +84,16 @@ static const struct kernel_param_ops timeout_ms_ops = {
 
 static unsigned int timeout_ms = 10000;
 module_param_cb(timeout_ms, &timeout_ms_ops, &timeout_ms, 0644);
-MODULE_PARM_DESC(timeout_ms, "How long a helper may keep the caller waiting, in milliseconds, 1 to 3600000 (default: 10000)");
+MODULE_PARM_DESC(timeout_ms, "Maximum time to wait for a helper, in milliseconds, 1 to 3600000 (default: 10000)");
 
 /**
- * enum helper_state - who may do what with a helper
- * @HELPER_IDLE: nobody has it
- * @HELPER_CLAIMED: a caller has it, and it has nothing to do
- * @HELPER_OFFERED: it may start, or the caller may take the offer back
- * @HELPER_RUNNING: it may read and write folios of the job
- * @HELPER_DONE: it has finished, and the caller has it
- * @HELPER_LOST: the caller gave up on it; for good
+ * enum helper_state - ownership of a helper
+ * @HELPER_IDLE: free for any caller to claim
+ * @HELPER_CLAIMED: owned by a caller, without work
+ * @HELPER_OFFERED: the helper may start, or the caller may withdraw the offer
+ * @HELPER_RUNNING: the helper may access the folios of the job
+ * @HELPER_DONE: finished; owned by the caller again
+ * @HELPER_LOST: the caller gave up on the helper; final
  */
 enum helper_state {
 	HELPER_IDLE,
@@ -104,12 +107,12 @@ enum helper_state {
 /**
  * struct mtcopy_helper - the helper of one CPU
  * @state: an enum helper_state
- * @job: what it is to help with; valid while somebody has it
- * @task: its thread; for the caller that has it
- * @copied: pages of this job that it copied
- * @all_copied: pages of all jobs that it copied
- * @boosted: it has the caller's nice value
- * @rest: whether it was of use lately; for the caller that has it
+ * @job: the job to help with; valid while a caller owns the helper
+ * @task: the helper's thread; only the owning caller uses it
+ * @copied: pages of this job that the helper copied
+ * @all_copied: pages of all jobs that the helper copied
+ * @boosted: the helper runs with the caller's nice value
+ * @rest: how long to avoid the helper; only the owning caller uses it
  */
 struct mtcopy_helper {
 	atomic_t state;
@@ -143,14 +146,14 @@ static const struct kernel_param_ops helped_pages_ops = {
 };
 
 module_param_cb(helped_pages, &helped_pages_ops, NULL, 0444);
-MODULE_PARM_DESC(helped_pages, "Base pages that helpers have copied");
+MODULE_PARM_DESC(helped_pages, "Number of base pages that helpers have copied");
 
 /**
- * mtcopy_take() - take a piece that nobody else has
+ * mtcopy_take() - take the next piece of a job
  * @job: the job
- * @piece: the piece, if there is one
+ * @piece: set to the piece, if there is one
  *
- * Return: true if there was one; false when all are taken.
+ * Return: true if there was a piece, false if all are taken.
  */
 VISIBLE_IF_KUNIT bool mtcopy_take(struct mtcopy_job *job,
 				  struct mtcopy_piece *piece)
@@ -172,7 +175,7 @@ EXPORT_SYMBOL_IF_KUNIT(mtcopy_take);
  * mtcopy_copy_range() - copy pages of a folio
  * @dst: first page to copy to
  * @src: first page to copy from
- * @nr_pages: how many
+ * @nr_pages: number of pages
  *
  * Return: 0, or -EHWPOISON.
  */
@@ -188,7 +191,7 @@ EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_range);
 /**
  * mtcopy_copy() - copy a piece
  * @job: the job
- * @piece: a piece of it that this thread has taken
+ * @piece: a piece of @job that this thread has taken
  */
 VISIBLE_IF_KUNIT void mtcopy_copy(struct mtcopy_job *job,
 				  const struct mtcopy_piece *piece)
@@ -199,12 +202,12 @@ VISIBLE_IF_KUNIT void mtcopy_copy(struct mtcopy_job *job,
 		unsigned int nr = piece->nr > 1 ? job->pages[i] :
 						  piece->nr_pages;
 
-		/* Poison: the move phase tries again and decides. */
+		/* Poison: the CPU copies the folio again in the move phase, and decides. */
 		if (mtcopy_copy_range(folio_page(job->dst[i], piece->page),
 				      folio_page(job->src[i], piece->page), nr))
 			set_bit(i, job->failed);
 
-		/* Who sees that nothing is left sees all the bytes. */
+		/* Pairs with the acquire in mtcopy_report(): left == 0 publishes the bytes. */
 		atomic_fetch_sub_release(nr, &job->left[i]);
 		cond_resched();
 	}
@@ -245,7 +248,7 @@ static void helper_run(unsigned int cpu)
 	}
 	WRITE_ONCE(helper->all_copied, helper->all_copied + helper->copied);
 
-	/* A lost one stays lost. Others and the job belong to the caller now. */
+	/* A lost helper stays lost. Otherwise the caller owns helper and job again. */
 	atomic_cmpxchg(&helper->state, HELPER_RUNNING, HELPER_DONE);
 	wake_up(&job->wait);
 }
@@ -275,13 +278,13 @@ static void put_job(struct mtcopy_job *job)
 }
 
 /**
- * mtcopy_housekeeping() - whether a CPU is there for housekeeping
+ * mtcopy_housekeeping() - check if a CPU does a kind of housekeeping
  * @cpu: the CPU
- * @type: which kind of it
+ * @type: the kind of housekeeping
  *
- * Context: Within an RCU read-side critical section: cpusets change the mask.
+ * Context: RCU read-side critical section, since cpusets change the masks.
  *
- * Return: true unless the administrator keeps it free of that.
+ * Return: true unless the administrator excluded the CPU.
  */
 VISIBLE_IF_KUNIT bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type)
 {
@@ -292,14 +295,14 @@ VISIBLE_IF_KUNIT bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type)
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_housekeeping);
 
 /**
- * mtcopy_may_ask() - whether the helper of a CPU may be asked
+ * mtcopy_may_ask() - check if the helper of a CPU may be asked
  * @cpu: the CPU
- * @allowed: where the caller may run
+ * @allowed: CPUs on which the caller may run
  *
- * A caller that may run on a CPU that is isolated, or has no tick, may disturb it
- * by itself, but not by way of others.
+ * Helpers must not disturb isolated or tickless CPUs, even if the caller itself
+ * may run there.
  *
- * Return: true if so.
+ * Return: true if the helper may be asked.
  */
 VISIBLE_IF_KUNIT bool mtcopy_may_ask(unsigned int cpu,
 				     const struct cpumask *allowed)
@@ -343,7 +346,7 @@ static void claim_on_node(struct mtcopy_job *job, int nid, unsigned int max,
 {
 	unsigned int cpu;
 
-	/* Not all callers of a node begin with the same helper. */
+	/* Start at different helpers for different callers of a node. */
 	for_each_cpu_wrap(cpu, cpumask_of_node(nid), raw_smp_processor_id()) {
 		if (job->nr_helpers == max)
 			break;
@@ -351,7 +354,7 @@ static void claim_on_node(struct mtcopy_job *job, int nid, unsigned int max,
 	}
 }
 
-/* Find up to @max helpers near the memory; near the caller if no CPU is there. */
+/* Claim up to @max helpers near the memory, or near the caller if it has no CPU. */
 static void claim_helpers(struct mtcopy_job *job,
 			  const struct migrate_copy_batch *batch,
 			  unsigned int max)
@@ -370,7 +373,7 @@ static void claim_helpers(struct mtcopy_job *job,
 }
 
 /**
- * mtcopy_fill() - make a job of a batch
+ * mtcopy_fill() - fill a job from a batch
  * @job: a job with its helpers
  * @batch: the batch
  */
@@ -402,7 +405,7 @@ static void offer_job(struct mtcopy_job *job)
 	for (i = 0; i < job->nr_helpers; i++) {
 		struct mtcopy_helper *helper = job->helpers[i];
 
-		/* Who takes the offer sees the whole job. */
+		/* A helper that takes the offer sees the whole job. */
 		atomic_set_release(&helper->state, HELPER_OFFERED);
 		wake_up_process(helper->task);
 	}
@@ -433,7 +436,7 @@ static bool helpers_run(struct mtcopy_job *job)
 	return false;
 }
 
-/* A helper that another task preempted must not wait for it longer than we would. */
+/* A preempted helper must not wait for its CPU longer than the caller would. */
 static void boost_helpers(struct mtcopy_job *job)
 {
 	const int nice = rt_or_dl_task_policy(current) ? MIN_NICE :
@@ -450,7 +453,7 @@ static void boost_helpers(struct mtcopy_job *job)
 	}
 }
 
-/* No helper may be waited for that has not begun: it may never get a CPU. */
+/* Wait for running helpers only: one that has not begun may never get a CPU. */
 static void wait_for_helpers(struct mtcopy_job *job)
 {
 	const u64 end = ktime_get_ns() + MTCOPY_SPIN_NS;
@@ -468,7 +471,7 @@ static void wait_for_helpers(struct mtcopy_job *job)
 			   msecs_to_jiffies(READ_ONCE(timeout_ms)));
 }
 
-/* Give back what is ours again. Return whether some helper is not. */
+/* Release all helpers that are done. Return true if some helper is lost. */
 static bool release_helpers(struct mtcopy_job *job)
 {
 	const u64 now = ktime_get_ns();
@@ -480,7 +483,7 @@ static bool release_helpers(struct mtcopy_job *job)
 
 		if (atomic_cmpxchg(&helper->state, HELPER_RUNNING,
 				   HELPER_LOST) == HELPER_RUNNING) {
-			pr_warn("%s does not finish: what it copies is lost\n",
+			pr_warn("%s does not finish: the folios it copies are lost\n",
 				helper->task->comm);
 			lost = true;
 			continue;
@@ -496,10 +499,9 @@ static bool release_helpers(struct mtcopy_job *job)
 }
 
 /**
- * mtcopy_report() - report what became of each folio
- * @job: a job of which all pieces were taken, by threads that have finished or
- *	are lost
- * @batch: the batch that it was made of
+ * mtcopy_report() - report the status of each folio
+ * @job: a job without untaken pieces, whose helpers have finished or are lost
+ * @batch: the batch that the job was filled from
  */
 VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
 				    struct migrate_copy_batch *batch)
@@ -557,7 +559,7 @@ static int mtcopy_submit(struct migrator *migrator,
 	unsigned int max = mtcopy_threads(batch->nr_pages, READ_ONCE(threads));
 	struct mtcopy_job *job = NULL;
 
-	/* No helper could be waited for without running above such a caller. */
+	/* Waiting for a helper would boost it above a SCHED_IDLE caller. */
 	if (max > 1 && current->policy != SCHED_IDLE)
 		job = get_job();
 
@@ -619,7 +621,7 @@ module_init(mtcopy_init);
 
 static void __exit mtcopy_exit(void)
 {
-	/* After this no caller has a job or a helper. */
+	/* After this no caller owns a job or a helper. */
 	migrate_offload_unregister(&mtcopy_migrator);
 	smpboot_unregister_percpu_thread(&helper_threads);
 	kvfree(jobs);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * A batch as mtcopy has it, for mtcopy and its KUnit tests.
+ * The job of mtcopy, shared with its KUnit tests.
  */
 #ifndef _MTCOPY_H
 #define _MTCOPY_H
@@ -20,22 +20,22 @@ struct mtcopy_helper;
 struct page;
 
 /**
- * struct mtcopy_job - a batch that helpers may have
- * @taken: a caller has this job
+ * struct mtcopy_job - a batch that helpers may copy
+ * @taken: 1 if a caller has this job
  * @cursor: where the next piece starts
  * @nr_folios: number of folios
- * @piece_pages: the most pages of a piece
+ * @piece_pages: maximum number of pages in a piece
  * @nr_helpers: number of @helpers
- * @helpers: the helpers that were asked
- * @wait: for the last of them
- * @failed: folios with poison
- * @left: pages of each folio that nobody has copied yet
- * @pages: size of each folio
+ * @helpers: the helpers that the caller has claimed
+ * @wait: where the caller waits for running helpers
+ * @failed: folios whose copy met poison
+ * @left: number of pages of each folio that are not copied yet
+ * @pages: number of pages of each folio
  * @src: the folios to copy from
  * @dst: the folios to copy to
  *
- * A lost helper may read this when the batch is long gone, so nothing here refers
- * to the batch, and a job that has one is never used again.
+ * A lost helper may access its job long after the batch is gone. Therefore a job
+ * does not refer to the batch, and a job with a lost helper is never reused.
  */
 struct mtcopy_job {
 	atomic_t taken;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for mtcopy: how a batch is cut into pieces, which helpers are asked,
- * and what is reported of folios with poison and of those that a helper lost.
+ * KUnit tests for mtcopy: how it cuts a batch into pieces, which helpers it asks,
+ * and what it reports for poisoned and for lost folios.
  */
 
 #include <kunit/static_stub.h>
@@ -31,7 +31,7 @@ static int mtcopy_test_init(struct kunit *test)
 	return test->priv ? 0 : -ENOMEM;
 }
 
-/* Cut @nr folios up, and check that each page is in one piece, in order. */
+/* Cut @nr folios, and check that each page is in exactly one piece, in order. */
 static unsigned int cut(struct kunit *test, unsigned int nr, unsigned int max)
 {
 	struct mtcopy_test *t = test->priv;
@@ -71,7 +71,7 @@ static void cut_one_large_folio(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cut(test, 1, 64), 8);
 	KUNIT_EXPECT_EQ(test, cut(test, 1, 512), 1);
 	KUNIT_EXPECT_EQ(test, cut(test, 1, 1), 512);
-	/* Not a power of two: the last piece is what is left. */
+	/* Not a power of two: the last piece is smaller. */
 	t->pages[0] = 100;
 	KUNIT_EXPECT_EQ(test, cut(test, 1, 64), 2);
 }
@@ -91,7 +91,7 @@ static void cut_small_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, cut(test, 32, 16), 32);
 }
 
-/* The rest of a cut folio goes by itself. */
+/* The rest of a cut folio is a piece by itself. */
 static void cut_mixed_folios(struct kunit *test)
 {
 	static const u32 sizes[] = { 1, 1, 512, 1, 16, 16, 64, 1 };
@@ -99,7 +99,7 @@ static void cut_mixed_folios(struct kunit *test)
 
 	memcpy(t->pages, sizes, sizeof(sizes));
 	KUNIT_EXPECT_EQ(test, cut(test, ARRAY_SIZE(sizes), 64), 1 + 8 + 1 + 1 + 1);
-	/* A folio of 100 pages leaves 36, and the small ones behind it are not added. */
+	/* A folio of 100 pages leaves a piece of 36; the next folio is not added to it. */
 	t->pages[2] = 100;
 	KUNIT_EXPECT_EQ(test, cut(test, 4, 64), 1 + 2 + 1);
 }
@@ -121,7 +121,7 @@ static void cut_random_batches(struct kunit *test)
 	}
 }
 
-/* At the end nothing is read: a late helper may come when the batch is gone. */
+/* mtcopy_next_piece() reads no sizes at the end: a late helper may run after the batch. */
 static void end_reads_nothing(struct kunit *test)
 {
 	struct mtcopy_piece piece;
@@ -167,7 +167,7 @@ static void rest_grows_and_ends(struct kunit *test)
 		KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + ns));
 		now += ns;
 	}
-	/* To be lucky once is not enough. */
+	/* One success only halves the count. */
 	mtcopy_note(&rest, now, true);
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
 	mtcopy_note(&rest, now, false);
@@ -184,7 +184,7 @@ static void rest_grows_and_ends(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS));
 }
 
-/* CPUs that the administrator keeps free of something. */
+/* CPUs that the administrator excluded from a kind of housekeeping. */
 static struct cpumask isolated, tickless;
 
 static bool housekeeping_of_test(unsigned int cpu, enum hk_type type)
@@ -199,7 +199,7 @@ static bool housekeeping_of_test(unsigned int cpu, enum hk_type type)
 	}
 }
 
-/* Where the caller may run, and helpers too: not where there is to be no noise. */
+/* Helpers run only where the caller may run, and on no isolated or tickless CPU. */
 static void helpers_of_housekeeping_cpus(struct kunit *test)
 {
 	struct cpumask *allowed = kunit_kzalloc(test, sizeof(*allowed), GFP_KERNEL);
@@ -221,7 +221,7 @@ static void helpers_of_housekeeping_cpus(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtcopy_may_ask(0, allowed));
 }
 
-/* Folios of these orders are one batch: cut, taken whole, taken together. */
+/* The folios of one batch: some are cut, some are whole pieces, some are grouped. */
 static const unsigned int batch_orders[] = { 7, 0, 2, 2, 6, 0 };
 
 #define NR_BATCH	ARRAY_SIZE(batch_orders)
@@ -285,7 +285,7 @@ static void check_copied(struct kunit *test, const struct migrate_copy_pair *pai
 			   folio_size(pair->src));
 }
 
-/* Poison fails the folio it is in, and no other of the same piece. */
+/* Poison fails its own folio, and no other folio of the same piece. */
 static void poison_fails_one_folio(struct kunit *test)
 {
 	struct batch_test *b = make_batch(test);
@@ -306,7 +306,7 @@ static void poison_fails_one_folio(struct kunit *test)
 	}
 }
 
-/* A piece that somebody took and never copied: whose folio is lost, whole or in part. */
+/* A folio is lost if any piece of it was taken and never copied. */
 static void unfinished_folios_are_lost(struct kunit *test)
 {
 	struct batch_test *b = make_batch(test);
@@ -323,7 +323,7 @@ static void unfinished_folios_are_lost(struct kunit *test)
 	for (i = 1; i < NR_BATCH; i++)
 		check_copied(test, &b->batch.pairs[i]);
 
-	/* The helper that had it ends well after all. */
+	/* The late helper finishes after all. */
 	mtcopy_copy(&b->job, &lost);
 	KUNIT_EXPECT_FALSE(test, mtcopy_take(&b->job, &piece));
 	mtcopy_report(&b->job, &b->batch);

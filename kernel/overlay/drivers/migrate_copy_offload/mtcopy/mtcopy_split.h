@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * How mtcopy cuts a batch into pieces that threads take one by one, and which
- * threads it asks.
+ * How mtcopy cuts a batch into pieces that threads take one by one, and when it
+ * asks a helper.
  *
- * The kernel, its KUnit tests and tools/mm/mt_bench.c share this file, so it uses
- * nothing of the kernel.
+ * The kernel, its KUnit tests and tools/mm/mt_bench.c share this file, so it must
+ * not depend on kernel internals.
  */
 #ifndef _MTCOPY_SPLIT_H
 #define _MTCOPY_SPLIT_H
@@ -14,31 +14,32 @@
 #include <stdbool.h>
 #endif
 
-/* The caller and its helpers. */
+/* The caller and its helpers together. */
 #define MTCOPY_MAX_THREADS	16
 
 /*
- * Of 4 KB. At the end of a batch a thread waits for the others at most as long as
- * one piece takes. Ranges below 256 KB are copied by slower primitives.
+ * In pages of 4 KB. At the end of a batch the caller waits for the helpers at most
+ * as long as one piece takes, so pieces should be small. Ranges below 256 KB may
+ * be copied by slower primitives, so pieces should not be smaller than necessary.
  */
 #define MTCOPY_MAX_PIECE	64U
 #define MTCOPY_MIN_PIECE	16U
-/* Pieces for each thread, if the batch is large enough for that many. */
+/* Pieces per thread, if the batch is large enough. */
 #define MTCOPY_PIECES		4U
 
-/* What is less than this for each thread is copied before a helper is awake. */
+/* A thread with a smaller share is not worth it: waking a helper takes as long. */
 #define MTCOPY_SHARE_PAGES	64U
 
-/* How long a helper is left alone that was asked in vain, doubled each time. */
+/* How long to avoid a helper that copied nothing; doubled each time. */
 #define MTCOPY_REST_NS		1000000ULL
 #define MTCOPY_MAX_REST_SHIFT	7
 
 /**
- * struct mtcopy_piece - what a thread copies before it comes for more
- * @first: the first folio
- * @nr: the number of folios; if there are several, they are whole
- * @page: where to start in the first folio
- * @nr_pages: how many pages; of all folios together
+ * struct mtcopy_piece - what a thread copies before it takes the next piece
+ * @first: index of the first folio
+ * @nr: number of folios; if more than one, the piece has them whole
+ * @page: first page to copy within the first folio
+ * @nr_pages: number of pages of all folios together
  */
 struct mtcopy_piece {
 	unsigned int first;
@@ -48,9 +49,9 @@ struct mtcopy_piece {
 };
 
 /**
- * struct mtcopy_rest - what is known of a helper's readiness
- * @until: when it may be asked again, in ns
- * @vain: grows when it was asked and copied nothing, halved when it copied
+ * struct mtcopy_rest - how long to avoid a helper
+ * @until: when the helper may be asked again, in ns
+ * @vain: incremented when the helper copied nothing, halved when it copied
  */
 struct mtcopy_rest {
 	__u64 until;
@@ -58,9 +59,9 @@ struct mtcopy_rest {
 };
 
 /**
- * mtcopy_threads() - how many threads are worth their while
- * @nr_pages: size of the batch
- * @max_threads: how many there may be, the caller included
+ * mtcopy_threads() - calculate how many threads are worth using
+ * @nr_pages: size of the batch in pages
+ * @max_threads: maximum number of threads, the caller included
  *
  * Return: 1 to @max_threads.
  */
@@ -75,11 +76,11 @@ static inline unsigned int mtcopy_threads(unsigned long nr_pages,
 }
 
 /**
- * mtcopy_piece_pages() - how large the pieces of a batch should be
- * @nr_pages: size of the batch
- * @threads: how many threads copy it
+ * mtcopy_piece_pages() - calculate the size of the pieces of a batch
+ * @nr_pages: size of the batch in pages
+ * @threads: number of threads that copy it
  *
- * Return: the most pages of a piece, a power of two.
+ * Return: the maximum number of pages in a piece, a power of two.
  */
 static inline unsigned int mtcopy_piece_pages(unsigned long nr_pages,
 					      unsigned int threads)
@@ -96,15 +97,15 @@ static inline unsigned int mtcopy_piece_pages(unsigned long nr_pages,
  * mtcopy_next_piece() - cut the next piece off a batch
  * @pages: number of pages of each folio
  * @nr: number of folios
- * @piece_pages: the most pages of a piece
- * @cursor: where the piece starts: 0, or what @next was
- * @piece: the piece, if there is one
- * @next: where the next one starts
+ * @piece_pages: maximum number of pages in a piece
+ * @cursor: where the piece starts: 0, or the value of @next from the last call
+ * @piece: set to the piece, if there is one
+ * @next: set to where the following piece starts
  *
- * Large folios are cut, small ones are taken together. A cursor is one word, so
- * that threads can take pieces by exchanging it.
+ * Large folios are cut, small ones are grouped. A cursor is one word, so that
+ * threads can take pieces with a compare-and-exchange.
  *
- * Return: true if there was one; false at the end, after reading nothing of @pages.
+ * Return: true if there was a piece; false at the end, without reading @pages.
  */
 static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
 				     unsigned int piece_pages, __u64 cursor,
@@ -129,7 +130,7 @@ static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
 	}
 
 	piece->nr_pages = left;
-	/* The rest of a folio goes by itself: only whole ones are taken together. */
+	/* Only whole folios are grouped: the rest of a cut folio is a piece by itself. */
 	for (end = first + 1; !page && end < nr; end++) {
 		if (piece->nr_pages + pages[end] > piece_pages)
 			break;
@@ -141,11 +142,12 @@ static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
 }
 
 /**
- * mtcopy_rested() - whether to ask a helper
- * @rest: what is known of it
- * @now: the time in ns
+ * mtcopy_rested() - check if a helper may be asked
+ * @rest: the state of the helper
+ * @now: current time in ns
  *
- * Return: true if it was of use when it was last asked, or that is long enough ago.
+ * Return: true if the helper copied something when it was last asked, or if that
+ * was long enough ago.
  */
 static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
 {
@@ -153,14 +155,14 @@ static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
 }
 
 /**
- * mtcopy_note() - remember whether a helper was of use
- * @rest: what is known of it
- * @now: the time in ns
- * @helped: whether it copied anything
+ * mtcopy_note() - record whether a helper was useful
+ * @rest: the state of the helper
+ * @now: current time in ns
+ * @helped: whether the helper copied anything
  *
- * A helper on a busy processor costs the caller the attempt to wake it. With this
- * it does so ever more rarely, down to once in 128 ms. Even there it gets lucky now
- * and then, which does not change much.
+ * A helper on a busy CPU costs the caller a wakeup for nothing, so the caller
+ * asks it ever more rarely, down to once in 128 ms. A single success only halves
+ * the count: a helper that succeeds now and then is still mostly avoided.
  */
 static inline void mtcopy_note(struct mtcopy_rest *rest, __u64 now, bool helped)
 {
