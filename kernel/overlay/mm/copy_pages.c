@@ -2,13 +2,14 @@
 /*
  * Copies of ranges of physically contiguous pages.
  *
- * A range may be copied page by page, as ever, or by a primitive that takes all of it.
- * None of these is the fastest everywhere: they differ by processor, by length, and by
- * what becomes of the destination. So they are measured once the system has booted, and
- * a primitive is used where it was measurably faster than the loop; until then, and where
- * it was not, the loop is.
+ * A range can be copied page by page, or with one call of a bulk primitive. No way is the
+ * fastest everywhere: it depends on the processor, on the length, and on the use of the
+ * destination. So the kernel measures the primitives after boot, and uses a primitive
+ * where it was measurably faster than the loop. Until then, and elsewhere, it uses the
+ * loop.
  *
- * Architectures that override copy_highpage() copy more than bytes, and have the loop.
+ * Architectures that override copy_highpage() also copy metadata such as memory tags, so
+ * they keep the loop.
  */
 
 #define pr_fmt(fmt) "copy_pages: " fmt
@@ -38,14 +39,14 @@
 
 #include "copy_pages.h"
 
-/* Which loop a primitive replaces; the two need not be equally fast. */
+/* The loop that a primitive replaces; the two need not be equally fast. */
 enum copy_loop {
 	COPY_LOOP_PLAIN,
 	COPY_LOOP_MC,
 	NR_COPY_LOOPS,
 };
 
-/* Copies page by page. Others may run after every page. */
+/* Copy page by page, with a resched point after every page. */
 static void copy_page_by_page(struct page *dst, struct page *src, unsigned long nr_pages)
 {
 	for (;;) {
@@ -71,30 +72,30 @@ static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned lon
 #ifdef CONFIG_ARCH_HAS_COPY_PAGES
 
 #if defined(__HAVE_ARCH_COPY_HIGHPAGE) || defined(CONFIG_HIGHMEM)
-#error "a range of pages is more than its bytes, or not mapped"
+#error "bulk copies need pages that are plain bytes and permanently mapped"
 #endif
 
-/* Samples of less than this would take hardly longer than reading the clock. */
+/* A smaller sample takes hardly longer than reading the clock. */
 #define SAMPLE_BYTES	(256UL << 10)
 
-/* After the last initcall: boots are noisy. */
+/* Delay after the last initcall, since timings are noisy during boot. */
 #define CALIBRATION_DELAY	(10 * HZ)
 
-/* The second loop is measured like one more primitive. */
+/* The machine-check-safe loop is measured like one more primitive. */
 #define MC_LOOP		NR_COPY_PRIMITIVES
 #define NR_MEASURED	(NR_COPY_PRIMITIVES + 1)
 
 static u8 copy_choices[NR_COPY_LOOPS][NR_COPY_USES][NR_COPY_CLASSES];
 static int copy_forced = COPY_AUTO;
 
-/* Of copy_calibrated, and of all who write to copy_choices. */
+/* Protects copy_calibrated; held by every writer of copy_choices. */
 static DEFINE_MUTEX(copy_lock);
 static bool copy_calibrated;
 
 /*
- * Whoever moves memory to a node that is not its own will not read it there, or would have
- * to fetch it anyway. Memory that was zeroed when it was allocated is in this CPU's cache
- * already, which is where stores that bypass the cache lose.
+ * A task that moves memory to a remote node is unlikely to read it soon, and would have to
+ * fetch it anyway. Memory zeroed on allocation is already in this CPU's cache, where
+ * stores that bypass the cache lose.
  */
 static enum copy_use copy_use_of(const struct page *dst, const struct page *src)
 {
@@ -130,7 +131,7 @@ static void copy_range(enum copy_primitive primitive, struct page *dst, struct p
 		kmsan_copy_page_meta(dst + i, src + i);
 }
 
-/* Returns how many pages were copied: the next one, if there is one, may be poisoned. */
+/* Return the number of pages copied. The page after them, if any, may be poisoned. */
 static unsigned long copy_mc_range(enum copy_primitive primitive, struct page *dst,
 				   struct page *src, unsigned long nr_pages)
 {
@@ -148,9 +149,9 @@ static unsigned long copy_mc_range(enum copy_primitive primitive, struct page *d
  * copy_pages - copy a range of pages
  * @dst: first of the pages to copy to
  * @src: first of the pages to copy from
- * @nr_pages: how many, at least 1
+ * @nr_pages: number of pages, at least 1
  *
- * Both ranges are physically contiguous, and they do not overlap.
+ * Both ranges are physically contiguous and do not overlap.
  *
  * Context: May sleep if @nr_pages is more than 1.
  */
@@ -178,11 +179,11 @@ void copy_pages(struct page *dst, struct page *src, unsigned long nr_pages)
  * copy_mc_pages - copy a range of pages that may be poisoned
  * @dst: first of the pages to copy to
  * @src: first of the pages to copy from
- * @nr_pages: how many, at least 1
+ * @nr_pages: number of pages, at least 1
  *
- * Both ranges are physically contiguous, and they do not overlap. The first page that is
- * poisoned is reported to memory_failure_queue(), and what @dst holds from there on is
- * undefined.
+ * Both ranges are physically contiguous and do not overlap. If a page of @src is poisoned,
+ * the first such page is reported to memory_failure_queue(), and the contents of @dst
+ * from that page on are undefined.
  *
  * Context: May sleep if @nr_pages is more than 1.
  * Return: 0, or -EHWPOISON.
@@ -197,7 +198,7 @@ int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 		primitive = choose(COPY_LOOP_MC, dst, src, step * PAGE_SIZE);
 		if (primitive != COPY_PER_PAGE)
 			copied = copy_mc_range(primitive, dst, src, step);
-		/* Only the loop says that a page is poisoned, and reports it. */
+		/* Only the loop finds out that a page is poisoned, and reports it. */
 		if (copied < step &&
 		    copy_mc_page_by_page(dst + copied, src + copied, step - copied))
 			return -EHWPOISON;
@@ -212,7 +213,7 @@ int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 }
 EXPORT_SYMBOL_GPL(copy_mc_pages);
 
-/* What a calibration measures with, and what it finds; too much for the stack. */
+/* Buffers and results of a calibration; too large for the stack. */
 struct copy_calibration {
 	struct page *src;
 	struct page *dst;
@@ -225,7 +226,7 @@ static bool is_measured(unsigned int measured)
 	return measured == MC_LOOP || arch_copy_primitives(false) & BIT(measured);
 }
 
-/* Poison in memory that was allocated just now is left to those who use it. */
+/* Ignore poison in the freshly allocated samples: the next user meets it. */
 static void copy_sample(struct copy_calibration *cal, unsigned int measured,
 			unsigned long total, unsigned long bytes)
 {
@@ -264,7 +265,7 @@ static u64 time_sample(struct copy_calibration *cal, unsigned int measured,
 	arch_copy_evict(page_address(cal->src), total);
 	arch_copy_evict(page_address(cal->dst), total);
 	if (state == COPY_HOT) {
-		/* Twice, since what is still on its way to memory may leave the cache. */
+		/* Copy twice: lines still being written back may leave the cache. */
 		copy_sample(cal, COPY_PER_PAGE, total, bytes);
 		copy_sample(cal, COPY_PER_PAGE, total, bytes);
 	}
@@ -308,7 +309,7 @@ static enum copy_primitive choose_by_samples(struct copy_calibration *cal, enum 
 
 		timings->rounds = COPY_ROUNDS;
 		for (i = 0; i < NR_COPY_PRIMITIVES; i++) {
-			/* What is as fast as the loop is never chosen. */
+			/* A primitive with the times of the loop is never chosen. */
 			bool as_loop = i == COPY_PER_PAGE || !is_measured(i) ||
 				       !(allowed & BIT(i));
 
@@ -320,8 +321,8 @@ static enum copy_primitive choose_by_samples(struct copy_calibration *cal, enum 
 }
 
 /*
- * Measures copies from this node to each of some nodes. What is not chosen for all of
- * them is chosen for none.
+ * Measure copies from this node to each of @dsts. A primitive is chosen only if the
+ * measurements choose it for all of them.
  */
 static void calibrate_use(struct copy_calibration *cal, enum copy_use use,
 			  struct page * const *dsts, unsigned int nr_dsts)
@@ -362,7 +363,7 @@ static void free_sample(struct page *page)
 		__free_pages(page, get_order(COPY_STEP_BYTES));
 }
 
-/* A node other than @nid to copy to: with CPUs, or one that is memory alone. */
+/* Allocate on a node other than @nid, one with CPUs or a memory-only one. */
 static struct page *alloc_far_sample(int nid, bool has_cpus)
 {
 	struct page *page;
@@ -407,7 +408,7 @@ static int calibrate(void)
 	if (!cal)
 		return error;
 
-	/* What is near and what is far must not change. */
+	/* Stay on this CPU, so that near and far nodes do not change. */
 	guard(migrate)();
 	cal->src = alloc_sample(numa_mem_id());
 	local = alloc_sample(numa_mem_id());
@@ -433,8 +434,8 @@ static int calibrate(void)
 }
 
 /*
- * Makes all ranges be copied by one primitive, or lets measurements decide (COPY_AUTO).
- * Nothing on this machine is copied by a primitive that it lacks.
+ * Copy all ranges with one primitive, or with the measured choices (COPY_AUTO). Return
+ * -EINVAL for a primitive that this machine lacks.
  */
 VISIBLE_IF_KUNIT int copy_pages_force(int primitive)
 {
@@ -451,7 +452,7 @@ VISIBLE_IF_KUNIT int copy_pages_forced(void)
 	return READ_ONCE(copy_forced);
 }
 
-/* Returns an enum copy_primitive, COPY_AUTO, or an error, which is none of these. */
+/* Return an enum copy_primitive, COPY_AUTO, or an error, which equals none of these. */
 static int primitive_by_name(const char *name)
 {
 	return sysfs_streq(name, "auto") ?
@@ -461,7 +462,7 @@ static int primitive_by_name(const char *name)
 static int __init copy_pages_setup(char *value)
 {
 	if (copy_pages_force(primitive_by_name(value)))
-		pr_warn("no primitive \"%s\" here: copy_pages= is ignored\n", value);
+		pr_warn("copy_pages=%s ignored: no such primitive on this machine\n", value);
 	return 1;
 }
 __setup("copy_pages=", copy_pages_setup);
@@ -473,12 +474,12 @@ static void calibrate_in_background(struct work_struct *work)
 	guard(mutex)(&copy_lock);
 	error = calibrate();
 	if (error)
-		pr_warn("no calibration, copying page by page: %pe\n", ERR_PTR(error));
+		pr_warn("calibration failed, copying page by page: %pe\n", ERR_PTR(error));
 }
 
 static DECLARE_DELAYED_WORK(calibration_work, calibrate_in_background);
 
-/* A node's first memory may be what others are demoted to from now on. */
+/* A node that gets its first memory may become a demotion target: calibrate again. */
 static int __meminit copy_pages_node_changed(struct notifier_block *self, unsigned long action,
 					     void *arg)
 {
@@ -617,7 +618,7 @@ static void __init create_sysfs(void)
 		error = sysfs_create_group(kobj, &copy_pages_group) ?: create_choices(kobj);
 	if (error) {
 		kobject_put(kobj);
-		pr_warn("no files in sysfs: %pe\n", ERR_PTR(error));
+		pr_warn("cannot create the sysfs files: %pe\n", ERR_PTR(error));
 	}
 }
 

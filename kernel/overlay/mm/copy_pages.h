@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What an architecture with CONFIG_ARCH_HAS_COPY_PAGES provides for mm/copy_pages.c, and
- * what that shows to its KUnit tests.
+ * The functions that an architecture with CONFIG_ARCH_HAS_COPY_PAGES provides for
+ * mm/copy_pages.c, and those that mm/copy_pages.c exports to its KUnit tests.
  */
 #ifndef _MM_COPY_PAGES_H
 #define _MM_COPY_PAGES_H
@@ -20,7 +20,7 @@ unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const
 				 unsigned long len);
 void arch_copy_evict(void *start, unsigned long len);
 
-/* In place of an enum copy_primitive: what was measured decides. */
+/* Instead of an enum copy_primitive: use the calibrated choices. */
 #define COPY_AUTO	(-1)
 
 #if IS_ENABLED(CONFIG_KUNIT)

@@ -1,22 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Which primitive copies a range of pages: a choice made from timings.
+ * Choose the primitive that copies a range of pages, from timings.
  *
- * The rule is that nobody gets slower. A candidate is chosen only if it was measurably
- * faster than copying page by page, where "measurably" means by more than what its
- * times and those of the loop scatter, and never by less than FASTER. Where this CPU will
- * read the destination it must also be shown not to lose, by more than NOT_SLOWER, when
- * the cache is hot, and when reading is part of it. Noise, then, keeps the loop where a
- * candidate would have been faster; the converse takes several coincidences.
+ * The rule is that no copy gets slower. A candidate is chosen only if it was measurably
+ * faster than copying page by page: by more than the scatter of its times and those of
+ * the loop, and by at least 1/FASTER. If this CPU is going to read the destination, the
+ * candidate must also not lose more than 1/NOT_SLOWER when the cache is hot, and when the
+ * time includes reading the destination. Noise therefore keeps the loop where a candidate
+ * would have been faster; the converse takes several coincidences.
  *
- * This file is part of user-space programs as well: see copy_pages_select.h.
+ * User-space programs are built from this file as well: see copy_pages_select.h.
  */
 
 #include "copy_pages_select.h"
 
-/* A gain below 1/32 is not worth a choice that other machines have to maintain. */
+/* A gain below 1/FASTER does not justify a choice. */
 #define FASTER		32
-/* What a candidate may lose where it is not chosen for its speed. */
+/* A candidate may lose up to 1/NOT_SLOWER in states other than COPY_COLD. */
 #define NOT_SLOWER	32
 
 const char * const copy_primitive_names[NR_COPY_PRIMITIVES] = {
@@ -32,16 +32,16 @@ const char * const copy_use_names[NR_COPY_USES] = {
 };
 
 /*
- * The shortest range of each class. A class is measured with ranges of this length:
- * what a call costs at its start and end weighs most there.
+ * The shortest range of each class. A class is measured with ranges of this length,
+ * where the fixed cost of a call weighs most.
  */
 const unsigned long copy_class_bytes[NR_COPY_CLASSES] = {
 	16UL << 10, 64UL << 10, 256UL << 10, 1024UL << 10,
 };
 
 /**
- * copy_class - the size class of a range
- * @bytes: its length
+ * copy_class - return the size class of a range
+ * @bytes: length of the range
  *
  * Return: index of the class, or COPY_CLASS_NONE for a range that is too short.
  */
@@ -57,11 +57,11 @@ unsigned int copy_class(unsigned long bytes)
 }
 
 /**
- * copy_quartiles - the distribution of some times
+ * copy_quartiles - calculate the quartiles of times
  * @ns: times in any order
- * @rounds: their number, 1 to COPY_MAX_ROUNDS; no more than that are looked at
+ * @rounds: number of times; only the first COPY_MAX_ROUNDS are used
  *
- * Return: quartiles, each of them one of the times; all 0 if there are none.
+ * Return: the quartiles, each of them one of the times; all 0 if @rounds is 0.
  */
 struct copy_quartiles copy_quartiles(const __u64 *ns, unsigned int rounds)
 {
@@ -90,15 +90,16 @@ static __u64 scatter(const struct copy_quartiles *one, const struct copy_quartil
 }
 
 /**
- * copy_measurably_faster - whether times show that one thing is faster than another
- * @one: distribution of its times
+ * copy_measurably_faster - check if times show that one thing is faster than another
+ * @one: distribution of the times of one
  * @other: distribution of the times of the other
  *
- * The medians must be apart by 3/4 of the sum of the two interquartile ranges, which is
- * twice the standard deviation of times that are alike, and by 1/32 of the slower.
- * Medians of 15 rounds are not that far apart by chance. This relation is transitive.
+ * The medians must differ by more than 3/4 of the sum of the two interquartile ranges,
+ * which is twice the standard deviation if both are distributed alike, and by more than
+ * 1/32 of the slower one. Medians of 15 rounds do not differ that much by chance. The
+ * relation is transitive.
  *
- * Return: true if @one is.
+ * Return: true if @one is measurably faster.
  */
 bool copy_measurably_faster(const struct copy_quartiles *one,
 			    const struct copy_quartiles *other)
@@ -111,14 +112,14 @@ bool copy_measurably_faster(const struct copy_quartiles *one,
 }
 
 /**
- * copy_primitive_allowed - whether timings may choose a primitive at all
+ * copy_primitive_allowed - check if a primitive is a candidate for a use
  * @primitive: the primitive
- * @use: what it would be used for
+ * @use: expected use of the destination
  *
  * Stores that bypass the cache are fast because they leave the destination out of it.
- * Whoever reads it next pays for that, and no timing of the copy shows it.
+ * The next reader pays for that, and no timing of the copy shows it.
  *
- * Return: true if they may.
+ * Return: true if timings may choose the primitive.
  */
 bool copy_primitive_allowed(enum copy_primitive primitive, enum copy_use use)
 {
@@ -126,8 +127,8 @@ bool copy_primitive_allowed(enum copy_primitive primitive, enum copy_use use)
 }
 
 /*
- * Half of what copy_measurably_faster() asks for, which is one standard deviation of a
- * time: two of the difference between two medians of 15.
+ * Half of the margin of copy_measurably_faster() is one standard deviation of a time, or
+ * two standard deviations of the difference between two medians of 15.
  */
 static bool surely_not_slower(const struct copy_timings *timings,
 			      enum copy_primitive primitive)
@@ -142,13 +143,13 @@ static bool surely_not_slower(const struct copy_timings *timings,
 
 /**
  * copy_select - choose the primitive for one size class
- * @use: what it is for
- * @timings: times in each state, by enum copy_state; for COPY_FAR only those of COPY_COLD
- * @current_choice: what was chosen before, COPY_PER_PAGE at first. It stays unless
- *	something is measurably faster than it, or it would not be chosen at all.
+ * @use: expected use of the destination
+ * @timings: times in each state, by enum copy_state; COPY_FAR needs only COPY_COLD
+ * @current_choice: the previous choice, COPY_PER_PAGE at first. It is kept unless another
+ *	primitive is measurably faster, or it is no longer a candidate.
  *
- * Return: the primitive; never one that is not measurably faster than COPY_PER_PAGE when
- * cold, and for COPY_FOR_READER none that may be slower in one of the other states.
+ * Return: the primitive. Other than COPY_PER_PAGE, it is measurably faster than that when
+ * cold, and for COPY_FOR_READER not slower in the other states.
  */
 enum copy_primitive copy_select(enum copy_use use,
 				const struct copy_timings timings[NR_COPY_STATES],

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Which primitive copies a range of pages: a choice made from timings.
+ * Choose the primitive that copies a range of pages, from timings.
  *
- * The kernel, its KUnit tests and tools/mm/copy_bench.c share these files, so they
- * use nothing of the kernel.
+ * The kernel, its KUnit tests and tools/mm/copy_bench.c share this header and
+ * copy_pages_select.c, so both must not depend on kernel internals.
  */
 #ifndef _MM_COPY_PAGES_SELECT_H
 #define _MM_COPY_PAGES_SELECT_H
@@ -15,14 +15,14 @@
 
 /**
  * enum copy_primitive - ways to copy a range of contiguous pages
- * @COPY_PER_PAGE: a loop that copies page by page, which is what every candidate
- *	has to beat
+ * @COPY_PER_PAGE: the loop that copies page by page, the baseline that every
+ *	candidate has to beat
  * @COPY_MOVSQ: one ``rep movsq`` for the range
  * @COPY_MOVSB: one ``rep movsb`` for the range
  * @COPY_NONTEMPORAL: stores that bypass the cache, loads prefetched a page ahead
- * @NR_COPY_PRIMITIVES: their number
+ * @NR_COPY_PRIMITIVES: number of primitives
  *
- * In order of preference where timings cannot tell two of them apart.
+ * Where timings cannot tell two of them apart, the first is preferred.
  */
 enum copy_primitive {
 	COPY_PER_PAGE,
@@ -33,10 +33,11 @@ enum copy_primitive {
 };
 
 /**
- * enum copy_use - what becomes of the destination of a copy
- * @COPY_FOR_READER: this CPU may be about to read it
- * @COPY_FAR: it is not, as in a demotion to another node
- * @NR_COPY_USES: their number
+ * enum copy_use - expected use of the destination of a copy
+ * @COPY_FOR_READER: this CPU may read the destination soon
+ * @COPY_FAR: this CPU is unlikely to read the destination soon, as after a
+ *	demotion to another node
+ * @NR_COPY_USES: number of uses
  */
 enum copy_use {
 	COPY_FOR_READER,
@@ -45,11 +46,11 @@ enum copy_use {
 };
 
 /**
- * enum copy_state - what a range of pages is like when it is copied for a measurement
- * @COPY_COLD: source and destination are in memory alone
- * @COPY_HOT: both are in the cache, as far as they fit
- * @COPY_READ_BACK: like @COPY_COLD, and the time includes reading all of the destination
- * @NR_COPY_STATES: their number
+ * enum copy_state - cache state of a range of pages when a measurement copies it
+ * @COPY_COLD: source and destination are in no cache
+ * @COPY_HOT: source and destination are in the cache, as far as they fit
+ * @COPY_READ_BACK: as @COPY_COLD, and the time includes reading the destination
+ * @NR_COPY_STATES: number of states
  */
 enum copy_state {
 	COPY_COLD,
@@ -62,20 +63,20 @@ enum copy_state {
 #define NR_COPY_CLASSES		4
 #define COPY_CLASS_NONE		NR_COPY_CLASSES
 
-/* A longer range is copied in steps of this length, between which others may run. */
+/* Longer ranges are copied in steps of this length, with a resched point between. */
 #define COPY_STEP_BYTES		(1024UL << 10)
 
-/* Fewer rounds than this have no spread to speak of, and choose nothing. */
+/* Fewer rounds than this have no meaningful spread, and never choose a primitive. */
 #define COPY_MIN_ROUNDS		5
 #define COPY_MAX_ROUNDS		63
-/* What a calibration measures. */
+/* Number of rounds of a calibration. */
 #define COPY_ROUNDS		15
 
 /**
- * struct copy_timings - what all primitives took, in the same state of the caches
+ * struct copy_timings - the times of all primitives in one state of the caches
  * @rounds: number of valid entries for each primitive, at most COPY_MAX_ROUNDS
- * @ns: times in ns, of the same bytes for all; every round measures each primitive
- *	once, so that a slow spell of the machine meets them all
+ * @ns: times in ns for the same number of bytes; every round measures each
+ *	primitive once, so that a slow phase of the machine affects all of them
  */
 struct copy_timings {
 	unsigned int rounds;
@@ -83,7 +84,7 @@ struct copy_timings {
 };
 
 /**
- * struct copy_quartiles - how times are distributed, in ns
+ * struct copy_quartiles - the distribution of times, in ns
  * @lower: first quartile
  * @median: second quartile
  * @upper: third quartile

@@ -1,11 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copy offload for page migration: which migrators there are, which one serves
- * which reason, and what came of it.
+ * Copy offload for page migration: the registry of migrators, the routes from
+ * reasons to migrators, and statistics.
  *
- * Which folios may be handed to a migrator is decided in mm/migrate.c. How a
- * migrator moves bytes is its own business. See
- * Documentation/mm/migrate_copy_offload.rst.
+ * mm/migrate.c decides which folios may be handed to a migrator; a migrator
+ * decides how to move the bytes. See Documentation/mm/migrate_copy_offload.rst.
  */
 
 #define pr_fmt(fmt) "migrate_copy_offload: " fmt
@@ -32,8 +31,8 @@
 #define MIGRATOR_NAME_MAX	31
 
 /*
- * Batches that the tasks share which migrate at a time, so that two of them need
- * no memory. A task has at most one.
+ * Preallocated batches per migrator: two tasks can offload concurrently without
+ * allocating. A task has at most one batch.
  */
 #define MIGRATOR_RESERVED_BATCHES	2
 
@@ -45,8 +44,8 @@ static LIST_HEAD(migrators);
 static bool enabled;
 
 /*
- * A migrator that was read from here stays registered until the reader leaves
- * the SRCU section: that is what unregistering waits for.
+ * A migrator read from routes[] stays registered until the reader leaves its
+ * SRCU read-side section: migrate_offload_unregister() waits for that.
  */
 DEFINE_STATIC_SRCU(migrate_offload_srcu);
 static struct migrator __rcu *routes[MR_TYPES];
@@ -60,7 +59,7 @@ static DEFINE_PER_CPU(struct migrate_copy_counters, migrate_copy_counters);
 /**
  * migrate_offload_count() - add to a counter
  * @stat: the counter
- * @nr: how much
+ * @nr: the value to add
  *
  * Context: any.
  */
@@ -87,7 +86,7 @@ static struct migrator *route_locked(enum migrate_reason reason)
 				lockdep_is_held(&migrate_offload_mutex));
 }
 
-/* The key is on if and only if a folio could meet a migrator. */
+/* The key is on if and only if copy offload is enabled and some reason has a route. */
 static void update_key(void)
 {
 	bool routed = false;
@@ -132,10 +131,10 @@ static bool valid_name(const char *name)
 }
 
 /**
- * migrate_offload_register() - offer a migrator to the administrator
+ * migrate_offload_register() - register a migrator
  * @migrator: the migrator, with its public fields set
  *
- * No reason is routed to the migrator until the administrator says so.
+ * No reason is routed to the migrator until the administrator sets a route.
  *
  * Context: process context, may sleep.
  *
@@ -168,11 +167,11 @@ int migrate_offload_register(struct migrator *migrator)
 EXPORT_SYMBOL_GPL(migrate_offload_register);
 
 /**
- * migrate_offload_unregister() - take a migrator away
+ * migrate_offload_unregister() - unregister a migrator
  * @migrator: a registered migrator
  *
- * Every reason that was routed to it is routed to none. When this returns, no
- * callback of the migrator runs or will run, and it has no batch.
+ * Reset all routes to the migrator to none. After this returns, the migrator has
+ * no batch, and none of its callbacks runs or will run.
  *
  * Context: process context, waits for copies in flight.
  */
@@ -220,7 +219,7 @@ struct migrator *migrate_offload_get_route(enum migrate_reason reason)
 }
 #endif
 
-/* Return what the switch was before. */
+/* Return the previous state of the switch. */
 VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 {
 	bool was;
@@ -233,11 +232,11 @@ VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 }
 
 /**
- * migrate_offload_batch_pages() - how many pages to unmap together
+ * migrate_offload_batch_pages() - return how many pages to unmap together
  * @reason: why the folios are migrated
  *
- * Return: what the migrator that serves @reason prefers, 0 if it or nobody
- * has a preference.
+ * Return: the number that the migrator for @reason prefers; 0 if no migrator
+ * serves @reason or it has no preference.
  */
 unsigned int migrate_offload_batch_pages(enum migrate_reason reason)
 {
@@ -255,8 +254,7 @@ unsigned int migrate_offload_batch_pages(enum migrate_reason reason)
  * migrate_offload_begin() - get an empty batch for the migrator of a reason
  * @reason: why the folios are migrated
  *
- * From here to migrate_offload_end() neither the migrator nor its module can go
- * away.
+ * Neither the migrator nor its module can go away until migrate_offload_end().
  *
  * Context: process context, folio locks held. Does not wait for memory.
  *
@@ -301,7 +299,7 @@ unlock:
  * @src: the folio to copy from
  * @dst: the folio to copy to
  *
- * Return: true if the batch is full now.
+ * Return: true if the batch is now full.
  */
 bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 			 struct folio *dst)
@@ -365,11 +363,11 @@ static void trace_copied(struct migrate_copy_batch *batch,
  * migrate_offload_start() - hand a batch to its migrator
  * @batch: a batch with at least one pair
  *
- * Context: process context, folio locks held. From here to
- * migrate_offload_finish() the caller must not sleep on a folio lock.
+ * Context: process context, folio locks held. The caller must not sleep on a
+ * folio lock until migrate_offload_finish().
  *
- * Return: true if the batch was accepted; false if it was not, and the status
- * of each pair is final.
+ * Return: true if the migrator accepted the batch; false if it did not, in which
+ * case the status of each pair is final.
  */
 bool migrate_offload_start(struct migrate_copy_batch *batch)
 {
@@ -389,7 +387,7 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 	migrate_offload_count(refusal_stat(error), batch->nr_pairs);
 
 refused:
-	/* A report made before the refusal does not count. */
+	/* Discard reports that the migrator made before it refused. */
 	for (i = 0; i < batch->nr_pairs; i++)
 		batch->pairs[i].status = MIGRATE_COPY_ERROR;
 	trace_copied(batch, 0);
@@ -397,14 +395,13 @@ refused:
 }
 
 /**
- * migrate_offload_finish() - wait for a batch that was accepted
+ * migrate_offload_finish() - wait for an accepted batch
  * @batch: the batch
  *
- * When this returns the status of each pair is final, and only pairs that are
- * %MIGRATE_COPY_LOST may still be read or written.
+ * After this returns, the status of each pair is final, and the migrator may
+ * still access only pairs that are %MIGRATE_COPY_LOST.
  *
- * Context: process context, folio locks held; the wait is bounded by the
- * migrator.
+ * Context: process context, folio locks held; the migrator bounds the wait.
  */
 void migrate_offload_finish(struct migrate_copy_batch *batch)
 {
@@ -422,15 +419,15 @@ void migrate_offload_finish(struct migrate_copy_batch *batch)
 }
 
 /**
- * migrate_offload_end() - give a batch back
- * @batch: from migrate_offload_begin()
+ * migrate_offload_end() - release a batch
+ * @batch: a batch from migrate_offload_begin()
  */
 void migrate_offload_end(struct migrate_copy_batch *batch)
 {
 	struct migrator *migrator = batch->migrator;
 	int srcu_idx = batch->srcu_idx;
 
-	/* What could not be stopped may still call the migrator. */
+	/* An engine with a lost pair may still call the migrator: pin its module. */
 	if (!batch->lost)
 		module_put(migrator->owner);
 	mempool_free(batch, migrator->batches);
@@ -438,9 +435,9 @@ void migrate_offload_end(struct migrate_copy_batch *batch)
 }
 
 /*
- * The migrator "cpu" copies in the batch phase what core would otherwise copy
- * in the move phase. It needs no hardware: it shows what batching alone costs,
- * and is the shortest example of a synchronous migrator.
+ * The migrator "cpu" copies the folios of a batch with the CPU, as core would
+ * otherwise do in the move phase. It needs no hardware: it shows the cost of
+ * batching alone, and is the shortest example of a synchronous migrator.
  */
 static int cpu_submit(struct migrator *migrator,
 		      struct migrate_copy_batch *batch)
@@ -451,7 +448,7 @@ static int cpu_submit(struct migrator *migrator,
 		struct migrate_copy_pair *pair = &batch->pairs[i];
 		int error = folio_mc_copy(pair->dst, pair->src);
 
-		/* Poison: the move phase tries again and decides. */
+		/* Poison: the move phase copies the folio again, and decides. */
 		migrate_offload_report(pair, error ? MIGRATE_COPY_ERROR :
 						     MIGRATE_COPY_DONE);
 		cond_resched();
@@ -514,7 +511,7 @@ static const struct attribute *const top_attrs[] = {
 	NULL
 };
 
-/* One file a reason; no folio is migrated for the reason MR_NEVER. */
+/* One file per reason. No folio is migrated for MR_NEVER. */
 static struct kobj_attribute route_attrs[MR_NEVER];
 
 static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -563,7 +560,7 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  migrate_offload_read_stat(attr - stat_attrs));
 }
 
-/* Make one file in @dir for each of @nr @names, as @like but for the name. */
+/* Create a file in @dir for each of @nr @names, with the callbacks of @like. */
 static int __init create_files(struct kobject *dir,
 			       struct kobj_attribute *attrs,
 			       const char * const *names, int nr,
@@ -611,7 +608,7 @@ static int __init create_sysfs(void)
 	if (error)
 		goto put_stats;
 
-	/* Last: who sees the main switch sees the rest. */
+	/* Create the main switch last: user space that sees it sees all files. */
 	error = sysfs_create_files(top, top_attrs);
 	if (error)
 		goto put_stats;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What mm/migrate.c needs of mm/migrate_copy_offload.c.
+ * Interface between mm/migrate.c and mm/migrate_copy_offload.c.
  */
 #ifndef __MM_MIGRATE_COPY_OFFLOAD_H
 #define __MM_MIGRATE_COPY_OFFLOAD_H
@@ -9,9 +9,9 @@
 #include <linux/migrate_copy_offload.h>
 
 /*
- * One counter a cause, and one file in sysfs a counter. FALLBACK: the folio
- * could have been copied by the migrator, but was left to the CPU. DECLINED:
- * the folio must not be copied before the move phase.
+ * One counter per cause, and one sysfs file per counter. FALLBACK: the migrator
+ * could have copied the folio, but did not. DECLINED: the folio must not be copied
+ * before the move phase.
  */
 enum migrate_copy_stat {
 	MIGRATE_COPY_STAT_BATCHES,
@@ -52,7 +52,7 @@ void migrate_offload_finish(struct migrate_copy_batch *batch);
 void migrate_offload_end(struct migrate_copy_batch *batch);
 void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr);
 
-/* Have a batch copied: afterwards the status of each pair is final. */
+/* Copy a batch. Afterwards the status of each pair is final. */
 static inline void migrate_offload_copy(struct migrate_copy_batch *batch)
 {
 	if (migrate_offload_start(batch))

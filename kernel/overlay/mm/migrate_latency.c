@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * How long page migration keeps memory inaccessible, and where the time goes
+ * Measure how long page migration keeps memory inaccessible, and how long each
+ * phase takes
  *
- * Probes on the tracepoints of the phases add up what user space would have to
- * compute from a trace of every folio. debugfs: migrate_latency/
+ * Probes on the tracepoints of the phases accumulate in the kernel what user
+ * space would otherwise compute from a trace of every folio. Files in debugfs,
+ * directory migrate_latency/:
  *
- *	enabled		writing 1 resets all figures and starts, 0 stops
+ *	enabled		write 1 to reset all figures and start, 0 to stop
  *	phases		total time of each phase of all batches
- *	first_folio	from the entry of migrate_pages() to the first PTE of the
- *			first folio that is accessible again
- *	inaccessible	histogram over all folios: from the last PTE that became
- *			a migration entry to the first working one
+ *	first_folio	time from the entry of migrate_pages() to the first
+ *			working PTE of the first folio accessible again
+ *	inaccessible	histogram over all folios: time from the last PTE that
+ *			became a migration entry to the first working PTE
  *
- * While it is stopped, nothing of it runs.
+ * No probe is registered while the measurement is stopped.
  */
 #include <linux/atomic.h>
 #include <linux/bitops.h>
@@ -34,18 +36,19 @@
 
 #include <trace/events/migrate.h>
 
-/* Tasks that migrate at the same time, and are measured */
+/* Number of concurrently migrating tasks that can be measured */
 #define TASK_BITS	6
 #define NR_TASKS	BIT(TASK_BITS)
 
 /*
- * Folios that are unmapped at the same time, and are measured. Folios of 4 GB of
- * memory in one piece do not get into each other's way.
+ * Number of concurrently unmapped folios that can be measured. The table is
+ * indexed by the low bits of the pfn, so folios within the same contiguous 4 GB
+ * do not collide.
  */
 #define FOLIO_BITS	20
 #define NR_FOLIOS	BIT(FOLIO_BITS)
 
-/* A power of two of nanoseconds has that many buckets: 1.6 % is the widest. */
+/* Each octave of nanoseconds has this many buckets: no bucket is wider than 1.6 %. */
 #define SUB_BITS	6
 #define NR_SUB		BIT(SUB_BITS)
 /* Times of 2^36 ns (68 s) and more share the last bucket. */
@@ -54,18 +57,19 @@
 
 /**
  * struct migrating_task - a task inside migrate_pages()
- * @task: the task, or NULL; whoever sets it owns the rest, until it is NULL
- * @depth: how many calls it is in besides, made by the allocation of a dst; they
- *	are not measured, and count as time of the outer one
- * @start: when it entered migrate_pages()
- * @moved: a folio has become accessible again since then
+ * @task: the task, or NULL if the slot is free; the task that claims a slot owns
+ *	the other fields until it resets @task
+ * @depth: number of nested calls, made by the allocation of a dst; they are not
+ *	measured, and their time counts for the outermost call
+ * @start: when the task entered migrate_pages()
+ * @moved: whether a folio has become accessible again since @start
  * @batch: when the batch began
- * @unmapped: when the last folio of the batch was unmapped; 0: none was
- * @flushed: when the flush of the batch was over; 0: it is not
- * @copied: when a migrator was done with the batch; 0: it has none
- * @accessible: when the last folio of the batch was accessible; 0: none is
- * @first_pte: when @first_pfn was put into a PTE; 0: no PTE is back
- * @first_pfn: the page that the first PTE of the folio now being moved maps
+ * @unmapped: when the last folio of the batch was unmapped; 0 if none was
+ * @flushed: when the flush of the batch ended; 0 before that
+ * @copied: when a migrator finished the batch; 0 if none has
+ * @accessible: when the latest folio of the batch became accessible; 0 if none has
+ * @first_pte: when a PTE that maps @first_pfn was restored; 0 if none was
+ * @first_pfn: the page mapped by the first restored PTE of the folio being moved
  */
 struct migrating_task {
 	struct task_struct	*task;
@@ -83,7 +87,7 @@ struct migrating_task {
 
 /**
  * struct unmapped_folio - a folio without working PTEs
- * @key: pfn of the src folio, plus one; 0: the slot is free
+ * @key: pfn of the src folio plus one, or 0 if the slot is free
  * @time: when its last PTE became a migration entry
  */
 struct unmapped_folio {
@@ -97,7 +101,7 @@ struct histogram {
 };
 
 static struct {
-	spinlock_t		lock;	/* of all that follows */
+	spinlock_t		lock;	/* protects all fields below */
 	u64			unmap;
 	u64			flush;
 	u64			copy;
@@ -131,7 +135,7 @@ static unsigned int bucket_of(u64 ns)
 	return ((shift + 1) << SUB_BITS) + (ns >> shift) - NR_SUB;
 }
 
-/* The smallest time of a bucket; that of the one after the last is its end. */
+/* Return the lower bound of a bucket, which is the upper bound of the one before. */
 static u64 bucket_low(unsigned int bucket)
 {
 	unsigned int octave = bucket >> SUB_BITS;
@@ -163,7 +167,7 @@ static struct migrating_task *task_find(struct task_struct *task)
 	return NULL;
 }
 
-/* The present task, unless it is in a call that is not measured */
+/* Return the slot of the current task, or NULL in a nested call. */
 static struct migrating_task *task_measured(void)
 {
 	struct migrating_task *t = task_find(current);
@@ -246,7 +250,7 @@ static void probe_unmapped(void *data, struct folio *src,
 		return;
 	t->unmapped = ktime_get_ns();
 
-	/* Nobody looks for the folio of a key that is still here: it failed. */
+	/* A key that is still set belongs to a folio that failed: overwrite it. */
 	xchg(&slot->key, folio_pfn(src) + 1);
 	WRITE_ONCE(slot->time, t->unmapped);
 }
@@ -263,7 +267,7 @@ static void probe_flush(void *data, enum migrate_mode mode,
 }
 
 #ifdef CONFIG_MIGRATE_COPY_OFFLOAD
-/* A migrator may be called more than once for a batch: the last call counts. */
+/* A migrator may be called several times per batch: the last call counts. */
 static void probe_copied(void *data, const char *migrator,
 			 unsigned int nr_folios, unsigned int nr_copied,
 			 unsigned long nr_pages, enum migrate_reason reason)
@@ -316,8 +320,9 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 	if (!t)
 		return;
 	/*
-	 * A PMD comes back without a PTE. And after a folio that was put back, its
-	 * first PTE hides that of the next one, for which the last one counts then.
+	 * Use the time of the first PTE only if it belongs to this folio: a PMD is
+	 * restored without a PTE, and the first PTE of a folio that was put back
+	 * hides that of the next folio. Otherwise the end of the move counts.
 	 */
 	if (t->first_pte && t->first_pfn - folio_pfn(dst) < folio_nr_pages(dst))
 		first = t->first_pte;
@@ -338,7 +343,7 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 	}
 
 	time = READ_ONCE(slot->time);
-	/* The time is that of the key if the slot still belongs to it afterwards. */
+	/* The time is valid if the slot still has the key of this folio now. */
 	if (cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1)
 		histogram_add(first - time);
 	else
@@ -359,13 +364,14 @@ static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
 		return;
 	}
 	batch_end(t);
-	/* whoever claims the slot next finds it reset */
+	/* The next task that claims the slot sees it reset. */
 	smp_store_release(&t->task, NULL);
 }
 
 /*
- * What accounts stops first, while what it relies on still comes in. Nothing is
- * left of tasks that are inside migrate_pages() now: start() resets all.
+ * Unregister in the reverse order: the probes that account go first, while the
+ * probes they rely on still run. Tasks inside migrate_pages() may leave their
+ * slots in use; start() resets all slots.
  */
 static void probes_unregister(void)
 {
@@ -380,7 +386,7 @@ static void probes_unregister(void)
 	tracepoint_synchronize_unregister();
 }
 
-/* No probe does anything until that of the start of a call is there. */
+/* Register probe_start() last: no probe does anything without it. */
 static int probes_register(void)
 {
 	int ret;
@@ -453,7 +459,7 @@ static int start(void)
 		goto err_free;
 	}
 
-	/* While the probes are off, only readers of the totals touch any of it. */
+	/* Without probes only readers of the totals access this data. */
 	memset(tasks, 0, sizeof(tasks));
 	for_each_possible_cpu(cpu)
 		memset(per_cpu_ptr(inaccessible, cpu), 0, sizeof(*inaccessible));

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests for dmaengine: who holds a public channel, until when, and who gets
- * one that goes.
+ * KUnit tests for dmaengine: sharing of public channels between clients, and the
+ * removal of a channel that clients hold.
  */
 #include <kunit/device.h>
 #include <kunit/test.h>
@@ -10,7 +10,7 @@
 #include <linux/module.h>
 #include <linux/notifier.h>
 
-/* An engine with one public channel, which is held and never used. */
+/* An engine with one public channel, which clients hold but never use. */
 struct engine {
 	struct dma_device dma;
 	struct dma_chan chan;
@@ -90,7 +90,7 @@ static void private_is_not_shared(struct kunit *test)
 	dma_release_channel(&engine->chan);
 }
 
-/* References of dmaengine_get() are not those of a client of its own. */
+/* References of dmaengine_get() are independent of those of single clients. */
 static void dmaengine_get_comes_and_goes(struct kunit *test)
 {
 	struct engine *engine = test->priv;
@@ -106,7 +106,7 @@ static void dmaengine_get_comes_and_goes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, engine->allocated);
 }
 
-/* Neither are those that dmaengine_get() had to do without meanwhile. */
+/* dmaengine_put() must not drop a reference that dmaengine_get() could not take. */
 static void private_during_dmaengine_get(struct kunit *test)
 {
 	struct engine *engine = test->priv;
@@ -144,7 +144,7 @@ static void unregister_engine(struct engine *engine)
 	dma_async_device_unregister(&engine->dma);
 }
 
-/* Who is told gives the channel back in time, and nobody gets it. */
+/* A client notified of removal can release the channel; nobody can acquire it meanwhile. */
 static void channel_goes(struct kunit *test)
 {
 	struct engine *engine = test->priv;

@@ -13,37 +13,36 @@ struct module;
 /**
  * DOC: The contract between migration core and a migrator
  *
- * Core decides which folios may be copied before the move phase, gathers them
- * in a batch and falls back to the CPU for every folio that a migrator did not
- * copy. A migrator decides how the bytes move, and nothing else.
+ * Core decides which folios may be copied before the move phase, collects them
+ * in a batch, and copies with the CPU every folio that the migrator did not
+ * copy. A migrator only decides how the bytes move.
  *
- * From &migrator.submit to the return of &migrator.wait the pairs of a batch
- * are the migrator's to read: src and dst are locked, src is unmapped with the
- * TLBs flushed, so that src does not change and nobody else sees dst. What the
- * migrator learns about a pair it tells with migrate_offload_report(). When
- * &migrator.wait has returned, core takes everything back, and nothing that the
- * migrator started may read or write these folios any more. The one exception
- * is a pair that was reported as %MIGRATE_COPY_LOST.
+ * The migrator owns the pairs of a batch from the call of &migrator.submit to
+ * the return of &migrator.wait. Meanwhile src and dst are locked, and src is
+ * unmapped with the TLBs flushed: src does not change, and nobody else sees dst.
+ * The migrator reports the result of each pair with migrate_offload_report().
+ * After &migrator.wait has returned, core owns the folios again, and nothing that
+ * the migrator started may read or write them. The only exception is a pair that
+ * the migrator reported as %MIGRATE_COPY_LOST.
  *
  * A migrator runs with many folios locked and may run on behalf of reclaim. It
- * must not take a folio lock, and must not allocate memory in a way that waits
- * for reclaim: what it needs is best set aside before it registers.
+ * must not take a folio lock, and its allocations must not wait for reclaim:
+ * preferably it allocates everything before it registers.
  */
 
 /**
- * enum migrate_copy_status - what became of the copy of one folio
- * @MIGRATE_COPY_PENDING: nothing was reported; after &migrator.wait core takes
- *	it for @MIGRATE_COPY_ERROR
- * @MIGRATE_COPY_DONE: dst holds every byte of src, visible to this and all
- *	other CPUs once &migrator.wait has returned
- * @MIGRATE_COPY_ERROR: not copied, nothing writes to dst any more
- * @MIGRATE_COPY_TIMEOUT: as @MIGRATE_COPY_ERROR, because the time was up
+ * enum migrate_copy_status - result of the copy of one folio
+ * @MIGRATE_COPY_PENDING: not reported; after &migrator.wait core treats it as
+ *	@MIGRATE_COPY_ERROR
+ * @MIGRATE_COPY_DONE: dst holds every byte of src, visible to all CPUs once
+ *	&migrator.wait has returned
+ * @MIGRATE_COPY_ERROR: not copied, and nothing accesses src or dst any more
+ * @MIGRATE_COPY_TIMEOUT: as @MIGRATE_COPY_ERROR, because of a time-out
  * @MIGRATE_COPY_UNREACHABLE: as @MIGRATE_COPY_ERROR, because the migrator cannot
- *	reach one of the folios, or only by way of a bounce buffer
+ *	access one of the folios, or only through a bounce buffer
  * @MIGRATE_COPY_LOST: not copied, and something that cannot be stopped may
- *	still read src or write dst. Core will not migrate the folio, will never
- *	give either folio back to the allocator, and never lets the migrator's
- *	module go.
+ *	still read src or write dst. Core does not migrate the folio, never frees
+ *	either folio, and never releases the migrator's module.
  */
 enum migrate_copy_status {
 	MIGRATE_COPY_PENDING,
@@ -67,19 +66,19 @@ struct migrate_copy_pair {
 };
 
 /**
- * MIGRATE_COPY_MAX_PAIRS - the most pairs that one batch can hold
+ * MIGRATE_COPY_MAX_PAIRS - maximum number of pairs in a batch
  *
- * A migrator that wants its bookkeeping set aside sizes it by this.
+ * A migrator can size preallocated bookkeeping by this.
  */
 #define MIGRATE_COPY_MAX_PAIRS	512
 
 /**
- * struct migrate_copy_batch - folios to be copied together
+ * struct migrate_copy_batch - folios to copy together
  * @pairs: the folios; constant while the migrator has the batch
  * @nr_pairs: number of @pairs, 1 to %MIGRATE_COPY_MAX_PAIRS
- * @nr_pages: their size in base pages
- * @reason: why these folios are migrated
- * @migrator_data: for the migrator, from submit to the return of wait
+ * @nr_pages: total size of the folios in base pages
+ * @reason: why the folios are migrated
+ * @migrator_data: for use by the migrator until wait returns
  */
 struct migrate_copy_batch {
 	unsigned int nr_pairs;
@@ -98,14 +97,14 @@ struct migrate_copy_batch {
 
 /**
  * struct migrator - a provider of folio copies
- * @name: how the administrator routes to it: 1 to 31 printable characters
- *	without blanks, not "none", not the name of another migrator
- * @owner: the module that must stay while copies may be in flight: it
- *	cannot be unloaded while the migrator has a batch
- * @min_pages: the smallest batch worth its while, in base pages; the CPU copies
- *	smaller ones. 0 for no bound.
+ * @name: the name for routes: 1 to 31 printable characters without blanks, not
+ *	"none", and unique among migrators
+ * @owner: the module of the migrator; it cannot be unloaded while the migrator
+ *	has a batch
+ * @min_pages: the smallest batch worth offloading, in base pages; the CPU copies
+ *	smaller ones. 0 for no limit.
  *
- * All fields above are constant while the migrator is registered.
+ * @name, @owner and @min_pages are constant while the migrator is registered.
  */
 struct migrator {
 	const char *name;
@@ -114,38 +113,38 @@ struct migrator {
 
 	/**
 	 * @preferred_pages: Return how many base pages core should unmap and
-	 * hand over together, or 0 to leave that to core. A larger batch keeps
-	 * more channels busy, and keeps its folios inaccessible for longer.
-	 * Optional. Asked once for each call of migrate_pages(); the answer may
-	 * change at any time.
+	 * hand over together, or 0 to leave the choice to core. A larger batch
+	 * keeps more channels busy, and its folios inaccessible for longer.
+	 * Optional. Core calls it once per call of migrate_pages(); the result
+	 * may differ from call to call.
 	 *
 	 * Context: process context, must not sleep.
 	 */
 	unsigned int (*preferred_pages)(struct migrator *migrator);
 
 	/**
-	 * @submit: Start to copy every pair of @batch, and return without
-	 * waiting for the copies where that is possible. A synchronous migrator
-	 * copies here. Concurrent calls for different batches are the rule.
+	 * @submit: Start to copy every pair of @batch. Return without waiting
+	 * for the copies if possible; a synchronous migrator copies here.
+	 * Expect concurrent calls for different batches.
 	 *
-	 * On any error the migrator must be done with the batch: no report will
-	 * be read, and nothing may be in flight. A migrator that got stuck half
-	 * way returns 0 and reports pair by pair.
+	 * If @submit returns an error, nothing of the batch may be in flight,
+	 * and core ignores all reports. A migrator that gets stuck half-way
+	 * returns 0 and reports pair by pair.
 	 *
 	 * Context: process context, may sleep. Both folios of every pair are
-	 * locked. Called and waited for by the same task.
+	 * locked. The same task calls @submit and @wait.
 	 *
-	 * Return: 0 if the batch was accepted, and core must call @wait;
+	 * Return: 0 if the batch is accepted, in which case core calls @wait;
 	 * -EBUSY if there is no capacity now; -EOPNOTSUPP if the migrator cannot
-	 * copy these folios; another negative errno if something failed. The
-	 * CPU copies what was not accepted.
+	 * copy these folios; another negative errno if something failed. On any
+	 * error the CPU copies the batch.
 	 */
 	int (*submit)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
 	/**
 	 * @wait: Wait until every pair of an accepted @batch is reported. The
-	 * time this may take must be bounded. Called exactly once for every
-	 * accepted batch.
+	 * wait must be bounded. Core calls it exactly once for every accepted
+	 * batch.
 	 *
 	 * Context: process context, may sleep, but never on a folio lock.
 	 */
@@ -160,14 +159,14 @@ int migrate_offload_register(struct migrator *migrator);
 void migrate_offload_unregister(struct migrator *migrator);
 
 /**
- * migrate_offload_report() - tell core what became of one pair
+ * migrate_offload_report() - report the result of one pair to core
  * @pair: a pair of a batch that the migrator has
- * @status: anything but %MIGRATE_COPY_PENDING
+ * @status: any status but %MIGRATE_COPY_PENDING
  *
- * Pairs may be reported in any order, each once.
+ * Report pairs in any order, each of them once.
  *
- * Context: any, from &migrator.submit to the return of &migrator.wait. The
- * migrator orders its reports before the return of wait.
+ * Context: any, until &migrator.wait returns. The migrator must order its
+ * reports before the return of &migrator.wait.
  */
 static inline void migrate_offload_report(struct migrate_copy_pair *pair,
 					  enum migrate_copy_status status)

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for copies of ranges of pages: what each primitive copies and leaves
- * alone, what it does when it meets poison, and which one is chosen from timings.
+ * KUnit tests for copies of ranges of pages: which bytes each primitive writes, how it
+ * handles poison, and which primitive is chosen from timings.
  *
- * Choices from recorded timings of real machines are tested outside the kernel, since
- * mm/copy_pages_select.c builds there.
+ * Choices from recorded timings of real machines are tested in user space, where
+ * mm/copy_pages_select.c also builds.
  */
 
 #include <kunit/static_stub.h>
@@ -23,13 +23,13 @@
 #include "../copy_pages.h"
 
 #define MAX_PAGES	512UL
-/* Shorter ranges are copied page by page, whatever is chosen for others. */
+/* Shorter ranges are always copied page by page. */
 #define MIN_PAGES	4UL
 #define FILL		0x5a
 
 struct copy_test {
 	int forced;
-	/* What stubs have seen, and are to do. */
+	/* Calls that the stubs recorded, and when they stop. */
 	enum copy_primitive primitive;
 	unsigned int calls;
 	unsigned long stop_after;	/* bytes */
@@ -40,7 +40,7 @@ struct pages {
 	unsigned long nr;
 };
 
-/* Each page is freed by itself: poisoned ones are not. */
+/* Free page by page: poisoned pages are not freed. */
 static void free_pages_action(void *data)
 {
 	struct pages *pages = data;
@@ -62,7 +62,7 @@ static struct page *alloc_range(struct kunit *test, unsigned int order)
 	return pages->page;
 }
 
-/* Of MAX_PAGES, a page before them and one after. */
+/* Allocate MAX_PAGES with one page before and one after. */
 static struct page *alloc_longest(struct kunit *test)
 {
 	return alloc_range(test, get_order((MAX_PAGES + 2) * PAGE_SIZE));
@@ -106,7 +106,7 @@ static void primitive_name(const enum copy_primitive *primitive, char *name)
 
 KUNIT_ARRAY_PARAM(primitive, primitives, primitive_name);
 
-/* Of these, the ones that take a range at once. */
+/* The primitives that copy a range at once. */
 static const enum copy_primitive candidates[] = {
 	COPY_MOVSQ, COPY_MOVSB, COPY_NONTEMPORAL,
 };
@@ -118,7 +118,7 @@ static enum copy_primitive force(struct kunit *test)
 	enum copy_primitive primitive = *(const enum copy_primitive *)test->param_value;
 
 	if (copy_pages_force(primitive))
-		kunit_skip(test, "this processor lacks it");
+		kunit_skip(test, "this processor lacks the primitive");
 	return primitive;
 }
 
@@ -164,7 +164,7 @@ static unsigned long noted_copy_mc(enum copy_primitive primitive, void *dst, con
 	return copy_mc_by(primitive, dst, src, bytes);
 }
 
-/* How many calls of a primitive a range takes. */
+/* Return the expected number of calls of a primitive for a range. */
 static unsigned int steps_of(enum copy_primitive primitive, unsigned long nr_pages)
 {
 	unsigned long step = COPY_STEP_BYTES / PAGE_SIZE;
@@ -188,7 +188,7 @@ static void test_every_length(struct kunit *test, bool mc)
 	memset(page_address(dst), FILL, (MAX_PAGES + 2) * PAGE_SIZE);
 
 	for (nr = 1; nr <= MAX_PAGES; nr++) {
-		/* What the length before left in the destination differs in every word. */
+		/* Alternate the source, so that leftovers of the last length differ. */
 		struct page *from = src + nr % 2;
 
 		ctx->calls = 0;
@@ -217,7 +217,7 @@ static void every_length_mc(struct kunit *test)
 	test_every_length(test, true);
 }
 
-/* Shorter ranges than a primitive is ever chosen for. */
+/* Ranges shorter than those for which a primitive is ever chosen. */
 static void short_ranges(struct kunit *test)
 {
 	struct page *dst = alloc_range(test, 2), *src = alloc_range(test, 2);
@@ -242,7 +242,7 @@ static void short_ranges(struct kunit *test)
 	}
 }
 
-/* Stops somewhere, for no reason that lasts. */
+/* Stop after some bytes, as for a transient error. */
 static unsigned long stopping_copy_mc(enum copy_primitive primitive, void *dst,
 				      const void *src, unsigned long bytes)
 {
@@ -294,8 +294,8 @@ static void map_again(void *page)
 }
 
 /*
- * A page that is not mapped takes the place of a poisoned one: what handles a machine check
- * in a copy handles this fault too. All that follows is real.
+ * An unmapped page simulates a poisoned one: the same fixups handle a machine check and a
+ * page fault in a copy. Everything after the fault is real.
  */
 static void poison_is_reported_where_it_is(struct kunit *test)
 {
@@ -306,7 +306,7 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	unsigned long i, page, waits;
 
 	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
-		kunit_skip(test, "nothing handles memory failures");
+		kunit_skip(test, "CONFIG_MEMORY_FAILURE is not set");
 	if (!cpu_feature_enabled(X86_FEATURE_ERMS) && !copy_mc_is_fragile())
 		kunit_skip(test, "copies of pages do not recover on this processor");
 	force(test);
@@ -322,7 +322,7 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 		KUNIT_EXPECT_EQ(test, copy_mc_pages(dst, src, MAX_PAGES), -EHWPOISON);
 		kunit_release_action(test, map_again, hole);
 
-		/* A worker does it. */
+		/* A worker sets the flag. */
 		for (waits = 0; waits < 50 && !PageHWPoison(hole); waits++)
 			msleep(20);
 		for (page = 0; page < MAX_PAGES; page++)
@@ -333,7 +333,7 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	}
 }
 
-/* The hole behind a vmalloc area takes the place of poison: the same fixups serve both. */
+/* The guard page of a vmalloc area simulates poison: the same fixups handle both. */
 static void what_cannot_be_read_is_left(struct kunit *test)
 {
 	const enum copy_primitive primitive = *(const enum copy_primitive *)test->param_value;
@@ -376,7 +376,7 @@ static void the_choice_never_loses(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, t);
 
-	/* A bulk copy that is twice as fast, then one that loses in some state. */
+	/* A primitive that is twice as fast, then one that loses in some state. */
 	give_times(&t[COPY_COLD], 1000, 500, 1000);
 	give_times(&t[COPY_HOT], 100, 90, 1000);
 	give_times(&t[COPY_READ_BACK], 1200, 900, 1900);
@@ -387,7 +387,7 @@ static void the_choice_never_loses(struct kunit *test)
 	give_times(&t[COPY_COLD], 1000, 1120, 1000);
 	KUNIT_EXPECT_EQ(test, copy_select(COPY_FAR, t, COPY_MOVSB), COPY_PER_PAGE);
 
-	/* Stores that bypass the cache are not for readers, however fast they are. */
+	/* Stores that bypass the cache are never chosen for readers, however fast. */
 	give_times(&t[COPY_COLD], 1000, 1000, 600);
 	give_times(&t[COPY_HOT], 100, 100, 60);
 	give_times(&t[COPY_READ_BACK], 1200, 1200, 700);

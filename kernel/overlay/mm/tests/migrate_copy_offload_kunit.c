@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for copy offload: registry, routes, who may be copied early, and
- * what becomes of a folio whose migrator copied it, failed, or got stuck.
+ * KUnit tests for copy offload: the registry, routes, which folios may be copied
+ * early, and the result for a folio that the migrator copied, failed to copy, or
+ * lost.
  *
- * Folios are those of shmem files and are moved by migrate_pages() itself, with
- * a migrator that does what the test says.
+ * migrate_pages() itself moves folios of shmem files, with a migrator that the
+ * test controls.
  */
 
 #include <kunit/static_stub.h>
@@ -23,7 +24,7 @@
 #include "../internal.h"
 #include "../migrate_copy_offload.h"
 
-/* Not a reason that anything else in a test kernel migrates for. */
+/* Nothing else in a test kernel migrates for this reason. */
 #define TEST_REASON	MR_DAMON
 
 #define MAX_FOLIOS	600
@@ -36,7 +37,7 @@ struct offload_test {
 	struct file *file;
 	struct list_head folios;
 
-	/* What the migrator does with a pair. */
+	/* Called by the migrator for each pair. */
 	enum migrate_copy_status (*copy)(struct offload_test *ctx,
 					 struct migrate_copy_pair *pair,
 					 unsigned int i);
@@ -68,7 +69,7 @@ static bool filled(struct folio *folio, u8 byte)
 	return !memchr_inv(folio_address(folio), byte, folio_size(folio));
 }
 
-/* Never a byte that any test writes over the content. */
+/* Return the byte that fills page @index, never SCRIBBLE. */
 static u8 stamp(unsigned int index)
 {
 	return index % 100 + 1;
@@ -147,7 +148,7 @@ static struct file *new_file(struct kunit *test, unsigned int nr)
 	return file;
 }
 
-/* Put page @index of @file on the list of folios to migrate. */
+/* Add page @index of @file to the list of folios to migrate. */
 static struct folio *add_folio(struct offload_test *ctx, struct file *file,
 			       unsigned int index)
 {
@@ -173,7 +174,7 @@ static void save_stats(struct offload_test *ctx)
 		ctx->stats[i] = migrate_offload_read_stat(i);
 }
 
-/* A counter must have grown by @nr since save_stats(). */
+/* Expect that a counter has grown by @nr since save_stats(). */
 static void expect_stat(struct offload_test *ctx, enum migrate_copy_stat stat,
 			unsigned long nr)
 {
@@ -194,7 +195,7 @@ static int migrate(struct offload_test *ctx)
 	return nr_failed;
 }
 
-/* Page @index of the file must hold @byte. */
+/* Expect that page @index of the file is filled with @byte. */
 static void expect_content(struct offload_test *ctx, unsigned int index,
 			   u8 byte)
 {
@@ -229,7 +230,7 @@ static enum migrate_copy_status scribble_done(struct offload_test *ctx,
 	return MIGRATE_COPY_DONE;
 }
 
-/* False where the architecture, or KMSAN, wants each copy for itself. */
+/* Return false if the architecture, or KMSAN, declines every folio. */
 static bool arch_copies_bytes(void)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
@@ -242,13 +243,13 @@ static bool arch_copies_bytes(void)
 	return bytes;
 }
 
-/* A registered and routed migrator, and @nr folios of a file to migrate. */
-/* No page table maps the files of these tests. */
+/* Replaces migrate_folio_was_mapped(), as no page table maps the files of these tests. */
 static bool was_mapped(struct folio *dst)
 {
 	return true;
 }
 
+/* Register and route the migrator, and isolate @nr folios of a file to migrate. */
 static struct offload_test *setup(struct kunit *test, unsigned int nr)
 {
 	struct offload_test *ctx = test->priv;
@@ -368,7 +369,7 @@ static void unregister_resets_routes(struct kunit *test)
 								 "kunit"));
 }
 
-/* Rule 10: the key is on only if a folio could meet a migrator. */
+/* The key is on only if copy offload is enabled and some reason has a route. */
 static void key_needs_switch_and_route(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 0);
@@ -405,7 +406,7 @@ static void off_hands_out_nothing(struct kunit *test)
 	expect_contents(ctx, 4);
 }
 
-/* Rules 2 and 3: who may be copied early */
+/* Which folios may be copied early */
 
 static struct folio *eligible_anon_folio(struct kunit *test)
 {
@@ -471,7 +472,7 @@ static void movable_ops_page_is_declined(struct kunit *test)
 	__SetPageOffline(&folio->page);
 	SetPageMovableOps(&folio->page);
 	expect_declined(test, folio, MIGRATE_COPY_STAT_DECLINED_TYPE);
-	/* Type and flag are sticky until the page is freed. */
+	/* Type and flag stay set until the page is freed. */
 	folio_put(folio);
 }
 
@@ -525,7 +526,7 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 
 	folio->mapping = mapping;
-	/* The reference of the page cache. */
+	/* A reference as from the page cache. */
 	folio_get(folio);
 
 	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
@@ -547,7 +548,7 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	folio_put(folio);
 }
 
-/* A driver may write to it with no more than a reference from the page cache. */
+/* A driver may write to such a folio with only a reference from the page cache. */
 static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 2);
@@ -560,7 +561,7 @@ static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
 	expect_contents(ctx, 2);
 }
 
-/* What becomes of a folio */
+/* Results of copies */
 
 static void copied_folio_is_not_copied_again(struct kunit *test)
 {
@@ -621,7 +622,7 @@ static void refused_batch_is_copied_by_cpu(struct kunit *test)
 	unsigned int i, page;
 
 	ctx->file = new_file(test, 4);
-	/* The reports come with the refusal, and must not be believed. */
+	/* The migrator reports pairs as done and then refuses: core ignores the reports. */
 	ctx->copy = scribble_done;
 	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
 		for (page = 0; page < 4; page++)
@@ -648,10 +649,10 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 }
 
 /*
- * Rule 1. The first folio is copied, then somebody takes a reference: the move
- * fails with -EAGAIN. The callback of the second folio, which is moved in
- * between, changes the first and drops the reference: the retry must not use
- * the copy that was made before.
+ * The migrator copies the first folio and takes a reference to it, so that the
+ * move fails with -EAGAIN. Before the retry, the callback of the second folio
+ * changes the first and drops the reference. The retry must not use the stale
+ * copy.
  */
 static struct offload_test *between_ctx;
 
@@ -693,7 +694,7 @@ static void retry_copies_afresh(struct kunit *test)
 
 	between_ctx = ctx;
 	ctx->copy = copy_then_hold;
-	/* The second folio fails for good. */
+	/* The second folio fails permanently. */
 	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
 	other->f_mapping->a_ops = old_aops;
 
@@ -703,7 +704,7 @@ static void retry_copies_afresh(struct kunit *test)
 	expect_content(ctx, 0, SCRIBBLE);
 }
 
-/* Rule 1: nobody sees a marker that was not consumed. */
+/* A marker that the move phase did not consume is gone before dst is put. */
 static void marker_is_gone_when_dst_is_given_back(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 1);
@@ -719,7 +720,7 @@ static void marker_is_gone_when_dst_is_given_back(struct kunit *test)
 	expect_contents(ctx, 1);
 }
 
-/* Rule 4: poison that the CPU meets fails that folio and only that one. */
+/* Poison that the CPU meets fails its own folio and no other. */
 static struct folio *poisoned;
 
 static int copy_or_poison(struct folio *dst, struct folio *src)
@@ -746,7 +747,7 @@ static void poison_fails_one_folio(struct kunit *test)
 		for (page = 0; page < 5; page++) {
 			struct folio *folio = add_folio(ctx, ctx->file, page);
 
-			/* The other migrator fails for this one. */
+			/* The migrator "kunit" reports odd pairs as failed. */
 			if (page == 1)
 				poisoned = folio;
 		}
@@ -754,7 +755,7 @@ static void poison_fails_one_folio(struct kunit *test)
 		KUNIT_EXPECT_EQ_MSG(test, 1, migrate(ctx), "%s", names[i]);
 		expect_contents(ctx, 5);
 
-		/* It is where it was; all others have moved. */
+		/* Only the poisoned folio has not moved. */
 		for (page = 0; page < 5; page++) {
 			struct folio *folio;
 
@@ -765,7 +766,7 @@ static void poison_fails_one_folio(struct kunit *test)
 	}
 }
 
-/* Rule 5: what may still be written is never given back. */
+/* Folios that an engine may still access are never freed. */
 static enum migrate_copy_status second_is_lost(struct offload_test *ctx,
 					       struct migrate_copy_pair *pair,
 					       unsigned int i)
@@ -786,7 +787,7 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
 	KUNIT_ASSERT_NOT_NULL(test, ctx->held);
 
-	/* The stray write comes. */
+	/* The late write of the engine. */
 	fill(ctx->held, SCRIBBLE);
 	expect_contents(ctx, 3);
 	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 2);
@@ -799,12 +800,12 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 
 	src = shmem_read_folio(ctx->file->f_mapping, 1);
 	KUNIT_ASSERT_FALSE(test, IS_ERR(src));
-	/* The page cache's, this function's, and one for ever. */
+	/* References: the page cache's, ours, and the one leaked on purpose. */
 	lru_add_drain_all();
 	KUNIT_EXPECT_EQ(test, 3, folio_ref_count(src));
 	folio_put(src);
 
-	/* Clean up what is leaked on purpose. */
+	/* Drop the references that core leaked on purpose. */
 	folio_put(src);
 	folio_put(ctx->held);
 }
@@ -826,7 +827,7 @@ static void large_batch_comes_in_parts(struct kunit *test)
 			migrate_offload_batch_pages(TEST_REASON));
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 
-	/* All were unmapped before the first was copied. */
+	/* All folios were unmapped before the first was copied. */
 	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(MAX_FOLIOS, MIGRATE_COPY_MAX_PAIRS),
 			ctx->nr_submits);
@@ -852,7 +853,7 @@ static void batch_is_not_larger_than_preferred(struct kunit *test)
 	expect_contents(ctx, MAX_FOLIOS);
 }
 
-/* Rule 9: unregistering waits for copies in flight. */
+/* migrate_offload_unregister() waits for copies in flight. */
 
 static enum migrate_copy_status copy_when_told(struct offload_test *ctx,
 					       struct migrate_copy_pair *pair,
@@ -867,7 +868,7 @@ static int migrate_thread(void *data)
 {
 	struct offload_test *ctx = data;
 
-	/* Stubs are for tasks of the test. */
+	/* Static stubs apply only to tasks that belong to the test. */
 	current->kunit_test = ctx->test;
 	return migrate(ctx);
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * A complete migrator: it copies the folios of a migration batch on a workqueue,
+ * A complete migrator. It copies the folios of a migration batch on a workqueue,
  * where yours would start its engine. See Documentation/mm/migrate_copy_migrator.rst.
  */
 
@@ -12,11 +12,11 @@
 #include <linux/module.h>
 #include <linux/workqueue.h>
 
-/* As many batches are copied at a time; core has the CPU copy the others. */
+/* Number of batches copied at a time; the CPU copies further ones. */
 #define SAMPLE_MAX_COPIES	4
 #define SAMPLE_TIMEOUT		(10 * HZ)
 
-/* What there is for a batch. All of it is allocated when the module is loaded. */
+/* The state of one batch. All of it is allocated when the module is loaded. */
 struct sample_copy {
 	struct work_struct work;
 	struct completion done;
@@ -37,13 +37,13 @@ static void sample_work(struct work_struct *work)
 		struct migrate_copy_pair *pair = &batch->pairs[i];
 		int error = folio_mc_copy(pair->dst, pair->src);
 
-		/* Core has the CPU try again, and decide what a second error means. */
+		/* After an error core copies the folio with the CPU, and decides. */
 		migrate_offload_report(pair, error ? MIGRATE_COPY_ERROR :
 						     MIGRATE_COPY_DONE);
 		cond_resched();
 	}
 
-	/* The batch and this copy may be gone from here on. */
+	/* The batch and this copy may be freed as soon as this is called. */
 	complete(&copy->done);
 }
 
@@ -70,10 +70,11 @@ static void sample_wait(struct migrator *migrator,
 	struct sample_copy *copy = batch->migrator_data;
 
 	/*
-	 * No wait without a bound. On a time-out, stop first and be sure of it: the
-	 * work does not begin any more, or ends with the folio that it copies. Pairs
-	 * that nobody reported count as failed. What you cannot stop, report as
-	 * %MIGRATE_COPY_LOST.
+	 * Bound every wait. After a time-out, first make sure that nothing copies
+	 * any more: here the work never starts, or ends after the folio it is
+	 * copying. This wait has a bound only because a CPU always finishes a folio.
+	 * Pairs without a report count as failed. Report pairs that your engine does
+	 * not stop copying as %MIGRATE_COPY_LOST.
 	 */
 	if (!wait_for_completion_timeout(&copy->done, SAMPLE_TIMEOUT)) {
 		WRITE_ONCE(copy->stop, true);
@@ -93,7 +94,7 @@ static int __init sample_init(void)
 {
 	int error = -ENOMEM;
 
-	/* It may be reclaim that migrates and waits. */
+	/* WQ_MEM_RECLAIM: reclaim may wait for this work. */
 	sample_wq = alloc_workqueue("sample_migrator", WQ_MEM_RECLAIM | WQ_UNBOUND, 0);
 	if (!sample_wq)
 		return error;
@@ -103,7 +104,7 @@ static int __init sample_init(void)
 	if (!sample_copies)
 		goto destroy_wq;
 
-	/* Last: a batch may come from here on. */
+	/* Register last: batches may arrive at once. */
 	error = migrate_offload_register(&sample_migrator);
 	if (error)
 		goto destroy_copies;
@@ -120,7 +121,7 @@ module_init(sample_init);
 
 static void __exit sample_exit(void)
 {
-	/* First: when this returns there is no batch, and there will be none. */
+	/* Unregister first: after this there is no batch, and there will be none. */
 	migrate_offload_unregister(&sample_migrator);
 	mempool_destroy(sample_copies);
 	destroy_workqueue(sample_wq);

@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies of ranges of pages: which primitives there are, and calls of them.
+ * Copies of ranges of pages: which primitives this machine has, and calls of them.
  *
- * KMSAN's part of it, the metadata of pages, is the callers'.
+ * The callers copy KMSAN's metadata.
  *
- * A primitive is chosen by enum copy_primitive and called directly, so that none of
- * them needs to be a target of indirect calls.
+ * A switch calls the primitives directly, so that none of them needs to be a target of
+ * indirect calls.
  */
 
 #include <kunit/static_stub.h>
@@ -20,13 +20,13 @@
 #include "../../../mm/copy_pages.h"
 
 /**
- * arch_copy_primitives - which primitives this machine has
- * @mc: whether they have to survive poison in the source
+ * arch_copy_primitives - return the primitives of this machine
+ * @mc: whether they must survive poison in the source
  *
- * A machine whose copies are "fragile" cannot recover from poison in some of them, and
- * has none but those that copy_mc_to_kernel() knows.
+ * A machine with "fragile" copies cannot recover from poison in all instructions. It must
+ * use copy_mc_to_kernel(), as the loop does.
  *
- * Return: a bit for each enum copy_primitive.
+ * Return: a bitmap of enum copy_primitive.
  */
 unsigned int arch_copy_primitives(bool mc)
 {
@@ -41,11 +41,11 @@ unsigned int arch_copy_primitives(bool mc)
 }
 
 /**
- * arch_copy_pages - copy a range by a primitive other than COPY_PER_PAGE
+ * arch_copy_pages - copy a range with a primitive other than COPY_PER_PAGE
  * @primitive: one of arch_copy_primitives(false)
- * @dst: where to, page aligned
- * @src: where from, page aligned
- * @len: bytes, a multiple of the page size and not 0
+ * @dst: destination, page aligned
+ * @src: source, page aligned
+ * @len: length in bytes, a multiple of the page size and not 0
  */
 void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
 		     unsigned long len)
@@ -66,14 +66,14 @@ void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
 }
 
 /**
- * arch_copy_mc_pages - arch_copy_pages() from memory that may be poisoned
- * @primitive: one of arch_copy_primitives(true)
- * @dst: where to, page aligned
- * @src: where from, page aligned
- * @len: bytes, a multiple of the page size and not 0
+ * arch_copy_mc_pages - copy a range from memory that may be poisoned
+ * @primitive: one of arch_copy_primitives(true), other than COPY_PER_PAGE
+ * @dst: destination, page aligned
+ * @src: source, page aligned
+ * @len: length in bytes, a multiple of the page size and not 0
  *
- * Return: how many bytes at the end were not copied, because of poison there or a little
- * further on.
+ * Return: the number of bytes at the end that were not copied, because of poison at the
+ * first of them or shortly after it.
  */
 unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,
 				 unsigned long len)
@@ -97,9 +97,9 @@ unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const
 }
 
 /**
- * arch_copy_evict - write back a range of memory, and take it out of all caches
- * @start: where it begins
- * @len: its length in bytes
+ * arch_copy_evict - write back a range of memory, and evict it from all caches
+ * @start: start of the range
+ * @len: length of the range in bytes
  */
 void arch_copy_evict(void *start, unsigned long len)
 {

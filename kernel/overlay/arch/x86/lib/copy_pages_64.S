@@ -9,11 +9,11 @@
  * @dst and @src are page aligned and do not overlap; @len is in bytes, not zero,
  * and a multiple of the page size.
  *
- * The second form is for a @src that may be poisoned. It returns how many bytes
- * at the end of the range were not copied: 0 if all were. Those before were. Its
- * loads have fixups; a store that faults is a bug, except that "rep movs" is both.
- * The first form has no fixups at all, so that poison still stops a caller that
- * could not tell.
+ * The second form is for a @src that may be poisoned. It returns the number of bytes
+ * at the end of the range that were not copied, 0 if all were. All bytes before
+ * them were copied. Its loads have fixups. A store that faults is a bug; "rep movs"
+ * has a fixup for both, since it is load and store. The first form has no fixups:
+ * its callers cannot handle poison, so a machine check must stop them.
  *
  * tools/mm/copy_bench.c is built from this file as well.
  */
@@ -24,7 +24,7 @@
 #define PAGE_BYTES	4096
 #define LINE_BYTES	64
 
-/* A machine check in the middle of "rep movs" leaves what remains in %rcx. */
+/* A machine check in the middle of "rep movs" leaves the remaining count in %rcx. */
 
 .macro COPY_PAGES_MOVSB mc
 	movq	%rdx, %rcx
@@ -89,9 +89,9 @@
 .endm
 
 /*
- * Reads one page ahead, but never past the range. %rdx is what remains, the
- * line being copied included. Whoever sees that the copy is done must see its
- * bytes, so the weakly ordered stores are fenced on every way out.
+ * Prefetch one page ahead, but never past the range. %rdx is the number of bytes
+ * left, including the line being copied. The stores are weakly ordered: every
+ * return path needs a fence, so that a CPU that sees the copy as done sees its bytes.
  */
 .macro COPY_PAGES_NT mc
 	cmpq	$PAGE_BYTES, %rdx

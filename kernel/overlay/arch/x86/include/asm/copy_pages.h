@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Primitives for copying ranges of pages: arch/x86/lib/copy_pages_64.S says what they
- * do. tools/mm/copy_bench.c includes this file as well.
+ * Primitives that copy ranges of pages, documented in arch/x86/lib/copy_pages_64.S.
+ * The benchmarks in tools/mm include this file as well.
  */
 #ifndef _ASM_X86_COPY_PAGES_H
 #define _ASM_X86_COPY_PAGES_H
