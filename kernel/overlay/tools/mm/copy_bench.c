@@ -1,27 +1,25 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * copy_bench: how fast the kernel's primitives for copying ranges of pages are here,
- * and which of them the kernel's calibration would choose.
+ * copy_bench: measure how fast the kernel's primitives copy ranges of pages on this
+ * machine, and which of them the kernel's calibration would choose.
  *
- * It is built from the kernel's own files: the assembly, arch/x86/lib/copy_pages_64.S,
- * and the choice, mm/copy_pages_select.c. Build it in tools/mm, for x86-64.
+ * It is built from the kernel's own files: the assembly in arch/x86/lib/copy_pages_64.S
+ * and the choice in mm/copy_pages_select.c. Build it in tools/mm, for x86-64.
  *
- * One sample copies a few folios of one size, all of them in the same state:
+ * One sample copies one or more folios of one size, all in the same state:
  *
- *   cold       source and destination are in memory alone (evicted by clflush)
+ *   cold       source and destination are in no cache (evicted by clflush)
  *   hot        both were copied just before, and are in the cache as far as they fit
- *   cold_read  cold, and the time includes reading the whole destination afterwards
+ *   cold_read  as cold, and the time includes reading the whole destination afterwards
  *
- * Every round takes one sample of each primitive, in an order that rotates, so that a
- * slow spell of the machine meets all of them. Results are quartiles over the rounds,
- * of times and of the ratios within a round.
+ * Every round takes one sample of each primitive, in a rotating order, so that a slow
+ * phase of the machine affects all of them. Results are quartiles over the rounds, of
+ * times and of ratios within a round.
  */
 
 #define _GNU_SOURCE
 #include <cpuid.h>
 #include <err.h>
-#include <errno.h>
-#include <getopt.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -39,12 +37,12 @@
 #define MIN_KIB		4
 #define MAX_KIB		2048
 #define NR_SIZES	10
-/* Small folios are measured several at a time: one would take less than the clock can tell. */
+/* A sample has several small folios: one would take less than the clock resolves. */
 #define SAMPLE_BYTES	(256 * KIB)
 
-/* What is measured: the primitives, and a second loop to compare them with. */
+/* The measured primitives, and a second loop to compare them with. */
 enum {
-	/* folio_mc_copy() on a processor with ERMS, which copies pages by "rep movsb" */
+	/* folio_mc_copy() on a processor with ERMS, which copies pages with "rep movsb" */
 	PER_PAGE_MC = NR_COPY_PRIMITIVES,
 	NR_MEASURED,
 };
@@ -55,19 +53,11 @@ static const char * const state_names[NR_COPY_STATES] = {
 	[COPY_READ_BACK]	= "cold_read",
 };
 
-static struct {
-	unsigned int rounds;
-	unsigned long kib[NR_SIZES];
-	unsigned int nr_sizes;
-	bool verify;
-	const char *output;
-} options = {
-	.rounds = 31,
-	.kib = { 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048 },
-	.nr_sizes = NR_SIZES,
-};
+static struct bench_options options;
+static unsigned long sizes_kib[NR_SIZES] = { 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048 };
+static unsigned int nr_sizes = NR_SIZES;
 
-/* Times of one sample in ns, by round. */
+/* Times of the samples in ns. */
 static __u64 samples[NR_SIZES][NR_COPY_STATES][NR_MEASURED][COPY_MAX_ROUNDS];
 static char *src, *dst;
 static bool has_erms, has_fsrm;
@@ -82,7 +72,7 @@ static unsigned long folios_per_sample(unsigned long bytes)
 	return bytes < SAMPLE_BYTES ? SAMPLE_BYTES / bytes : 1;
 }
 
-/* Copies one folio as the kernel would: in steps, or page by page. */
+/* Copy one folio as the kernel would: in steps, or page by page. */
 static void copy_folio(unsigned int measured, char *to, const char *from, unsigned long bytes)
 {
 	unsigned long step = COPY_STEP_BYTES, offset;
@@ -123,7 +113,7 @@ static void read_all(const char *start, unsigned long bytes)
 
 	for (i = 0; i < bytes / sizeof(*word); i++)
 		sum += word[i];
-	/* The sum is needed, as far as the compiler knows. */
+	/* Keep the compiler from dropping the sum. */
 	asm volatile("" : : "r" (sum));
 }
 
@@ -134,7 +124,7 @@ static __u64 sample(unsigned int measured, enum copy_state state, unsigned long 
 	unsigned long i;
 	__u64 start;
 
-	/* Whatever ran before must not show: caches are hot by the same copy for all. */
+	/* Evict what earlier samples left; hot samples all start from the same copies. */
 	evict(src, total);
 	evict(dst, total);
 	__builtin_ia32_mfence();
@@ -156,9 +146,9 @@ static void measure(void)
 {
 	unsigned int size, state, round, i;
 
-	for (size = 0; size < options.nr_sizes; size++) {
+	for (size = 0; size < nr_sizes; size++) {
 		for (state = 0; state < NR_COPY_STATES; state++) {
-			/* The first round warms up, and is overwritten by the second. */
+			/* Round 0 warms up; round 1 overwrites its results. */
 			for (round = 0; round <= options.rounds; round++) {
 				unsigned int slot = round ? round - 1 : 0;
 
@@ -167,7 +157,7 @@ static void measure(void)
 
 					samples[size][state][measured][slot] =
 						sample(measured, state,
-						       options.kib[size] * KIB);
+						       sizes_kib[size] * KIB);
 				}
 			}
 		}
@@ -175,8 +165,8 @@ static void measure(void)
 }
 
 /*
- * What the calibration would choose, with one of the two loops as the loop. It does not
- * measure more rounds than COPY_ROUNDS.
+ * Return what the calibration would choose with @loop as its baseline. Like the
+ * calibration, use no more than COPY_ROUNDS rounds.
  */
 static enum copy_primitive choose(enum copy_use use, unsigned int size, unsigned int loop)
 {
@@ -189,7 +179,7 @@ static enum copy_primitive choose(enum copy_use use, unsigned int size, unsigned
 
 		t->rounds = options.rounds < COPY_ROUNDS ? options.rounds : COPY_ROUNDS;
 		for (i = 0; i < NR_COPY_PRIMITIVES; i++) {
-			/* What is as fast as the loop is never chosen. */
+			/* A primitive with the times of the loop is never chosen. */
 			bool as_loop = i == COPY_PER_PAGE || (i == COPY_MOVSB && !has_erms);
 
 			memcpy(t->ns[i], ns[as_loop ? loop : i], sizeof(t->ns[i]));
@@ -230,12 +220,12 @@ static void print_cpu(FILE *out)
 static void print_result(FILE *out, unsigned int size, enum copy_state state, unsigned int measured)
 {
 	const __u64 (*ns)[COPY_MAX_ROUNDS] = (const void *)samples[size][state];
-	unsigned long bytes = options.kib[size] * KIB;
+	unsigned long bytes = sizes_kib[size] * KIB;
 	double folios = folios_per_sample(bytes);
 	__u64 median = copy_quartiles(ns[measured], options.rounds).median;
 
 	fprintf(out, "    {\"kib\": %lu, \"state\": \"%s\", \"primitive\": \"%s\", ",
-		options.kib[size], state_names[state], measured_name(measured));
+		sizes_kib[size], state_names[state], measured_name(measured));
 	print_quartiles(out, "ns", ns[measured], options.rounds, folios);
 	fprintf(out, ", \"gbps\": %.3f, ", bytes * folios / (median ? median : 1));
 	print_ratios(out, "ratio", ns[COPY_PER_PAGE], ns[measured], options.rounds);
@@ -251,12 +241,12 @@ static void print_verdicts(FILE *out)
 	const char *comma = "";
 
 	for (loop = 0; loop < ARRAY_SIZE(loops); loop++) {
-		/* Without ERMS the kernel's loop is not this one. */
+		/* Without ERMS the kernel's loop does not use "rep movsb". */
 		if (loops[loop] == PER_PAGE_MC && !has_erms)
 			continue;
 		for (use = 0; use < NR_COPY_USES; use++) {
-			for (size = 0; size < options.nr_sizes; size++) {
-				unsigned long bytes = options.kib[size] * KIB;
+			for (size = 0; size < nr_sizes; size++) {
+				unsigned long bytes = sizes_kib[size] * KIB;
 				enum copy_primitive choice;
 
 				class = copy_class(bytes);
@@ -268,7 +258,7 @@ static void print_verdicts(FILE *out)
 					comma, measured_name(loops[loop]),
 					copy_use_names[use]);
 				fprintf(out, "\"from_kib\": %lu, \"primitive\": \"%s\"}",
-					options.kib[size], copy_primitive_names[choice]);
+					sizes_kib[size], copy_primitive_names[choice]);
 				comma = ",\n";
 			}
 		}
@@ -285,7 +275,7 @@ static void print_json(FILE *out, bool huge)
 	fprintf(out, "  \"rounds\": %u,\n  \"step_kib\": %lu,\n  \"huge_pages\": %s,\n",
 		options.rounds, COPY_STEP_BYTES / KIB, huge ? "true" : "false");
 	fputs("  \"results\": [\n", out);
-	for (size = 0; size < options.nr_sizes; size++) {
+	for (size = 0; size < nr_sizes; size++) {
 		for (state = 0; state < NR_COPY_STATES; state++) {
 			for (measured = 0; measured < NR_MEASURED; measured++) {
 				fputs(comma, out);
@@ -300,9 +290,9 @@ static void print_json(FILE *out, bool huge)
 }
 
 /*
- * Verification: what each primitive copies, for every length, and what it says and
- * leaves alone when part of the source cannot be read. Memory without access takes
- * the place of poison, and a handler of SIGSEGV that of the kernel's.
+ * Verification: each primitive copies all bytes of every length and no others, and
+ * handles a source of which a part cannot be read. Inaccessible memory simulates
+ * poison, and a handler of SIGSEGV replaces the kernel's fixup handler.
  */
 
 static void fix_up(int signal, siginfo_t *info, void *context)
@@ -316,7 +306,7 @@ static void fix_up(int signal, siginfo_t *info, void *context)
 			return;
 		}
 	}
-	/* Runs into the same fault again, without a handler. */
+	/* No fixup: die from the same fault, without a handler. */
 	(void)info;
 	sigaction(signal, &(struct sigaction){ .sa_handler = SIG_DFL }, NULL);
 }
@@ -364,9 +354,9 @@ static void verify_lengths(unsigned int form, bool mc)
 }
 
 /*
- * @readable: how much of the source can be read, a multiple of a word below @bytes.
- * Poison comes in whole lines. Where it does not, a primitive may leave what it could
- * have read of that line, or may have copied more of it than it says.
+ * @readable: number of readable bytes of the source, a multiple of a word below @bytes.
+ * Real poison starts at a cache line. If @readable ends within a line, a primitive may
+ * copy less of that line than it could, or more than it reports.
  */
 static void verify_poison(unsigned int form, unsigned long bytes, unsigned long readable)
 {
@@ -403,7 +393,7 @@ static void verify(void)
 			unsigned long bytes = pages[i] * PAGE;
 
 			for (line = 0; line < bytes / LINE; line++) {
-				/* Of long ranges, the ends and the middle. */
+				/* Test long ranges only at the ends and in the middle. */
 				if (pages[i] <= 3 || line < 2 || line + 2 >= bytes / LINE ||
 				    line == bytes / LINE / 2)
 					verify_poison(form, bytes, line * LINE);
@@ -414,7 +404,7 @@ static void verify(void)
 	}
 }
 
-/* One processor makes all measurements, the one that runs us now. */
+/* Stay on the current processor for all measurements. */
 static void stay(void)
 {
 	cpu_set_t cpus;
@@ -425,7 +415,7 @@ static void stay(void)
 		warn("not bound to one processor");
 }
 
-/* Maps the buffers. A range of no access follows the source. */
+/* Map the buffers, with inaccessible memory behind the source. */
 static bool map_buffers(void)
 {
 	unsigned long bytes = 2 * HUGE_PAGE;
@@ -438,89 +428,32 @@ static bool map_buffers(void)
 	return huge;
 }
 
-static void print_usage(FILE *out)
-{
-	fputs("usage: copy_bench [options]\n"
-	      "  -r, --rounds N    rounds, 5 to 63 (default 31)\n"
-	      "  -s, --sizes LIST  folio sizes in KiB, powers of two from 4 to 2048\n"
-	      "  -o, --output FILE write results there as JSON (default: standard output)\n"
-	      "  -v, --verify      verify what the primitives copy instead, and measure nothing\n"
-	      "  -h, --help        this text\n", out);
-}
-
-static unsigned long parse_number(const char *text, char **end)
-{
-	unsigned long value;
-
-	errno = 0;
-	value = strtoul(text, end, 10);
-	if (*end == text || errno || *text < '0' || *text > '9')
-		errx(2, "not a number: '%s'", text);
-	return value;
-}
+static const char usage[] =
+	"usage: copy_bench [options]\n"
+	"  -r, --rounds N    rounds, 5 to 63 (default 31)\n"
+	"  -s, --sizes LIST  folio sizes in KiB, powers of two from 4 to 2048\n"
+	"  -o, --output FILE write results as JSON to FILE (default: standard output)\n"
+	"  -v, --verify      verify what the primitives copy, and measure nothing\n"
+	"  -h, --help        print this text\n";
 
 static void parse_sizes(const char *text)
 {
 	char *end;
 
-	options.nr_sizes = 0;
+	nr_sizes = 0;
 	for (;; text = end + 1) {
 		unsigned long kib = parse_number(text, &end);
 
 		if (kib < MIN_KIB || kib > MAX_KIB || (kib & (kib - 1)))
 			errx(2, "not a folio size: %lu KiB", kib);
-		if (options.nr_sizes == NR_SIZES)
+		if (nr_sizes == NR_SIZES)
 			errx(2, "more than %d sizes", NR_SIZES);
-		options.kib[options.nr_sizes++] = kib;
+		sizes_kib[nr_sizes++] = kib;
 		if (!*end)
 			break;
 		if (*end != ',')
 			errx(2, "not a list of sizes: '%s'", text);
 	}
-}
-
-static void parse_options(int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{ "rounds",	required_argument,	NULL, 'r' },
-		{ "sizes",	required_argument,	NULL, 's' },
-		{ "output",	required_argument,	NULL, 'o' },
-		{ "verify",	no_argument,		NULL, 'v' },
-		{ "help",	no_argument,		NULL, 'h' },
-		{ }
-	};
-	unsigned long rounds;
-	char *end;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "r:s:o:vh", longs, NULL)) != -1) {
-		switch (option) {
-		case 'r':
-			rounds = parse_number(optarg, &end);
-			if (*end || rounds < COPY_MIN_ROUNDS || rounds > COPY_MAX_ROUNDS)
-				errx(2, "rounds must be from %d to %d", COPY_MIN_ROUNDS,
-				     COPY_MAX_ROUNDS);
-			options.rounds = rounds;
-			break;
-		case 's':
-			parse_sizes(optarg);
-			break;
-		case 'o':
-			options.output = optarg;
-			break;
-		case 'v':
-			options.verify = true;
-			break;
-		case 'h':
-			print_usage(stdout);
-			exit(0);
-		default:
-			print_usage(stderr);
-			exit(2);
-		}
-	}
-	if (optind < argc)
-		errx(2, "unexpected argument '%s'", argv[optind]);
 }
 
 static void detect(void)
@@ -537,7 +470,7 @@ int main(int argc, char **argv)
 	FILE *out;
 	bool huge;
 
-	parse_options(argc, argv);
+	options = parse_options(argc, argv, usage, parse_sizes);
 	detect();
 	stay();
 	huge = map_buffers();

@@ -1,24 +1,22 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mt_bench: what a second thread brings when 2 MB folios are copied, by the way in
- * which the migrator mtcopy shares work out.
+ * mt_bench: measure how much a second thread speeds up copies of 2 MB folios that are
+ * divided as the migrator mtcopy does.
  *
- * It is built from the kernel's own files: the assembly that copies,
- * arch/x86/lib/copy_pages_64.S, and what cuts a folio into pieces and decides when a
- * helper is asked, drivers/migrate_copy_offload/mtcopy/mtcopy_split.h. Build it in
- * tools/mm, for x86-64.
+ * It is built from the kernel's own files: the assembly that copies, in
+ * arch/x86/lib/copy_pages_64.S, and the code that cuts a folio into pieces and decides
+ * when to ask a helper, in drivers/migrate_copy_offload/mtcopy/mtcopy_split.h. Build it
+ * in tools/mm, for x86-64.
  *
  * The caller runs on one processor. The helper is bound to another, in SCHED_IDLE, as
- * in the kernel. Every round copies a folio with one thread and with two, of each
- * primitive, in an order that rotates; source and destination are in memory alone.
- * There are two series: the other processor has nothing to do, or a process spins on
- * it. Results are quartiles over the rounds, of times and of ratios within a round.
+ * in the kernel. Every round copies a folio with one thread and with two, with each
+ * primitive, in a rotating order; source and destination are in no cache. There are two
+ * series: in one the helper's processor is otherwise idle, in the other a process spins
+ * on it. Results are quartiles over the rounds, of times and of ratios within a round.
  */
 
 #define _GNU_SOURCE
 #include <err.h>
-#include <errno.h>
-#include <getopt.h>
 #include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
@@ -39,7 +37,7 @@
 #include "copy_pages/bench.h"
 
 #define FOLIO		HUGE_PAGE
-/* As in mtcopy.c. */
+/* MTCOPY_SPIN_NS in mtcopy.c. */
 #define SPIN_NS		50000ULL
 
 static const struct {
@@ -57,16 +55,10 @@ enum { IDLE, BUSY, NR_SERIES };
 
 static const char * const series_names[NR_SERIES] = { "idle", "busy" };
 
-/* Of the helper. The caller makes offers and takes them back, the helper runs. */
+/* States of the helper. The caller offers and withdraws, the helper runs. */
 enum { NOTHING, OFFERED, RUNNING, DONE };
 
-static struct {
-	unsigned int rounds;
-	bool verify;
-	const char *output;
-} options = {
-	.rounds = 31,
-};
+static struct bench_options options;
 
 static struct {
 	atomic_int state;
@@ -89,9 +81,9 @@ static struct {
 
 static char *src, *dst;
 static int caller_cpu, helper_cpu;
-/* By series, primitive, number of threads less one, round. */
+/* Indexed by series, primitive, number of threads less one, and round. */
 static __u64 samples[NR_SERIES][NR_PRIMITIVES][2][COPY_MAX_ROUNDS];
-/* What helpers did in each series and primitive. */
+/* What the helper did, by series and primitive. */
 static struct {
 	unsigned long pages;
 	unsigned long offers;
@@ -190,7 +182,7 @@ static void start_helper(void)
 		usleep(100);
 }
 
-/* The helper has begun: wait, and give it our priority if it has lost the processor. */
+/* Wait for a helper that has begun. If it lost its processor, raise it to our priority. */
 static void wait_for_helper(void)
 {
 	__u64 end = now_ns() + SPIN_NS;
@@ -209,7 +201,7 @@ static void wait_for_helper(void)
 		set_policy(helper.tid, SCHED_IDLE);
 }
 
-/* As folio_mc_copy() does. */
+/* Copy as folio_mc_copy() does. */
 static void copy_alone(void)
 {
 	unsigned int i;
@@ -278,7 +270,7 @@ static void measure(unsigned int series)
 {
 	unsigned int round, i;
 
-	/* The first round warms up, and is overwritten by the second. */
+	/* Round 0 warms up; round 1 overwrites its results. */
 	for (round = 0; round <= options.rounds; round++) {
 		for (i = 0; i < NR_PRIMITIVES * 2; i++) {
 			unsigned int which = (i + round) % (NR_PRIMITIVES * 2);
@@ -296,7 +288,7 @@ static void measure(unsigned int series)
 	}
 }
 
-/* A process that wants all of the helper's processor. */
+/* Start a process that keeps the helper's processor busy. */
 static pid_t start_spinner(void)
 {
 	pid_t pid = fork();
@@ -351,7 +343,7 @@ static void print_json(FILE *out, bool huge)
 	fputs("\n  ]\n}\n", out);
 }
 
-/* From the last page on: what the helper still copies, if anything, is there. */
+/* Compare from the last page on, where a helper would still be copying. */
 static bool same(unsigned int nr_pages)
 {
 	while (nr_pages--)
@@ -360,7 +352,7 @@ static bool same(unsigned int nr_pages)
 	return true;
 }
 
-/* Batches of folios of any size, up to what one large folio has: each byte, and no other. */
+/* Copy random batches of up to one large folio: check each byte, and the page after. */
 static void verify(void)
 {
 	const unsigned int all = FOLIO / PAGE;
@@ -402,7 +394,7 @@ static void verify(void)
 		errx(1, "the helper copied nothing");
 }
 
-/* The processor we are on, and another that does not share a core with it, if possible. */
+/* Use the current processor, and another one on a different core if possible. */
 static void choose_cpus(void)
 {
 	char path[96], list[64] = "";
@@ -441,53 +433,12 @@ static void choose_cpus(void)
 	bind_to(caller_cpu);
 }
 
-static void print_usage(FILE *out)
-{
-	fputs("usage: mt_bench [options]\n"
-	      "  -r, --rounds N    rounds, 5 to 63 (default 31)\n"
-	      "  -o, --output FILE write results there as JSON (default: standard output)\n"
-	      "  -v, --verify      verify what two threads copy instead, and measure nothing\n"
-	      "  -h, --help        this text\n", out);
-}
-
-static void parse_options(int argc, char **argv)
-{
-	static const struct option longs[] = {
-		{ "rounds",	required_argument,	NULL, 'r' },
-		{ "output",	required_argument,	NULL, 'o' },
-		{ "verify",	no_argument,		NULL, 'v' },
-		{ "help",	no_argument,		NULL, 'h' },
-		{ }
-	};
-	char *end;
-	int option;
-
-	while ((option = getopt_long(argc, argv, "r:o:vh", longs, NULL)) != -1) {
-		switch (option) {
-		case 'r':
-			options.rounds = strtoul(optarg, &end, 10);
-			if (*end || end == optarg || options.rounds < COPY_MIN_ROUNDS ||
-			    options.rounds > COPY_MAX_ROUNDS)
-				errx(2, "rounds must be from %d to %d", COPY_MIN_ROUNDS,
-				     COPY_MAX_ROUNDS);
-			break;
-		case 'o':
-			options.output = optarg;
-			break;
-		case 'v':
-			options.verify = true;
-			break;
-		case 'h':
-			print_usage(stdout);
-			exit(0);
-		default:
-			print_usage(stderr);
-			exit(2);
-		}
-	}
-	if (optind < argc)
-		errx(2, "unexpected argument '%s'", argv[optind]);
-}
+static const char usage[] =
+	"usage: mt_bench [options]\n"
+	"  -r, --rounds N    rounds, 5 to 63 (default 31)\n"
+	"  -o, --output FILE write results as JSON to FILE (default: standard output)\n"
+	"  -v, --verify      verify what two threads copy, and measure nothing\n"
+	"  -h, --help        print this text\n";
 
 int main(int argc, char **argv)
 {
@@ -495,7 +446,7 @@ int main(int argc, char **argv)
 	pid_t spinner;
 	FILE *out;
 
-	parse_options(argc, argv);
+	options = parse_options(argc, argv, usage, NULL);
 	choose_cpus();
 	src = map_filled(FOLIO, &huge);
 	dst = map_filled(FOLIO, &huge);

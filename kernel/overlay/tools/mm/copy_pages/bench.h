@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What benchmarks of the kernel's copy primitives in user space share. */
+/* Shared by the user-space benchmarks of the kernel's copy primitives. */
 
 #ifndef COPY_PAGES_BENCH_H
 #define COPY_PAGES_BENCH_H
 
 #include <err.h>
+#include <errno.h>
+#include <getopt.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <time.h>
 
@@ -33,7 +36,7 @@ static inline __u64 now_ns(void)
 	return ts.tv_sec * 1000000000ULL + ts.tv_nsec;
 }
 
-/* Leaves memory in no cache. */
+/* Evict memory from all caches. */
 static inline void evict(const char *start, unsigned long bytes)
 {
 	unsigned long offset;
@@ -43,8 +46,8 @@ static inline void evict(const char *start, unsigned long bytes)
 }
 
 /*
- * Maps @bytes and fills them, in huge pages if there are any: the kernel's mapping has
- * them. @huge becomes false if there are none.
+ * Map @bytes and fill them, in huge pages if possible, as in the kernel's direct mapping.
+ * Set @huge to false if there are no huge pages.
  */
 static inline char *map_filled(unsigned long bytes, bool *huge)
 {
@@ -62,7 +65,7 @@ static inline char *map_filled(unsigned long bytes, bool *huge)
 	return start;
 }
 
-/* Prints a member of a JSON object; @unit is how many of the values make one. */
+/* Print the quartiles of @values, divided by @unit, as a member of a JSON object. */
 static inline void print_quartiles(FILE *out, const char *name, const __u64 *values,
 				   unsigned int rounds, double unit)
 {
@@ -72,7 +75,7 @@ static inline void print_quartiles(FILE *out, const char *name, const __u64 *val
 		q.lower / unit, q.median / unit, q.upper / unit);
 }
 
-/* The same of how many times faster than @base something was within each round. */
+/* Print the quartiles of the ratios @base / @values, taken within each round. */
 static inline void print_ratios(FILE *out, const char *name, const __u64 *base,
 				const __u64 *values, unsigned int rounds)
 {
@@ -84,7 +87,7 @@ static inline void print_ratios(FILE *out, const char *name, const __u64 *base,
 	print_quartiles(out, name, ratios, rounds, 1000.0);
 }
 
-/* Opens where results go: @name, or standard output. */
+/* Open the file for results: @name, or standard output if that is NULL. */
 static inline FILE *open_results(const char *name)
 {
 	FILE *out = name ? fopen(name, "w") : stdout;
@@ -98,6 +101,73 @@ static inline void close_results(FILE *out)
 {
 	if (fflush(out) || ferror(out))
 		err(1, "cannot write results");
+}
+
+struct bench_options {
+	unsigned int rounds;
+	bool verify;
+	const char *output;
+};
+
+static inline unsigned long parse_number(const char *text, char **end)
+{
+	unsigned long value;
+
+	errno = 0;
+	value = strtoul(text, end, 10);
+	if (*end == text || errno || *text < '0' || *text > '9')
+		errx(2, "not a number: '%s'", text);
+	return value;
+}
+
+/* Parse the command line. Only programs with @parse_sizes accept the option --sizes. */
+static inline struct bench_options parse_options(int argc, char **argv, const char *usage,
+						 void (*parse_sizes)(const char *text))
+{
+	static const struct option longs[] = {
+		{ "rounds",	required_argument,	NULL, 'r' },
+		{ "output",	required_argument,	NULL, 'o' },
+		{ "verify",	no_argument,		NULL, 'v' },
+		{ "help",	no_argument,		NULL, 'h' },
+		{ "sizes",	required_argument,	NULL, 's' },
+		{ }
+	};
+	struct bench_options options = { .rounds = 31 };
+	unsigned long rounds;
+	char *end;
+	int option;
+
+	while ((option = getopt_long(argc, argv, "r:o:vhs:", longs, NULL)) != -1) {
+		if (option == 's' && !parse_sizes)
+			option = '?';
+		switch (option) {
+		case 'r':
+			rounds = parse_number(optarg, &end);
+			if (*end || rounds < COPY_MIN_ROUNDS || rounds > COPY_MAX_ROUNDS)
+				errx(2, "rounds must be from %d to %d", COPY_MIN_ROUNDS,
+				     COPY_MAX_ROUNDS);
+			options.rounds = rounds;
+			break;
+		case 'o':
+			options.output = optarg;
+			break;
+		case 'v':
+			options.verify = true;
+			break;
+		case 's':
+			parse_sizes(optarg);
+			break;
+		case 'h':
+			fputs(usage, stdout);
+			exit(0);
+		default:
+			fputs(usage, stderr);
+			exit(2);
+		}
+	}
+	if (optind < argc)
+		errx(2, "unexpected argument '%s'", argv[optind]);
+	return options;
 }
 
 #endif

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* The exception table that asm/asm.h, beside this file, makes in user space. */
+/* The exception table that the _ASM_EXTABLE_TYPE() of asm/asm.h builds. */
 #ifndef TOOLS_MM_COPY_PAGES_EXTABLE_H
 #define TOOLS_MM_COPY_PAGES_EXTABLE_H
 
 #include <stdint.h>
 
-/* Where a fault may happen, and where to go on: relative to the fields themselves. */
+/* Addresses of an instruction that may fault and of its fixup, relative to each field. */
 struct exception {
 	int32_t from;
 	int32_t to;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/* What arch/x86/lib/copy_pages_64.S needs of <linux/linkage.h>, in user space. */
+/* Replaces <linux/linkage.h> for arch/x86/lib/copy_pages_64.S in user space. */
 #ifndef TOOLS_MM_COPY_PAGES_LINKAGE_H
 #define TOOLS_MM_COPY_PAGES_LINKAGE_H
 
