@@ -13,8 +13,8 @@
  * A folio counts as copied if completions without an error cover each of its
  * bytes; engines may complete in any order. After a time-out dcbm terminates the
  * channel before it unmaps anything. If the channel does not terminate, or is
- * shared with other clients, dcbm quarantines it: neither the channel nor its
- * mappings are touched again, and the folios of its share are lost. A leak is
+ * shared with other clients, dcbm quarantines it: dcbm never uses the channel or
+ * undoes its mappings again, and the folios of its share are lost. A leak is
  * safe, a stray write is not.
  */
 

@@ -377,7 +377,7 @@ static void key_needs_switch_and_route(struct kunit *test)
 
 	for (reason = 0; reason < MR_TYPES; reason++)
 		if (reason != TEST_REASON && migrate_offload_get_route(reason))
-			kunit_skip(test, "somebody else has set a route");
+			kunit_skip(test, "another reason has a route");
 
 	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
 	migrate_offload_set_enabled(false);
@@ -843,7 +843,7 @@ static void batch_is_not_larger_than_preferred(struct kunit *test)
 	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
 		limit = HPAGE_PMD_NR;
 	if (limit >= MAX_FOLIOS)
-		kunit_skip(test, "a batch holds more than this test has");
+		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx = setup(test, MAX_FOLIOS);
 	KUNIT_EXPECT_EQ(test, 0, migrate_offload_batch_pages(TEST_REASON));
