@@ -17,6 +17,9 @@ from harness.kernel import tree as patches
 _RUNNERS = {"repo": ("pytest", "guest"), "kernel": ("guest", "layouts")}
 
 
+_WHY = 120  # characters of a reason in the table
+
+
 class Kind(Enum):
     """How a test ended."""
 
@@ -152,7 +155,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         cells = [
             one.mutant.name, one.mutant.claim, one.mutant.what,
             f"{one.fate.value}{' after all: drop `survives`' if unexpected else ''}",
-            (one.why.splitlines() or [""])[0][:160], f"{one.seconds:.0f}",
+            one.why.splitlines()[0][:_WHY] if one.why else "", f"{one.seconds:.0f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)

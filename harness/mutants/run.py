@@ -63,7 +63,8 @@ def of_junit(text: str) -> Result:
     ran = 0
     for element in ElementTree.fromstring(text).iter("testcase"):
         ran += element.find("skipped") is None
-        name = f"{element.get('classname', '')}.{element.get('name', '')}"
+        module = element.get("classname", "").rpartition(".")[2]
+        name = f"{module}.{element.get('name', '')}"
         for bad in (*element.findall("failure"), *element.findall("error")):
             said = bad.get("message", "")
             case = bad.tag == "failure" and _ASSERTION.match(said)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths
+from harness.core.paths import ROOT, Paths
 from harness.guest import vm
 from harness.guest.ktap import Case, Status
 from harness.mutants import mutant as model
@@ -71,6 +71,11 @@ def test_patch_and_description_belong_together(tmp_path: Path) -> None:
     (tmp_path / "one.toml").unlink()
     with pytest.raises(HarnessError, match=r"other\.patch has no \.toml"):
         model.load(tmp_path)
+
+
+def test_the_projects_mutants_can_be_read() -> None:
+    mutants = model.load(ROOT / "mutants")
+    assert mutants == sorted(mutants, key=lambda mutant: mutant.order)
 
 
 def test_mutants_are_chosen_by_name_prefix_glob_and_claim(tmp_path: Path) -> None:
