@@ -1,5 +1,6 @@
 # Thin face of the harness: every target prepares the host (harness/bootstrap.sh, which
-# does nothing on a prepared one) and hands over to `python3 -m harness`.
+# does nothing on a prepared one) and hands over to `python3 -m harness`. One harness at a
+# time runs in a checkout; a second one waits.
 #
 # Variables:
 #   CACHE_DIR=<dir>      where downloads, trees and objects live (default .cache)
@@ -13,7 +14,7 @@
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
 #   ONLY=<a,b>           names, prefixes or claims (mutants)
 #   STEPS=1              build the kernel at each step, in 15 minutes (series)
-#   ALL=1                clean removes the cache as well
+#   ALL=1                clean removes the cache as well, if the harness made it
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel \
@@ -22,7 +23,9 @@
 CONFIG ?= base
 ENGINE ?= dmasim
 SUITE ?= hello
-export CACHE_DIR LINUX_SRC JOBS
+# Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
+export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
+	ALL
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -43,36 +46,33 @@ help:
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make bench-mt    what a second thread brings to mtcopy on this machine, in out/bench-mt/"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
-	@echo "variables     CACHE_DIR=dir  LINUX_SRC=tree-or-tarball  JOBS=n"
+	@echo "All variables: see the head of the Makefile. Options of a command, once a host is"
+	@echo "prepared: harness/bootstrap.sh <command> --help"
 
 demo:
-	$(HARNESS) $@ --engine '$(ENGINE)'
+	$(HARNESS) $@ --engine "$$ENGINE"
 
-check lint bench-copy bench-mt:
+check lint bench-copy bench-mt clean:
 	$(HARNESS) $@
 
 series:
 	$(HARNESS) $@ $(if $(STEPS),--build)
 
 kernel shell:
-	$(HARNESS) $@ --config '$(CONFIG)'
+	$(HARNESS) $@ --config "$$CONFIG"
 
 guest:
-	$(HARNESS) guest --config '$(CONFIG)' --args '$(ARGS)' '$(SUITE)'
+	$(HARNESS) $@ --config "$$CONFIG" --args "$$ARGS" "$$SUITE"
 
 lab:
-	$(HARNESS) lab $(if $(PRESET),--preset '$(PRESET)') $(if $(QUICK),--quick)
+	$(HARNESS) $@ $(if $(PRESET),--preset "$$PRESET") $(if $(QUICK),--quick)
 
 layouts:
-	$(HARNESS) layouts $(if $(COUNT),--count '$(COUNT)') $(if $(SEED),--seed '$(SEED)') \
-		$(if $(VCPUS),--vcpus '$(VCPUS)')
+	$(HARNESS) $@ $(if $(COUNT),--count "$$COUNT") $(if $(SEED),--seed "$$SEED") \
+		$(if $(VCPUS),--vcpus "$$VCPUS")
 
 mutants:
-	$(HARNESS) mutants --only '$(ONLY)'
+	$(HARNESS) $@ --only "$$ONLY"
 
 report:
-	$(HARNESS) report --from $(FROM) --to '$(TO)'
-
-clean:
-	@rm -rf out
-	@if [ -n "$(ALL)" ]; then rm -rf "$${CACHE_DIR:-.cache}"; fi
+	$(HARNESS) $@ --from "$$FROM" --to "$$TO"

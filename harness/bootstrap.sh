@@ -5,6 +5,7 @@
 #
 # Installs the Debian packages that are missing (and only those), makes a virtual
 # environment for the pinned Python packages, and does nothing on a prepared host.
+# "clean" removes out/, and with ALL=1 the cache.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -32,6 +33,60 @@ die()
 	echo "error: $*" >&2
 	exit 1
 }
+
+# A signal to this script ends pip too. bash handles it after apt-get has ended by itself:
+# half an installation would be worse.
+child=
+stop()
+{
+	[ -z "$child" ] || kill -- "-$child" || true
+	wait
+	echo "error: stopped by SIG$1" >&2
+	exit $((128 + $(kill -l "$1")))
+}
+for signal in HUP INT TERM; do
+	# shellcheck disable=SC2064 # now is right
+	trap "stop $signal" "$signal"
+done
+
+tag=$cache/CACHEDIR.TAG
+ours="# made by the harness of migrate copy offload"
+
+# Marks the cache as ours, so that "clean" may remove it; refuses other people's directories.
+own_cache()
+{
+	local files
+
+	[ ! -e "$tag" ] || ! grep -qxF "$ours" "$tag" || return 0
+	files=$(ls -A "$cache" 2>/dev/null || true)
+	[ -z "$files" ] || [ "$cache" = "$root/.cache" ] ||
+		compgen -G "$cache/venv-*/complete" >/dev/null ||
+		die "CACHE_DIR=$cache is not empty, and not a cache of this harness"
+	mkdir -p "$cache"
+	printf 'Signature: 8a477f597d28d172789f06886806bc55\n%s\n' "$ours" >"$tag"
+}
+
+clean()
+{
+	exec 8<"$root"
+	flock --nonblock 8 || die "another harness is running in $root"
+	rm -rf "$root/out"
+	[ -n "${ALL:-}" ] && [ -e "$cache" ] || return 0
+	grep -qxsF "$ours" "$tag" || die "$cache was not made by this harness: no $tag of ours"
+	exec 7>>"$cache/lock"
+	flock --nonblock 7 || die "another harness is using $cache"
+	rm -rf "$cache"
+}
+
+case $root$cache in
+*[[:space:]:]*)
+	die "kbuild cannot build in a path with a space or a colon: $root, cache $cache" ;;
+esac
+if [ "${1:-}" = clean ]; then
+	clean
+	exit
+fi
+own_cache
 
 # Runs a command as root, with sudo if need be.
 as_root()
@@ -87,16 +142,25 @@ make_venv()
 		echo "host: waiting for another harness that makes the Python environment"
 		flock 9
 	}
-	[ ! -e "$venv/complete" ] || return 0
+	if [ -e "$venv/complete" ]; then
+		exec 9>&-
+		return
+	fi
 	echo "host: making a Python environment in $venv"
 	rm -rf "$venv"
-	if ! "$python" -m venv "$venv" >"$log" 2>&1 ||
-		! "$venv/bin/python" -m pip install --disable-pip-version-check \
-			--require-hashes --only-binary :all: -r "$root/requirements.txt" \
-			>>"$log" 2>&1; then
+	set -m # a process group of its own
+	{
+		"$python" -m venv "$venv" && exec "$venv/bin/python" -m pip install \
+			--disable-pip-version-check --require-hashes --only-binary :all: \
+			-r "$root/requirements.txt"
+	} >"$log" 2>&1 9>&- &
+	child=$!
+	set +m
+	wait "$child" ||
 		die "no Python environment: $(grep -i error "$log" | tail -n 1) (log: $log)"
-	fi
+	child=
 	touch "$venv/complete"
+	exec 9>&-
 }
 
 mapfile -t missing < <(missing_packages)
@@ -104,7 +168,7 @@ mapfile -t missing < <(missing_packages)
 
 key=$( ("$python" --version && cat "$root/requirements.txt") | sha256sum | cut -c 1-12)
 venv=$cache/venv-$key
-[ -e "$venv/complete" ] || (make_venv)
+[ -e "$venv/complete" ] || make_venv
 
 cd "$root"
 export PATH=$venv/bin:$PATH

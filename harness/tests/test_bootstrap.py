@@ -1,0 +1,121 @@
+"""harness/bootstrap.sh: what it refuses, what it removes, and how a signal ends it."""
+
+import fcntl
+import os
+import shutil
+import signal
+import socket
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.core import ending
+from harness.core.paths import ROOT
+
+TAG = "CACHEDIR.TAG"
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Path:
+    """Return a checkout with the files that bootstrapping needs."""
+    root = tmp_path / "checkout"
+    (root / "harness").mkdir(parents=True)
+    for name in ("Makefile", "requirements.txt", "harness/bootstrap.sh"):
+        shutil.copy2(ROOT / name, root / name)
+    return root
+
+
+def make(root: Path, *words: str, cache: Path) -> "subprocess.CompletedProcess[str]":
+    env = {**os.environ, "CACHE_DIR": str(cache), "LC_ALL": "C"}
+    env.pop("MAKEFLAGS", None)
+    argv = ["make", "-C", str(root), *words]
+    return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+
+def errors(done: "subprocess.CompletedProcess[str]") -> list[str]:
+    return [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+
+
+def test_a_path_with_a_space_is_refused(checkout: Path, tmp_path: Path) -> None:
+    spaced = checkout.rename(tmp_path / "a checkout")
+    for done in (
+        make(spaced, "demo", cache=tmp_path / "cache"),
+        make(spaced, "clean", cache=tmp_path / "cache"),
+    ):
+        (line,) = errors(done)
+        assert "a space or a colon" in line and str(spaced) in line
+        assert done.returncode
+    assert not (tmp_path / "cache").exists()
+
+
+def test_a_directory_of_others_is_no_cache(checkout: Path, tmp_path: Path) -> None:
+    theirs = tmp_path / "theirs"
+    theirs.mkdir()
+    (theirs / "letter").touch()
+    (line,) = errors(make(checkout, "demo", cache=theirs))
+    assert "is not empty, and not a cache of this harness" in line
+    assert os.listdir(theirs) == ["letter"]  # noqa: PTH208
+
+
+def test_clean_removes_only_a_cache_of_ours(checkout: Path, tmp_path: Path) -> None:
+    cache = tmp_path / "cache"
+    cache.mkdir()
+    (cache / "letter").touch()
+    (checkout / "out").mkdir()
+    (line,) = errors(make(checkout, "clean", "ALL=1", cache=cache))
+    assert "was not made by this harness" in line
+    assert not (checkout / "out").exists() and (cache / "letter").exists()
+
+    # other programs mark their caches in the same way
+    (cache / TAG).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# by another\n")
+    assert errors(make(checkout, "clean", "ALL=1", cache=cache))
+    (cache / TAG).write_text("# made by the harness of migrate copy offload\n")
+    assert make(checkout, "clean", cache=cache).returncode == 0
+    assert (cache / "letter").exists()
+    assert make(checkout, "clean", "ALL=1", cache=cache).returncode == 0
+    assert not cache.exists()
+    assert make(checkout, "clean", "ALL=1", cache=cache).returncode == 0
+
+
+def test_clean_leaves_what_another_harness_uses(checkout: Path, tmp_path: Path) -> None:
+    (checkout / "out").mkdir()
+    held = os.open(checkout, os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)
+    (line,) = errors(make(checkout, "clean", cache=tmp_path / "cache"))
+    os.close(held)
+    assert "another harness is running" in line
+    assert (checkout / "out").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Signals) -> None:
+    cache = tmp_path / "cache"
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        env = {**os.environ, "CACHE_DIR": str(cache), "PIP_INDEX_URL": index,
+               "PIP_CONFIG_FILE": os.devnull}  # fmt: skip
+        child = subprocess.Popen(
+            [checkout / "harness/bootstrap.sh", "demo"], env=env,
+            stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
+        )  # fmt: skip
+        silent.settimeout(60)
+        silent.accept()
+        below = ending.descendants(child.pid)
+        child.send_signal(number)
+        _, said = child.communicate(timeout=20)
+    assert said.splitlines()[-1] == f"error: stopped by {number.name}"
+    assert child.returncode == 128 + number
+    deadline = time.monotonic() + 5
+    while alive := {pid for pid in below if running(pid)}:
+        assert time.monotonic() < deadline, alive
+        time.sleep(0.05)
+    assert below and not list(cache.glob("venv-*/complete"))
+
+
+def running(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
+    except OSError:
+        return False
