@@ -3,5 +3,8 @@
 import sys
 
 from harness.cli import main
+from harness.core import ending
 
-sys.exit(main(sys.argv[1:]))
+if __name__ == "__main__":
+    ending.install()
+    sys.exit(main(sys.argv[1:]))

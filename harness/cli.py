@@ -1,148 +1,174 @@
 """Command line: one subcommand for each target of the Makefile."""
 
 import argparse
+import glob
+import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NoReturn
 
 from harness import demo
+from harness.bench import copy, mt
 from harness.checks import main as check
 from harness.checks.lint import run as lint
-from harness.core import lock, ui
+from harness.core import lock, space, ui
 from harness.core.errors import HarnessError
-from harness.core.paths import default_paths
+from harness.core.paths import Paths, default_paths
 from harness.guest import suite
 from harness.kernel import build
 from harness.lab.model import preset
 from harness.mutants import run as mutants
 from harness.series import export
 
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[[Paths, argparse.Namespace], int]
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong in one line; the usage is for those who ask."""
+        self.exit(2, f"error: {self.prog}: {message}\n")
 
 
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
-    top = argparse.ArgumentParser(prog="python3 -m harness", description=__doc__)
-    commands = top.add_subparsers(dest="command", required=True)
+    top = _Parser(prog="harness", description=__doc__)
+    commands = top.add_subparsers(dest="command", required=True, metavar="command")
 
-    def command(name: str, run: Command, help_text: str) -> argparse.ArgumentParser:
-        sub = commands.add_parser(name, help=help_text)
+    def command(name: str, run: Command, what: str) -> argparse.ArgumentParser:
+        sub = commands.add_parser(name, help=what, description=what)
         sub.set_defaults(run=run)
         return sub
 
     def config(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument("--config", choices=list(build.CONFIGS), default="base")
+        sub.add_argument(
+            "--config", choices=list(build.CONFIGS), default="base", help="which kernel"
+        )
 
-    show = command("demo", _demo, "migrate process memory through a DMA engine, and verify")
-    show.add_argument("--engine", choices=list(demo.ENGINES), default=demo.DMASIM.name)
-    command("check", _check, "all tests")
-    config(command("kernel", _kernel, "the patched kernel and modules"))
-    command("series", _series, "a series for git am")
-    command("lint", _lint, "all linters")
-    one = command("guest", _guest, "one suite in the guest")
+    one = command(
+        "demo",
+        lambda paths, args: demo.main(paths, args.engine),
+        "migrate process memory through a DMA engine, and verify every byte",
+    )
+    one.add_argument(
+        "--engine", choices=list(demo.ENGINES), default=demo.DMASIM.name, help="which one"
+    )
+    command("check", lambda paths, _: check.main(paths), "run all tests and count them")
+    config(command("kernel", _kernel, "build the patched kernel and its modules"))
+    one = command("series", _series, "write the patches as series for git am")
+    one.add_argument("--build", action="store_true", help="build the kernel at every step")
+    command("lint", _lint, "run all linters")
+
+    one = command(
+        "guest",
+        lambda paths, args: suite.main(paths, args.config, args.suite, args.args),
+        "run one suite in the guest",
+    )
     config(one)
     one.add_argument("--args", default="", help="comma separated arguments of the suite")
-    one.add_argument("suite")
-    lab = command("lab", _lab, "measure against a modelled engine in virtual time")
-    lab.add_argument("--preset", default=preset.DEFAULT, help="engine, a file in lab/presets")
-    lab.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
-    layouts = command("layouts", _layouts, "random layouts of memory, against vanilla")
-    layouts.add_argument("--count", type=int, default=500, help="how many")
-    layouts.add_argument("--seed", type=int, default=1, help="the first one")
-    layouts.add_argument("--vcpus", type=int, default=1, help="1 or 2")
-    report = command("report", _report, "the lab's report, from results.json")
-    files = report.add_argument("--from", dest="files", nargs="*", type=Path, default=[])
-    files.help = "results.json, or files written by migrate_bench"
-    report.add_argument("--to", help="directory (default: beside the first file)")
-    command("bench-copy", _bench_copy, "the kernel's copy primitives on this machine")
-    command("bench-mt", _bench_mt, "what a second thread brings to mtcopy on this machine")
-    mutants = command("mutants", _mutants, "break the code on purpose, and see tests go red")
-    mutants.add_argument("--only", default="", help="names, prefixes, globs or claims: a,b")
-    config(command("shell", _shell, "an interactive shell in the guest"))
+    one.add_argument("suite", help="a file in guest/suites")
+    config(
+        command(
+            "shell",
+            lambda paths, args: suite.shell(paths, args.config),
+            "boot a guest with a shell on this terminal",
+        )
+    )
+
+    one = command("lab", _lab, "measure against a modelled engine in virtual time")
+    one.add_argument("--preset", default=preset.DEFAULT, help="engine: a file in lab/presets")
+    one.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
+    one = command("layouts", _layouts, "compare random layouts of memory with vanilla")
+    one.add_argument("--count", type=int, default=500, help="how many")
+    one.add_argument("--seed", type=int, default=1, help="the first one")
+    one.add_argument("--vcpus", type=int, choices=(1, 2), default=1, help="processors")
+    one = command(
+        "mutants",
+        lambda paths, args: mutants.main(paths, args.only),
+        "break the code on purpose, and see tests go red",
+    )
+    one.add_argument("--only", default="", help="names, prefixes, globs or claims: a,b")
+    one = command("report", _report, "write the lab's report from results")
+    one.add_argument(
+        "--from",
+        dest="files",
+        nargs="*",
+        default=[],
+        help="results.json, or files that migrate_bench wrote; quote a name with a space twice",
+    )
+    one.add_argument("--to", help="directory (default: beside the first file)")
+    command(
+        "bench-copy",
+        lambda paths, _: copy.main(paths),
+        "measure the kernel's copy primitives on this machine",
+    )
+    command(
+        "bench-mt",
+        lambda paths, _: mt.main(paths),
+        "measure what a second thread brings to mtcopy on this machine",
+    )
     return top
 
 
-def _demo(args: argparse.Namespace) -> int:
-    return demo.main(default_paths(), args.engine)
-
-
-def _check(_: argparse.Namespace) -> int:
-    return check.main(default_paths())
-
-
-def _kernel(args: argparse.Namespace) -> int:
-    suite.kernel(default_paths(), args.config)
+def _kernel(paths: Paths, args: argparse.Namespace) -> int:
+    suite.kernel(paths, args.config)
     return 0
 
 
-def _series(args: argparse.Namespace) -> int:
-    with lock.cache(default_paths()):
-        return export.main(args.rest)
+def _series(paths: Paths, args: argparse.Namespace) -> int:
+    with lock.cache(paths):
+        return export.main(["--build"] if args.build else [])
 
 
-def _lint(args: argparse.Namespace) -> int:
-    with lock.cache(default_paths()):
-        return lint.main(args.rest)
+def _lint(paths: Paths, _: argparse.Namespace) -> int:
+    with lock.cache(paths):
+        return lint.main([])
 
 
-def _guest(args: argparse.Namespace) -> int:
-    return suite.main(default_paths(), args.config, args.suite, args.args)
-
-
-def _shell(args: argparse.Namespace) -> int:
-    return suite.shell(default_paths(), args.config)
-
-
-def _lab(args: argparse.Namespace) -> int:
+def _lab(paths: Paths, args: argparse.Namespace) -> int:
     from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
-    return lab.main(default_paths(), args.preset, args.quick)
+    return lab.main(paths, args.preset, args.quick)
 
 
-def _layouts(args: argparse.Namespace) -> int:
-    from harness.layouts import run as layouts  # noqa: PLC0415 (as the laboratory, whose kernels it takes)
+def _layouts(paths: Paths, args: argparse.Namespace) -> int:
+    from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
 
-    return layouts.main(default_paths(), args.seed, args.count, args.vcpus)
-
-
-def _mutants(args: argparse.Namespace) -> int:
-    return mutants.main(default_paths(), args.only)
+    return layouts.main(paths, args.seed, args.count, args.vcpus)
 
 
-def _report(args: argparse.Namespace) -> int:
-    from harness.lab.report import report as lab_report  # noqa: PLC0415 (imports matplotlib, which takes a while)
+def _report(_: Paths, args: argparse.Namespace) -> int:
+    from harness.lab.report import report  # noqa: PLC0415 (imports matplotlib)
 
-    return lab_report.main(args.files, Path(args.to) if args.to else None)
-
-
-def _bench_copy(_: argparse.Namespace) -> int:
-    from harness.bench import copy  # noqa: PLC0415 (as the two above)
-
-    return copy.main(default_paths())
+    return report.main(files(args.files), Path(args.to) if args.to else None)
 
 
-def _bench_mt(_: argparse.Namespace) -> int:
-    from harness.bench import mt  # noqa: PLC0415 (takes a while, and few need it)
-
-    return mt.main(default_paths())
+def files(words: Sequence[str]) -> list[Path]:
+    """Return the files that words name: a path each, or several as a shell takes them apart."""
+    found: list[str] = []
+    for word in words:
+        parts = [word] if Path(word).is_file() else shlex.split(word)
+        for part in parts:
+            found += sorted(glob.glob(part)) or [part]  # noqa: PTH207 (any directory)
+    return [Path(name) for name in found]
 
 
 def main(argv: Sequence[str]) -> int:
-    """Run one command; a HarnessError is told in one line."""
-    top = parser()
-    args, rest = top.parse_known_args(argv)
-    args.rest = rest
-    if rest and args.run not in (_series, _lint):  # these parse the rest themselves
-        top.error(f"unrecognized arguments: {' '.join(rest)}")
+    """Run one command; an error that a user is meant to see is told in one line."""
+    args = parser().parse_args(argv)
+    paths = default_paths()
+    run: Command = args.run
     try:
-        run: Command = args.run
-        return run(args)
+        with lock.checkout(paths):
+            return run(paths, args)
     except HarnessError as error:
         if error.detail:
             ui.plain(error.detail)
-        sys.stdout.flush()
-        print(f"error: {error}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("error: interrupted", file=sys.stderr)
-        return 130
+        reason = str(error)
+    except OSError as error:
+        if error.errno not in space.GONE:
+            raise
+        reason = space.gone(paths)
+    sys.stdout.flush()
+    print(f"error: {reason}", file=sys.stderr)
+    return 1

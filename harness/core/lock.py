@@ -1,31 +1,51 @@
-"""One harness at a time changes what the cache holds."""
+"""What only one harness at a time may do: change a cache, and run in a checkout."""
 
 import fcntl
+import os
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from harness.core import ui
 from harness.core.paths import Paths
 
-_held = 0  # nested sections of this process share the lock
+_held: set[Path] = set()  # nested sections of this process share a lock
+
+
+@contextmanager
+def _lock(path: Path, flags: int, busy: str) -> Iterator[None]:
+    if path in _held:
+        yield
+        return
+    file = os.open(path, flags | os.O_CLOEXEC)
+    try:
+        try:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            ui.say(f"waiting for another harness that is using {busy}")
+            fcntl.flock(file, fcntl.LOCK_EX)
+        _held.add(path)
+        try:
+            yield
+        finally:
+            _held.remove(path)
+    finally:
+        os.close(file)
 
 
 @contextmanager
 def cache(paths: Paths) -> Iterator[None]:
-    """Keep other processes from changing the cache; waits for one that does."""
-    global _held  # noqa: PLW0603 - the lock belongs to the process
-    if _held:
-        yield
-        return
+    """Keep other processes from changing the cache; wait for one that does."""
     paths.cache.mkdir(parents=True, exist_ok=True)
-    with (paths.cache / "lock").open("w") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            ui.say(f"waiting for another harness that is using {paths.cache}")
-            fcntl.flock(file, fcntl.LOCK_EX)
-        _held += 1
-        try:
-            yield
-        finally:
-            _held -= 1
+    with _lock(paths.cache / "lock", os.O_RDWR | os.O_CREAT, str(paths.cache)):
+        yield
+
+
+@contextmanager
+def checkout(paths: Paths) -> Iterator[None]:
+    """Keep other processes out of out/, from the first step of a command to its last.
+
+    The lock is the checkout's directory itself: `make clean` cannot remove it.
+    """
+    with _lock(paths.root, os.O_RDONLY, str(paths.out)):
+        yield

@@ -2,18 +2,24 @@
 
 import os
 import subprocess
+import threading
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from harness.core.errors import HarnessError
 
 _TAIL_LINES = 15
 
+starting = threading.Lock()
+"""Held while a child is started; core/ending.py takes it for good."""
+
 # Variables that would steer the kernel's make or its tools from outside.
 _DROPPED = frozenset((
-    "ARCH", "ARGS", "CFLAGS", "CONFIG", "CPPFLAGS", "CROSS_COMPILE", "EXTRA_CFLAGS",
-    "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG_CONFIG", "LDFLAGS", "LLVM", "MAKEFLAGS",
-    "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "O", "OUTPUT", "SUITE", "V", "W",
+    "ALL", "ARCH", "ARGS", "CFLAGS", "CONFIG", "COUNT", "CPPFLAGS", "CROSS_COMPILE", "ENGINE",
+    "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG_CONFIG", "LDFLAGS", "LLVM",
+    "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET",
+    "QUICK", "SEED", "STEPS", "SUITE", "TO", "V", "VCPUS", "W",
 ))  # fmt: skip
 
 
@@ -31,8 +37,19 @@ def tail(text: str, lines: int = _TAIL_LINES) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def stop(child: subprocess.Popen[bytes] | subprocess.Popen[str]) -> None:
+def start(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
+    """Start a child as Popen() does, without any input, unless the harness is being ended."""
+    with starting:
+        try:
+            return subprocess.Popen(argv, **{"stdin": subprocess.DEVNULL, **options})
+        except FileNotFoundError as error:
+            raise HarnessError(f"{argv[0]} is not installed") from error
+
+
+def stop(child: subprocess.Popen[Any]) -> None:
     """End a child that we started, and wait for it."""
+    with starting:  # never again if the harness is being ended: nobody blames the child then
+        pass
     if child.poll() is not None:
         return
     child.terminate()
@@ -58,19 +75,15 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
-    try:
-        child = subprocess.Popen(
-            list(argv),
-            cwd=cwd,
-            env=environment(env),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-        )
-    except FileNotFoundError as error:
-        raise HarnessError(f"{what}: {argv[0]} is not installed") from error
+    child = start(
+        argv,
+        cwd=cwd,
+        env=environment(env),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     assert child.stdout is not None
     try:
         with log.open("w") as out:
@@ -111,7 +124,7 @@ def attempt(argv: Sequence[str], cwd: Path) -> tuple[int, str]:
 def first_error(text: str) -> str:
     """Return the line of a failed command's output that says why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for marker in ("error:", "Error:", "E: ", "fatal:", "***"):
+    for marker in ("No space left on device", "error:", "Error:", "E: ", "fatal:", "***"):
         for line in lines:
             if marker in line:
                 return line
@@ -120,19 +133,19 @@ def first_error(text: str) -> str:
 
 def capture(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """Return the output of a short command, which must not fail."""
+    child = start(
+        argv,
+        cwd=cwd,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+    )
     try:
-        done = subprocess.run(
-            list(argv),
-            cwd=cwd,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise HarnessError(f"{argv[0]} is not installed") from error
-    if done.returncode:
-        raise HarnessError(f"{' '.join(argv)}: {first_error(done.stderr + done.stdout)}")
-    return done.stdout
+        output, errors = child.communicate()
+    finally:
+        stop(child)
+    if child.returncode:
+        raise HarnessError(f"{' '.join(argv)}: {first_error(errors + output)}")
+    return str(output)

@@ -4,7 +4,7 @@ import re
 import shlex
 import subprocess
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from enum import Enum
 from pathlib import Path
@@ -238,7 +238,8 @@ def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str]
     argv = qemu_argv(guest, f"file:{console}", results)
     (directory / "qemu.cmd").write_text(shlex.join(argv) + "\n")
     began = time.monotonic()
-    child = _start(argv, directory / "qemu.log")
+    with (directory / "qemu.log").open("wb") as log:
+        child = process.start(argv, stdout=log, stderr=subprocess.STDOUT)
     try:
         end = _watch(child, console, results, limits, on_result)
     finally:
@@ -254,16 +255,6 @@ def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str]
         console=words,
         results=said,
     )
-
-
-def _start(argv: Sequence[str], log: Path) -> subprocess.Popen[bytes]:
-    with log.open("wb") as out:
-        try:
-            return subprocess.Popen(
-                argv, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT
-            )
-        except FileNotFoundError as error:
-            raise HarnessError(f"{argv[0]} is not installed") from error
 
 
 def _watch(
@@ -305,4 +296,8 @@ def interact(guest: Guest, results: Path) -> int:
     """
     results.parent.mkdir(parents=True, exist_ok=True)
     argv = qemu_argv(guest, "mon:stdio", results)
-    return subprocess.run(argv, check=False).returncode
+    child = process.start(argv, stdin=None)
+    try:
+        return int(child.wait())
+    finally:
+        process.stop(child)

@@ -149,11 +149,10 @@ def _download_from(mirror: str, paths: Paths, downloads: Path, step: ui.Step) ->
     partial = downloads / "partial"
     shutil.rmtree(partial, ignore_errors=True)
     partial.mkdir(parents=True)
-    child = subprocess.Popen(
+    child = process.start(
         [*apt, "download", PACKAGE],
         cwd=partial,
         env=process.environment(),
-        stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -180,10 +179,8 @@ def _unpack_package(package: Path, home: Path, step: ui.Step) -> None:
     """Unpack the tarball inside a Debian package, without a copy of it on disk."""
     member = f"./usr/src/{PACKAGE}.tar.xz"
     with (
-        subprocess.Popen(
-            ["dpkg-deb", "--fsys-tarfile", str(package)], stdout=subprocess.PIPE
-        ) as outer,
-        subprocess.Popen(
+        process.start(["dpkg-deb", "--fsys-tarfile", package], stdout=subprocess.PIPE) as outer,
+        process.start(
             ["tar", "-xOf", "-", member], stdin=outer.stdout, stdout=subprocess.PIPE
         ) as inner,
     ):
@@ -210,7 +207,7 @@ def _untar(
     fresh = home / "pristine.new"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    with subprocess.Popen(
+    with process.start(
         ["tar", "-x", "--strip-components=1", "--no-same-owner", *options, "-C", str(fresh)],
         stdin=subprocess.PIPE,
         stderr=subprocess.PIPE,

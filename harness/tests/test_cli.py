@@ -1,6 +1,11 @@
 """The command line: errors in one line, arguments handed over."""
 
+import errno
+import fcntl
+import os
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -8,6 +13,11 @@ import pytest
 from harness import cli, demo
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT
+
+
+def commands() -> set[str]:
+    (group,) = (one for one in cli.parser()._actions if one.dest == "command")
+    return set(group.choices or ())
 
 
 def test_an_error_is_one_line_after_its_details(
@@ -22,10 +32,7 @@ def test_an_error_is_one_line_after_its_details(
     assert (captured.out, captured.err) == ("a detail\n", "error: no kernel\n")
 
 
-def test_series_parses_its_own_arguments(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setenv("CACHE_DIR", str(tmp_path))  # `make check` has the real one locked
+def test_series_gets_its_argument(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[list[str]] = []
 
     def record(rest: list[str]) -> int:
@@ -85,7 +92,81 @@ def test_every_target_of_the_makefile_is_a_command() -> None:
         "clean",
         "help",
     }
-    commands = cli.parser()._subparsers
-    assert commands is not None
-    choices = set(commands._group_actions[0].choices or ())
-    assert names - {"clean", "help"} == choices
+    assert names - {"clean", "help"} == commands()  # bootstrap.sh does clean
+
+
+def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:
+    for name in commands():
+        with pytest.raises(SystemExit) as ended:
+            cli.main([name, "--help"])
+        assert ended.value.code == 0
+        assert f"usage: harness {name}" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("argv", "message"),
+    [
+        (["demo", "--engine", "gpu"], "choose from 'dmasim', 'zdma'"),
+        (["kernel", "--config", "bas"], "choose from 'base', 'debug'"),
+        (["layouts", "--vcpus", "3"], "choose from 1, 2"),
+        (["layouts", "--count", "x"], "invalid int value: 'x'"),
+        (["gest"], "choose from 'demo', 'check'"),
+    ],
+)
+def test_a_wrong_value_is_told_in_one_line(
+    argv: list[str], message: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        cli.main(argv)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert ended.value.code == 2
+    assert line.startswith("error: ") and message in line
+
+
+def test_a_full_disk_is_told_in_one_line(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full(*_: object) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(demo, "main", full)
+    assert cli.main(["demo"]) == 1
+    assert re.fullmatch(
+        r"error: no space left on /.*; .* and .* need \d+ GB in all\n", capsys.readouterr().err
+    )
+
+
+def test_files_are_taken_apart_as_a_shell_does(tmp_path: Path) -> None:
+    names = ["a.json", "b.json", "a file.json"]
+    for name in names:
+        (tmp_path / name).touch()
+    one, two, spaced = (tmp_path / name for name in names)
+    assert cli.files([f"{one} {two}"]) == [one, two]
+    assert cli.files([str(spaced)]) == [spaced]
+    assert cli.files([f"'{spaced}' {one}"]) == [spaced, one]
+    assert cli.files([f"{tmp_path}/?.json"]) == [one, two]
+    assert cli.files([""]) == []
+    assert cli.files(["none.json"]) == [Path("none.json")]
+
+
+SECOND = """
+import sys
+from pathlib import Path
+from harness import cli, demo
+from harness.core.paths import Paths
+cli.default_paths = lambda: Paths(*map(Path, sys.argv[1:]))
+demo.main = lambda *_: print("the demo runs", flush=True) or 0
+sys.exit(cli.main(["demo"]))
+"""
+
+
+def test_a_second_run_in_a_checkout_waits_and_says_so(tmp_path: Path) -> None:
+    argv = [sys.executable, "-c", SECOND, *[str(tmp_path)] * 3]
+    first = os.open(tmp_path, os.O_RDONLY)
+    fcntl.flock(first, fcntl.LOCK_EX)
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as second:
+        assert second.stdout
+        said = second.stdout.readline()
+        assert "waiting for another harness that is using" in said and str(tmp_path) in said
+        os.close(first)
+        assert second.stdout.read() == "the demo runs\n"

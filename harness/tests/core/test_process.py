@@ -29,7 +29,7 @@ def test_a_failure_is_told_by_its_first_error_and_names_the_log(tmp_path: Path) 
 
 
 def test_a_program_that_is_missing_is_named(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="test: no-such-program is not installed"):
+    with pytest.raises(HarnessError, match="no-such-program is not installed"):
         process.run_logged(["no-such-program"], tmp_path / "log", "test")
 
 

@@ -1,0 +1,63 @@
+"""A signal ends the harness with its children, theirs, and those that hide."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from harness.core import ending
+
+# Two threads with a child each; one of these has a child that ignores SIGTERM in a session
+# of its own, and one that has lost its parent.
+PROGRAM = """
+import sys, threading, pathlib
+from harness.core import ending, process
+ending.GRACE = 0.5
+ending.install()
+here = pathlib.Path(sys.argv[1])
+deaf = "trap '' TERM; echo >{0}; while :; do sleep 600; done"
+shell = f'(sleep 600 &) ; setsid sh -c "{deaf}" & wait'
+def run(name):
+    process.run_logged(["sh", "-c", shell.format(here / name)], here / f"{name}.log", name)
+threading.Thread(target=run, args=("one",)).start()
+run("two")
+"""
+
+
+def started(tmp_path: Path, ignored: str = "") -> subprocess.Popen[str]:
+    """Start the program, and return when its grandchildren run."""
+    argv = [sys.executable, "-c", PROGRAM, str(tmp_path)]
+    if ignored:
+        argv = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *argv]
+    child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True)
+    deadline = time.monotonic() + 20
+    while not all((tmp_path / name).exists() for name in ("one", "two")):
+        assert child.poll() is None and time.monotonic() < deadline
+        time.sleep(0.02)
+    return child
+
+
+@pytest.mark.parametrize("number", ending.SIGNALS)
+def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
+    child = started(tmp_path)
+    below = ending.descendants(child.pid)
+    assert len(below) >= 8
+    child.send_signal(number)
+    _, errors = child.communicate(timeout=20)
+    assert errors == f"error: stopped by {number.name}\n"
+    assert child.returncode == 128 + number
+    assert not {pid for pid in below if Path(f"/proc/{pid}").exists()}
+
+
+def test_an_ignored_signal_stays_ignored(tmp_path: Path) -> None:
+    child = started(tmp_path, ignored="HUP")
+    child.send_signal(signal.SIGHUP)
+    time.sleep(0.3)
+    assert child.poll() is None
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(timeout=20) == 128 + signal.SIGTERM
+    assert os.getpid() not in ending.descendants(os.getpid())
