@@ -36,7 +36,7 @@ from harness.series import export
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
-    "migrators",
+    "latency", "migrators",
 )  # fmt: skip
 DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
 ARM64_SUITES = ("mte", "zdma")
@@ -91,7 +91,6 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         Stage("unit", lambda _: _unit_tests(paths, out)),
         show(demo.DMASIM),
         *suites("base", BASE_SUITES),
-        Stage("latency", partial(_latency, paths, out), "kernel-base"),
         Stage("mm-selftests", partial(_mm, paths, out), "kernel-base"),
         *suites("debug", DEBUG_SUITES),
         Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
@@ -163,14 +162,13 @@ class Report:
             product = stage.run(given)
             if isinstance(product, list):
                 cases = product
-        except HarnessError as error:
-            ui.say(f"{stage.name}: FAILED: {error}")
-            detail = f"{error.detail}\n{error}" if error.detail else str(error)
+        except Exception as error:
+            if isinstance(error, HarnessError):
+                detail = f"{error.detail}\n{error}".strip()
+            else:
+                detail = f"{traceback.format_exc()}a mistake in the harness: {error!r}"
+            ui.say(f"{stage.name}: FAILED: {detail.splitlines()[-1]}")
             cases = [Case("error", Status.FAILED, detail)]
-        except Exception:
-            detail = traceback.format_exc()
-            ui.say(f"{stage.name}: FAILED: a mistake in the harness\n{detail}")
-            cases = [Case("error", Status.FAILED, detail.splitlines()[-1])]
         self.times[stage.name] = round(time.monotonic() - began, 1)
         self.add(stage.name, cases)
         return product
@@ -182,31 +180,18 @@ class Report:
         return ", ".join(f"{name} {ui.clock(seconds)}" for name, seconds in order)
 
     @property
-    def counts(self) -> ktap.Counts:
-        """Totals over all stages."""
-        return ktap.count([case for cases in self.suites.values() for case in cases])
-
-    @property
-    def failures(self) -> list[tuple[str, Case]]:
-        """Every failed case, with its suite."""
-        return [
-            (suite, case)
-            for suite, cases in self.suites.items()
-            for case in cases
-            if case.status is Status.FAILED
-        ]
+    def cases(self) -> list[tuple[str, Case]]:
+        """Every case, with its suite."""
+        return [(suite, case) for suite, cases in self.suites.items() for case in cases]
 
     def listed(self, status: Status) -> list[str]:
         """Return a line for each reason why cases of a suite have a status."""
-        names: dict[tuple[str, str], list[str]] = {}
-        for suite, cases in self.suites.items():
-            for case in cases:
-                if case.status is status:
-                    reason = (case.detail.splitlines() or [""])[0]
-                    names.setdefault((suite, reason), []).append(case.name)
-        return [
-            f"  {suite}: {reason}: {_some(cases)}" for (suite, reason), cases in names.items()
-        ]
+        found: dict[str, list[str]] = {}
+        for suite, case in self.cases:
+            if case.status is status:
+                reason = case.detail.partition("\n")[0]
+                found.setdefault(f"  {suite}: {reason}", []).append(case.name)
+        return [f"{reason}: {_some(names)}" for reason, names in found.items()]
 
 
 def _some(names: Sequence[str]) -> str:
@@ -288,16 +273,6 @@ def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
     return cases
 
 
-def _latency(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
-    """Compare the instrument with the function graph tracer, in virtual time."""
-    with ui.step("guest base latency") as step:
-        run = guest.run_in_virtual_time(paths, ready, "latency", {}, out / "base-latency")
-        cases = tuple(ktap.parse(run.results))
-        step.done(str(ktap.count(cases)))
-    failure = guest.describe(run.verdict, cases)
-    return suite_cases(guest.SuiteResult("latency", run, cases, failure))
-
-
 def _lab_kernels(paths: Paths, out: Path) -> Any:
     """Build the kernels of the laboratory, and what random layouts need."""
     from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
@@ -367,11 +342,12 @@ def _summary(report: Report) -> int:
             ui.plain(f"\n{status.value}:")
             ui.plain(os.linesep.join(lines))
     # A log may be all that is left of a run elsewhere, and only its end.
-    for suite, case in report.failures[:_DETAILED]:
+    failed = [(suite, case) for suite, case in report.cases if case.status is Status.FAILED]
+    for suite, case in failed[:_DETAILED]:
         ui.plain(f"\n{suite}: {case.name}:")
         ui.plain(os.linesep.join(f"  | {line}" for line in case.detail.splitlines()))
     ui.say(f"slowest: {report.slowest}; all in times.json")
     ui.say(f"logs and junit.xml are in {report.out}")
-    counts = report.counts
+    counts = ktap.count(case for _, case in report.cases)
     ui.plain(str(counts))
-    return 1 if counts[Status.FAILED] or not counts[Status.PASSED] else 0
+    return 1 if failed or not counts[Status.PASSED] else 0

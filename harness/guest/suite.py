@@ -31,7 +31,8 @@ MOST_RERUNS = 2
 class Settings:
     """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
 
-    `machine` is '' for the first machine of the kernel's architecture.
+    `machine` is '' for the first machine of the kernel's architecture; `virtual_time` is
+    described in vm.Guest.
     """
 
     memory_mib: int = 2048
@@ -40,6 +41,7 @@ class Settings:
     silent: int = 120
     append: tuple[str, ...] = ()
     erms: bool = False
+    virtual_time: bool = False
     machine: str = ""
 
 
@@ -77,14 +79,14 @@ def parse_settings(script: str) -> Settings:
     """Read the settings in a suite's comment lines; an unknown one raises ValueError."""
     settings: dict[str, str] = {}
     append: list[str] = []
-    erms = False
+    flags = {"erms": False, "virtual_time": False}
     for line in _SETTINGS.findall(script):
         for word in line.split():
             name, _, value = word.partition("=")
             if name == "append":
                 append.append(value)
-            elif word == "erms":
-                erms = True
+            elif word in flags:
+                flags[word] = True
             elif name in ("memory", "cpus", "timeout", "silent", "machine"):
                 settings[name] = value
             else:
@@ -101,7 +103,7 @@ def parse_settings(script: str) -> Settings:
         timeout=int(settings.get("timeout", default.timeout)),
         silent=int(settings.get("silent", default.silent)),
         append=tuple(append),
-        erms=erms,
+        **flags,
         machine=settings.get("machine", default.machine),
     )
 
@@ -214,8 +216,9 @@ def _guest(
         command_line=command_line(ready.kernel.config, suite, args, settings, machine),
         memory_mib=machine.memory_mib or settings.memory_mib,
         cpus=machine.cpus or settings.cpus,
-        accelerator=accelerator,
+        accelerator="tcg" if settings.virtual_time else accelerator,
         erms=settings.erms,
+        virtual_time=settings.virtual_time,
         machine=machine,
         device_tree=ready.device_trees.get(machine.name),
     )

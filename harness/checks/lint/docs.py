@@ -3,12 +3,11 @@
 Sphinx would bring 20 more packages, and read every document of a directory to check one.
 """
 
-import fnmatch
 import io
 import os
 import re
 from collections.abc import Collection, Iterable, Sequence
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 
 from docutils import core  # type: ignore[import-untyped]
 
@@ -83,25 +82,24 @@ def link_problems(tree: Path, document: str) -> list[str]:
 
 def unlisted(tree: Path, documents: Iterable[str]) -> list[str]:
     """Return the documents that no table of contents of their directory lists."""
-    problems = []
-    for document in documents:
-        path = Path(document)
-        listed = [
-            os.path.normpath(index.parent / entry.removesuffix(".rst"))
-            for directory in (path.parent, path.parent.parent)
-            for index in sorted((tree / directory).glob("*.rst"))
-            for entry in toctree_entries(index.read_text(errors="replace"))
-        ]
-        wanted = os.path.normpath(tree / path.with_suffix(""))
-        if not any(fnmatch.fnmatch(wanted, entry) for entry in listed):
-            problems.append(f"{document}: in no table of contents")
-    return problems
+
+    def listed(directory: Path) -> set[str]:
+        texts = (index.read_text(errors="replace") for index in directory.glob("*.rst"))
+        return {entry.removesuffix(".rst") for text in texts for entry in toctree_entries(text)}
+
+    return [
+        f"{document}: in no table of contents"
+        for document in documents
+        if Path(document).stem not in listed((tree / document).parent)
+    ]
 
 
 def abi_problems(tree: Path, names: Iterable[str]) -> list[str]:
     """Return what is wrong with files of Documentation/ABI (its README has the format)."""
     command = ["python3", "tools/docs/get_abi.py", "--dir", str(tree / "Documentation/ABI")]
-    _, text = process.attempt([*command, "validate"], tree)
+    status, text = process.attempt([*command, "validate"], tree)
+    if status:
+        raise HarnessError("get_abi.py cannot read Documentation/ABI", text)
     said = text.replace(f"{tree}/", "").splitlines()
     problems = []
     for name in names:
@@ -173,12 +171,10 @@ def maintained(name: str, before: str, after: str) -> bool:
     What counts is an F: line that came with the series, or an older one for exactly the
     file's directory; the catch-alls for whole subsystems do not.
     """
+    path = PurePosixPath(name)
     old, new = (re.findall(r"^F:\s*(\S+)", text, re.MULTILINE) for text in (before, after))
-    fresh = set(new) - set(old)
-    return f"{Path(name).parent}/" in old or any(_covers(pattern, name) for pattern in fresh)
-
-
-def _covers(pattern: str, name: str) -> bool:
-    if pattern.endswith("/"):
-        return name.startswith(pattern)
-    return fnmatch.fnmatch(name, pattern) and name.count("/") == pattern.count("/")
+    return f"{path.parent}/" in old or any(
+        one.match(pattern)
+        for pattern in set(new) - set(old)
+        for one in (path.parents if pattern.endswith("/") else [path])
+    )

@@ -21,6 +21,7 @@ def test_settings_come_from_comment_lines() -> None:
     assert suite.parse_settings(script) == Settings(3072, 2, 600, 60, ("norandmaps",))
     assert suite.parse_settings("# qemu: cpus=4\n") == Settings(cpus=4)
     assert suite.parse_settings("# qemu: erms\n") == Settings(erms=True)
+    assert suite.parse_settings("# qemu: virtual_time\n") == Settings(virtual_time=True)
     assert suite.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
 
 
