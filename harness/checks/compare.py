@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from harness.guest.ktap import Case, Status
 
-ROUNDS = 6  # of a program whose cases no single run can judge, in each mode
+ROUNDS = 6  # the most of a program whose cases no single run can judge, in each mode
 _CHANCE = 0.01  # that as many more failures with the offload on mean nothing
 
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
@@ -22,6 +22,13 @@ def without_mode(cases: Sequence[Case], mode: str) -> list[Case]:
     """Drop the mode that is part of every name, so that names can be compared."""
     prefix = re.compile(rf"(^|/){mode}\.")
     return [replace(case, name=prefix.sub(r"\1", case.name)) for case in cases]
+
+
+def programs(cases: Sequence[Case]) -> list[str]:
+    """Return the programs that did not pass in all of their cases."""
+    good = (Status.PASSED, Status.XFAIL)
+    names = (case.name for case in cases if case.status not in good)
+    return list(dict.fromkeys(name.partition("/")[0] for name in names))
 
 
 def unreliable(cases: Sequence[Case]) -> list[str]:
@@ -53,12 +60,20 @@ def once(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
     return cases + [case for name, case in after.items() if name not in before]
 
 
-def rates(name: str, off: Sequence[Case], on: Sequence[Case], rounds: int = ROUNDS) -> Case:
+def _passed(name: str, cases: Sequence[Case]) -> int:
+    return sum(case.name == name and case.status is Status.PASSED for case in cases)
+
+
+def seen_both_ways(
+    names: Sequence[str], off: Sequence[Case], on: Sequence[Case], rounds: int
+) -> bool:
+    """Tell whether each case passed once with the offload on, and did not once with it off."""
+    return all(_passed(name, on) and _passed(name, off) < rounds for name in names)
+
+
+def rates(name: str, off: Sequence[Case], on: Sequence[Case], rounds: int) -> Case:
     """Judge a case by how often it passed in `rounds` runs of each mode."""
-    passed_off, passed_on = (
-        sum(case.name == name and case.status is Status.PASSED for case in cases)
-        for cases in (off, on)
-    )
+    passed_off, passed_on = _passed(name, off), _passed(name, on)
     said = f"passes {passed_on} times of {rounds} with the offload on, {passed_off} off"
     if by_chance(passed_off, passed_on, rounds) < _CHANCE or not passed_off + passed_on:
         return Case(name, Status.FAILED, said)

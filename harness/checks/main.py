@@ -243,13 +243,13 @@ def _demo(paths: Paths, engine: demo.Engine, ready: guest.Ready) -> list[Case]:
 
 
 def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
-    """Run the tree's mm selftests with the offload, and without it if not all of them pass.
+    """Run the tree's mm selftests with the offload, and those that do not pass without it.
 
     Cases that no single run can judge are repeated in both modes.
     """
 
-    def run(mode: str, *programs: str) -> list[Case]:
-        directory = out / "-".join(["mm-selftests", mode, *programs[:1]])
+    def run(mode: str, programs: Sequence[str] = (), number: int = 1) -> list[Case]:
+        directory = out / f"mm-selftests-{mode}-{number}"
         args = ",".join([mode, *programs])
         result = guest.run_suite(paths, ready, "mm-selftests", args, directory)
         verdict = result.run.verdict
@@ -261,16 +261,18 @@ def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
         return compare.without_mode(result.cases, mode)
 
     on = run("on")
-    if all(case.status in (Status.PASSED, Status.XFAIL) for case in on):
+    if not (programs := compare.programs(on)):
         return on
-    off = run("off")
+    off = run("off", programs)
     cases = compare.once(off, on)
-    if doubtful := compare.unreliable(cases):
-        again = [compare.PROGRAM] * (compare.ROUNDS - 1)
-        off, on = off + run("off", *again), on + run("on", *again)
-        cases = [case for case in cases if case.name not in doubtful]
-        cases += [compare.rates(name, off, on) for name in doubtful]
-    return cases
+    doubtful = compare.unreliable(cases)
+    rounds = 1
+    while rounds < compare.ROUNDS and not compare.seen_both_ways(doubtful, off, on, rounds):
+        rounds += 1
+        off += run("off", [compare.PROGRAM], rounds)
+        on += run("on", [compare.PROGRAM], rounds)
+    judged = [compare.rates(name, off, on, rounds) for name in doubtful]
+    return [case for case in cases if case.name not in doubtful] + judged
 
 
 def _lab_kernels(paths: Paths, out: Path) -> Any:

@@ -62,6 +62,27 @@ def test_rates_of_both_modes_are_compared(off: int, on: int, status: Status) -> 
     assert case.detail == f"passes {on} times of 6 with the offload on, {off} off"
 
 
+def test_repeats_end_when_a_case_was_seen_both_ways() -> None:
+    good, bad = Case(SWAPPED, Status.PASSED), Case(SWAPPED, Status.FAILED)
+    assert compare.seen_both_ways([], [bad], [good], 1)
+    assert compare.seen_both_ways([SWAPPED], [bad], [good], 1)
+    assert not compare.seen_both_ways([SWAPPED], [good], [bad], 1)
+    assert not compare.seen_both_ways([SWAPPED], [good, good], [bad, good], 2)
+    assert not compare.seen_both_ways([SWAPPED, "cow/other"], [bad], [good], 1)
+
+
+def test_only_programs_that_did_not_pass_run_without_the_offload() -> None:
+    cases = [
+        Case("rmap/a", Status.PASSED),
+        Case("cow/a", Status.SKIPPED),
+        Case("cow/b", Status.FAILED),
+        Case("migration/a", Status.XFAIL),
+        Case("hmm-tests", Status.FAILED),
+    ]
+    assert compare.programs(cases) == ["cow", "hmm-tests"]
+    assert compare.programs(cases[:1]) == []
+
+
 def test_the_mode_is_no_part_of_a_name() -> None:
     cases = [Case("on.cow/on.cow.with base page", Status.PASSED), Case("lon.x", Status.PASSED)]
     names = [case.name for case in compare.without_mode(cases, "on")]
