@@ -38,7 +38,9 @@ BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
     "latency", "migrators",
 )  # fmt: skip
-DEBUG_SUITES = ("kunit", "selftest", "mthp", "rules", "faults", "engines", "churn")
+DEBUG_SUITES = (
+    "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
+)  # fmt: skip
 ARM64_SUITES = ("mte", "zdma")
 LAYOUTS = ((1, 300), (2, 25))  # virtual CPUs, and how many random layouts
 

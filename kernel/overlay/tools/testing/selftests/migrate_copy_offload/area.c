@@ -10,9 +10,6 @@
 #include "offload.h"
 
 #define MPOL_MF_MOVE (1 << 1)
-#define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
-#define THP_ENABLED(size) \
-	"/sys/kernel/mm/transparent_hugepage/hugepages-" size "kB/enabled"
 
 const char * const area_kind_names[NR_AREA_KINDS] = {
 	[AREA_ANON_4K]	= "anon_4k",
@@ -21,47 +18,31 @@ const char * const area_kind_names[NR_AREA_KINDS] = {
 	[AREA_SHMEM]	= "shmem",
 };
 
-void area_settings_save(void)
-{
-	setting_save(THP_ENABLED("64"));
-	setting_save(THP_ENABLED("2048"));
-	setting_save(NUMA_BALANCING);
-	setting_write(NUMA_BALANCING, "0");
-}
+static const size_t folio_sizes[NR_AREA_KINDS] = {
+	[AREA_ANON_64K]	= 64 * KIB,
+	[AREA_ANON_2M]	= 2 * MIB,
+};
 
-/* Folio sizes are chosen by settings of the whole machine, which hold until the next area. */
-static bool fault_in(struct area *area, enum area_kind kind)
+/* What chooses the size of folios holds for the whole machine until it is set anew. */
+static bool fault_in(struct area *area, enum area_kind kind, int node)
 {
-	int err = 0;
+	int err;
 
-	switch (kind) {
-	case AREA_ANON_64K:
-		area->folio_size = 64 * KIB;
-		err = setting_write(THP_ENABLED("2048"), "never") ?:
-		      setting_write(THP_ENABLED("64"), "madvise");
-		break;
-	case AREA_ANON_2M:
-		area->folio_size = 2 * MIB;
-		err = setting_write(THP_ENABLED("2048"), "madvise");
-		break;
-	default:
-		area->folio_size = memory_page_size();
-		break;
-	}
+	area->folio_size = folio_sizes[kind] ?: memory_page_size();
+	err = thp_only(area->folio_size);
 	if (err) {
 		printf("# huge page settings: %s\n", strerror(-err));
 		return false;
 	}
-	madvise(area->addr, area->size, area->folio_size > memory_page_size() ?
-		MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	madvise(area->addr, area->size, folio_sizes[kind] ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	memory_bind(node);
 	area_stamp(area, 1);
-	return true;
+	memory_bind(-1);
+	return !thp_only(memory_page_size());
 }
 
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 {
-	bool ok;
-
 	area->size = size;
 	if (kind == AREA_SHMEM)
 		area->addr = mmap(NULL, size, PROT_READ | PROT_WRITE,
@@ -74,19 +55,13 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 		return false;
 	}
 
-	memory_bind(node);
-	ok = fault_in(area, kind);
-	memory_bind(-1);
-	setting_write(THP_ENABLED("64"), "never");
-	setting_write(THP_ENABLED("2048"), "never");
-	if (!ok)
+	if (!fault_in(area, kind, node))
 		return false;
-
 	if (memory_pages_not_on(area->addr, size, node)) {
 		printf("# %s: not allocated on node %d\n", area_kind_names[kind], node);
 		return false;
 	}
-	if (!memory_folios_are(area->addr, size, area->folio_size)) {
+	if (!area_is_whole(area)) {
 		printf("# %s: not allocated in folios of %zu bytes\n",
 		       area_kind_names[kind], area->folio_size);
 		return false;
@@ -99,6 +74,11 @@ void area_destroy(struct area *area)
 	if (area->addr)
 		munmap(area->addr, area->size);
 	area->addr = NULL;
+}
+
+bool area_is_whole(const struct area *area)
+{
+	return memory_folios_are(area->addr, area->size, area->folio_size);
 }
 
 size_t area_folios(const struct area *area)
@@ -119,11 +99,6 @@ size_t area_wrong(const struct area *area)
 
 long area_move(struct area *area, int node)
 {
-	/* Migration may have split folios, and each part needs its own address. */
-	if (area->folio_size > memory_page_size() &&
-	    !memory_folios_are(area->addr, area->size, area->folio_size))
-		area->folio_size = memory_page_size();
-
 	return memory_move(0, area->addr, area->size, area->folio_size, node,
 			   MPOL_MF_MOVE);
 }
@@ -132,6 +107,6 @@ void area_wait_in_flight(const struct area *area)
 {
 	while (memory_pfn(area->addr))
 		usleep(100);
-	/* All of a batch are unmapped before the first is copied. */
+	/* The kernel unmaps all folios of a batch before a migrator gets the first. */
 	usleep(30000);
 }

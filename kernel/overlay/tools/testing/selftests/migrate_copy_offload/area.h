@@ -29,19 +29,16 @@ struct area {
 };
 
 /*
- * Keeps memory where the test puts it, and saves all settings that areas change.
- * Before the first area_create(), by the process that restores the settings.
- */
-void area_settings_save(void);
-
-/*
- * @size bytes, all on @node, stamped, in folios of the size
- * that @kind says. False, with a reason printed, if the kernel does not give them.
+ * @size bytes, all on @node, stamped, in folios of the size that @kind says. False,
+ * with a reason printed, if the kernel does not give them. The caller has saved the
+ * settings of memory.
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);
+/* True if the folios are still of the size that they were allocated in. */
+bool area_is_whole(const struct area *area);
 void area_stamp(struct area *area, uint64_t seed);
 /* How many bytes are not as stamped; reports the first ones. */
 size_t area_wrong(const struct area *area);

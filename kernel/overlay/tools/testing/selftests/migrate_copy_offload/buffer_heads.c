@@ -22,8 +22,9 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
+
+#include "memory.h"
 
 #define NR_WORKERS	3
 #define NR_NAMES	100
@@ -176,14 +177,6 @@ static int worker_run(struct state *state, int worker)
 	return 0;
 }
 
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
-}
-
 /*
  * Moves the pages that are not on @node, in one call: move_pages(2) gives up early
  * when it meets a page that need not move after one that could not. Returns how
@@ -236,7 +229,7 @@ out:
  */
 static long device_move(const char *device, int seconds)
 {
-	double end = now() + seconds;
+	double end = seconds_now() + seconds;
 	long moved = 0, n = 0;
 	unsigned int round = 0;
 	uint64_t size, nr;
@@ -255,7 +248,7 @@ static long device_move(const char *device, int seconds)
 		perror("mmap");
 		return -1;
 	}
-	while (now() < end && n >= 0) {
+	while (seconds_now() < end && n >= 0) {
 		node = !node;
 		nr = size / sysconf(_SC_PAGESIZE);
 		n = pages_move(map, round++ % 4 ? nr / 4 : nr, node);

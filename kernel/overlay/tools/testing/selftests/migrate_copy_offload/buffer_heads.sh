@@ -1,10 +1,10 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0
 #
-# A file system that changes its metadata all the time must stay clean while the
-# folios of its block device migrate with the offload on. They have buffer heads,
-# and must not be copied before the move phase. The file system has no journal:
-# jbd2 holds on to the buffers and so hides the mistake.
+# A file system that changes its metadata all the time must stay clean while the folios of
+# its block device migrate with the offload on. These folios have buffer heads: nobody may
+# copy them before the move phase. The file system has no journal, because jbd2 keeps
+# references to the buffers and so would hide the mistake.
 #
 # usage: buffer_heads.sh [SECONDS [FOLIOS]]
 

@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -31,14 +31,6 @@ bool debug_kernel(void)
 	const char *debug = getenv("MIG_DEBUG");
 
 	return debug && !strcmp(debug, "1");
-}
-
-double seconds_now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 bool module_loaded(const char *name)
@@ -86,7 +78,9 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 
 bool engine_unload(void)
 {
-	const char * const modules[] = { "dcbm", engine_module() };
+	const char * const modules[] = {
+		"dcbm", engine_module(), "mtcopy", "sample_migrator",
+	};
 	unsigned int i;
 	int err;
 
@@ -169,8 +163,8 @@ int kernel_log_open(void)
 {
 	int fd = open("/dev/kmsg", O_RDONLY | O_NONBLOCK);
 
-	if (fd >= 0)
-		lseek(fd, 0, SEEK_END);
+	if (fd < 0 || lseek(fd, 0, SEEK_END) < 0)
+		ksft_exit_fail_msg("cannot read /dev/kmsg: %s\n", strerror(errno));
 	return fd;
 }
 
@@ -204,8 +198,14 @@ size_t kernel_log_bad(int fd)
 	for (;;) {
 		len = read(fd, record, sizeof(record) - 1);
 		/* EPIPE: records were overwritten, and the next read goes on behind them. */
-		if (len < 0 && errno == EPIPE)
+		if (len < 0 && errno == EPIPE) {
+			printf("# kernel log: some lines were lost\n");
 			continue;
+		}
+		if (len < 0 && errno != EAGAIN) {
+			printf("# kernel log: %s\n", strerror(errno));
+			return bad + 1;
+		}
 		if (len <= 0)
 			return bad;
 		record[len] = '\0';
@@ -240,7 +240,11 @@ static long pages_on_cpu_lists(void)
 	return pages;
 }
 
-long pages_unaccounted(void)
+/*
+ * Pages that are neither free nor have an owner that the kernel counts. They grow
+ * when something keeps pages and forgets them.
+ */
+static long pages_unaccounted(void)
 {
 	static const char * const owners[] = {
 		"\nMemFree:", "\nBuffers:", "\nCached:", "\nSwapCached:", "\nAnonPages:",
@@ -267,6 +271,42 @@ long pages_unaccounted(void)
 	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
 }
 
+#define LEAK_ROUNDS	7
+
+static int compare_longs(const void *a, const void *b)
+{
+	long x = *(const long *)a;
+	long y = *(const long *)b;
+
+	return (x > y) - (x < y);
+}
+
+long pages_leaked(struct area *area, const int nodes[2], unsigned int moves)
+{
+	long grown[LEAK_ROUNDS + 1];
+	unsigned int i, round;
+
+	/* The first round is for what is allocated once. */
+	printf("# %u moves, pages more in use:", moves);
+	for (round = 0; round <= LEAK_ROUNDS; round++) {
+		long before = pages_unaccounted();
+
+		for (i = 0; i < moves; i++)
+			if (area_move(area, nodes[(i + 1) % 2]))
+				return LONG_MAX;
+		grown[round] = pages_unaccounted() - before;
+		printf(" %ld", grown[round]);
+	}
+	printf("\n");
+	qsort(grown + 1, LEAK_ROUNDS, sizeof(grown[0]), compare_longs);
+	return grown[1 + LEAK_ROUNDS / 2];
+}
+
+bool kmemleak_available(void)
+{
+	return !access(KMEMLEAK, W_OK);
+}
+
 size_t kmemleak_found(void)
 {
 	char text[4096];
@@ -274,15 +314,19 @@ size_t kmemleak_found(void)
 	ssize_t len;
 	int fd;
 
-	/* An object is reported only once it was seen without a reference twice. */
-	if (setting_write(KMEMLEAK, "scan"))
+	if (!kmemleak_available()) {
+		printf("# no kmemleak: nobody looks for leaks of objects\n");
 		return 0;
+	}
+	/* An object is reported only once it was seen without a reference twice. */
+	if (setting_write(KMEMLEAK, "scan")) {
+		printf("# kmemleak: cannot scan\n");
+		return 1;
+	}
 	sleep(6);
 	setting_write(KMEMLEAK, "scan");
 
 	fd = open(KMEMLEAK, O_RDONLY);
-	if (fd < 0)
-		return 0;
 	while ((len = read(fd, text, sizeof(text) - 1)) > 0) {
 		text[len] = '\0';
 		printf("# kmemleak: %s\n", text);
@@ -292,7 +336,7 @@ size_t kmemleak_found(void)
 	return found;
 }
 
-long dma_mappings(void)
+static long dma_mappings(void)
 {
 	long total = setting_read_number(DMA_DEBUG "nr_total_entries");
 	long unused = setting_read_number(DMA_DEBUG "num_free_entries");
@@ -300,28 +344,36 @@ long dma_mappings(void)
 	return total < 0 || unused < 0 ? -1 : total - unused;
 }
 
-bool engine_test_begin(struct engine_test *test)
+const char *engine_test_begin(struct engine_test *test)
 {
+	if (!offload_available())
+		return "no " OFFLOAD_DIR;
+	if (!memory_two_nodes(&test->nodes[0], &test->nodes[1]))
+		return "needs two nodes with memory";
+	if (!test->stuck && !engine_unload())
+		return "a migrator or an engine is in use";
 	test->log = kernel_log_open();
-	if (test->log < 0 || !memory_two_nodes(&test->nodes[0], &test->nodes[1]) ||
-	    !engine_unload())
-		return false;
 	test->mappings = dma_mappings();
 	offload_save();
-	area_settings_save();
-	return true;
+	memory_settings_save();
+	numa_balancing_off();
+	return NULL;
 }
 
 size_t engine_test_end(struct engine_test *test)
 {
-	size_t bad = !engine_unload();
-	long more = dma_mappings() - test->mappings;
+	size_t bad = kernel_log_bad(test->log);
+	long more;
 
-	if (more) {
-		printf("# %ld DMA mappings more than before\n", more);
-		bad++;
+	if (!test->stuck) {
+		bad += !engine_unload();
+		more = dma_mappings() - test->mappings;
+		if (more) {
+			printf("# %ld DMA mappings more than before\n", more);
+			bad++;
+		}
+		bad += kernel_log_bad(test->log);
 	}
-	bad += kernel_log_bad(test->log);
 	close(test->log);
 	settings_restore();
 	return bad;

@@ -10,6 +10,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "area.h"
+
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
 
@@ -18,7 +20,6 @@ extern const char * const engine_faults[];
 
 /* A debug kernel is slow: fewer rounds, longer time-outs. */
 bool debug_kernel(void);
-double seconds_now(void);
 
 bool module_loaded(const char *name);
 /* @parameters: as for modprobe(8), may be "". 0 or -errno. */
@@ -34,7 +35,7 @@ const char *engine_module(void);
  * settings of the feature were saved before.
  */
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
-/* Unloads both; true also when they were not loaded. */
+/* Unloads both, and the other migrators; true also when they were not loaded. */
 bool engine_unload(void);
 /* Percentage of the occasions at which @fault happens. */
 int engine_set_fault(const char *fault, unsigned int probability);
@@ -63,31 +64,45 @@ struct engine_channel {
 /* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */
 unsigned int engine_channels(struct engine_channel *channels);
 
-/* Reports of the kernel about itself: warnings, lockdep, sanitizers, oopses. */
+/*
+ * Reports of the kernel about itself: warnings, lockdep, sanitizers, oopses. Without
+ * them no test says anything: the program fails if they cannot be read.
+ */
 int kernel_log_open(void);
 /* How many lines since kernel_log_open() or the last call are such; prints them. */
 size_t kernel_log_bad(int fd);
 
 /*
- * Pages that are neither free nor have an owner that the kernel counts. They grow
- * when something keeps pages and forgets them.
+ * Moves @area back and forth, @moves times in each of several rounds, and looks after
+ * each for pages that are neither free nor have an owner that the kernel counts.
+ * Returns how many more there are after a round, the median of all rounds: what else
+ * the machine does in some of them does not count. LONG_MAX if a move fails.
  */
-long pages_unaccounted(void);
-/* What kmemleak finds, after two scans; 0 where there is no kmemleak. */
-size_t kmemleak_found(void);
-/* Entries of the DMA debugging in use; -1 where there is none. */
-long dma_mappings(void);
+long pages_leaked(struct area *area, const int nodes[2], unsigned int moves);
 
-/* What a test with an engine begins with, and must leave as it was. */
+bool kmemleak_available(void);
+/* What kmemleak finds, after two scans; 0, and a line that says so, without kmemleak. */
+size_t kmemleak_found(void);
+
+/* What a test with a migrator begins with, and must leave as it was. */
 struct engine_test {
 	int nodes[2];
 	int log;
+	/* Entries of the DMA debugging in use; -1 where there is none. */
 	long mappings;
+	/* The test makes it impossible to unload the modules. */
+	bool stuck;
 };
 
-/* Nothing is loaded, and the settings are saved. False if the machine will not do. */
-bool engine_test_begin(struct engine_test *test);
-/* Unloads all; restores the settings. How many things went wrong; prints them. */
+/*
+ * Unloads all migrators and engines, and saves the settings. NULL, or why the machine
+ * will not do.
+ */
+const char *engine_test_begin(struct engine_test *test);
+/*
+ * Unloads all; restores the settings. How many things went wrong: what cannot be
+ * unloaded, DMA mappings that are left, complaints in the kernel log; prints them.
+ */
 size_t engine_test_end(struct engine_test *test);
 
 #endif /* ENGINE_H */

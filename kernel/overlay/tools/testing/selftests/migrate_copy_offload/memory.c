@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/kernel-page-flags.h>
 #include <linux/mempolicy.h>
@@ -28,6 +29,14 @@ size_t memory_page_size(void)
 	if (!size)
 		size = sysconf(_SC_PAGESIZE);
 	return size;
+}
+
+double seconds_now(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 static uint64_t stamp_value(uint64_t seed, size_t index)

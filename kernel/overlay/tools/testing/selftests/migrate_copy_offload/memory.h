@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What tests of page migration know about their memory: what is in it, on which
- * node it lies, and in folios of which size.
+ * Memory as tests of page migration see it: its contents, its node, and the size of
+ * its folios.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -15,6 +15,8 @@
 #define MIB (1024 * KIB)
 
 size_t memory_page_size(void);
+/* Of a clock that never goes back. */
+double seconds_now(void);
 
 /*
  * Every 8-byte word gets a value of its own, derived from @seed and the word's

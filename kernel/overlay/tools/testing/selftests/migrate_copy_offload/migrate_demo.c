@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Moves anonymous memory from one node to another with one move_pages(2), in a
- * mode of copy offload, verifies every byte and prints what came of it as one
- * line of JSON. The settings are as before when it is done.
+ * mode of copy offload, verifies every byte and prints the result as one line of
+ * JSON. Restores the settings that it changes.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -22,7 +22,6 @@
 #include "memory.h"
 #include "offload.h"
 
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define DMA_DIR		"/sys/class/dma"
 #define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
@@ -41,8 +40,6 @@ struct demo {
 	size_t folios_moved;
 	size_t bytes_wrong;
 	double seconds;
-	struct offload_stats before;
-	struct offload_stats after;
 };
 
 static void usage(FILE *out)
@@ -136,16 +133,6 @@ static void parse_options(struct demo *demo, int argc, char **argv)
 		fail("both nodes are node %d", demo->from);
 }
 
-static void must_write(const char *path, const char *value)
-{
-	int ret;
-
-	setting_save(path);
-	ret = setting_write(path, value);
-	if (ret)
-		fail("cannot write '%s' to %s: %s", value, path, strerror(-ret));
-}
-
 static void set_mode(const struct demo *demo)
 {
 	bool on = strcmp(demo->mode, "off");
@@ -164,27 +151,12 @@ static void set_mode(const struct demo *demo)
 		fail("cannot switch copy offload: %s", strerror(-ret));
 }
 
-/* Anonymous memory gets the largest folios that are allowed: allow just one size. */
-static void allow_only(size_t folio_size)
-{
-	char path[PATH_MAX];
-
-	for (size_t kib = 8; kib <= 2048; kib *= 2) {
-		bool wanted = kib * KIB == folio_size;
-
-		snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/enabled", kib);
-		if (!access(path, W_OK))
-			must_write(path, wanted ? "madvise" : "never");
-		else if (wanted)
-			fail("this kernel has no folios of %zu KiB", kib);
-	}
-}
-
 static void allocate_folios(struct demo *demo)
 {
 	bool small = demo->folio_size == memory_page_size();
 
-	allow_only(demo->folio_size);
+	if (thp_only(demo->folio_size))
+		fail("this kernel has no folios of %zu KiB", demo->folio_size / KIB);
 	demo->addr = memory_map_aligned(demo->len, PMD_SIZE);
 	if (!demo->addr)
 		fail("cannot map %zu MiB", demo->len / MIB);
@@ -306,14 +278,15 @@ static void find_engine(struct demo *demo)
 }
 
 /* Why folios were not copied by the migrator, and how many. */
-static void print_fallbacks(const struct demo *demo)
+static void print_fallbacks(void)
 {
+	struct offload_stats stats;
 	const char *comma = "";
 
-	for (unsigned int i = 0; i < demo->after.nr; i++) {
-		const char *name = demo->after.counter[i].name;
-		uint64_t growth = demo->after.counter[i].value -
-				  offload_stat(&demo->before, name);
+	offload_read_stats(&stats);
+	for (unsigned int i = 0; i < stats.nr; i++) {
+		const char *name = stats.counter[i].name;
+		uint64_t growth = offload_grown(name);
 
 		if (!growth || (strncmp(name, "fallback_", strlen("fallback_")) &&
 				strncmp(name, "declined_", strlen("declined_"))))
@@ -325,7 +298,7 @@ static void print_fallbacks(const struct demo *demo)
 
 static void print_result(const struct demo *demo)
 {
-	uint64_t copied = offload_growth(&demo->before, &demo->after, "folios_copied");
+	uint64_t copied = offload_grown("folios_copied");
 
 	printf("result: {\"folio_kib\": %zu, \"mode\": \"%s\", ", demo->folio_size / KIB,
 	       demo->mode);
@@ -337,7 +310,7 @@ static void print_result(const struct demo *demo)
 	       demo->channels, demo->folios_asked, demo->folios_moved);
 	printf("\"folios_by_engine\": %llu, \"fallbacks\": {",
 	       demo->channels ? (unsigned long long)copied : 0);
-	print_fallbacks(demo);
+	print_fallbacks();
 	printf("}, \"bytes_verified\": %zu, \"bytes_wrong\": %zu, \"gbps_emulated\": %.3f}\n",
 	       demo->len, demo->bytes_wrong, demo->len / demo->seconds / 1e9);
 }
@@ -362,16 +335,14 @@ int main(int argc, char **argv)
 	if (geteuid())
 		fail("must be run by root");
 
-	/* Nobody else may move the memory meanwhile. */
-	if (!access("/proc/sys/kernel/numa_balancing", W_OK))
-		must_write("/proc/sys/kernel/numa_balancing", "0");
+	memory_settings_save();
+	numa_balancing_off();
 	set_mode(&demo);
 	find_engine(&demo);
 	allocate_folios(&demo);
 
-	offload_read_stats(&demo.before);
+	offload_mark();
 	move_folios(&demo);
-	offload_read_stats(&demo.after);
 	check_folios(&demo);
 
 	print_result(&demo);

@@ -21,7 +21,6 @@
 #define TAG_SHIFT	56
 #define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 
 #ifndef PROT_MTE
 #define PROT_MTE	0x20
@@ -95,9 +94,7 @@ FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_untagged) {
 
 static void __attribute__((constructor)) save_settings(void)
 {
-	setting_save(THP_DIR "/hugepages-64kB/enabled");
-	setting_save(THP_DIR "/hugepages-2048kB/enabled");
-	setting_save("/proc/sys/kernel/numa_balancing");
+	memory_settings_save();
 	offload_save();
 }
 
@@ -174,15 +171,12 @@ FIXTURE_SETUP(migrate_mte)
 	if (!memory_two_nodes(&self->from, &self->to))
 		SKIP(return, "needs two nodes with memory");
 
-	setting_write("/proc/sys/kernel/numa_balancing", "0");
+	numa_balancing_off();
 	if (offload_on_for(REASON)) {
 		ASSERT_EQ(0, offload_get_route(REASON, migrator, sizeof(migrator)));
 		ASSERT_EQ(0, offload_route_only(REASON, migrator));
 	}
-	setting_write(THP_DIR "/hugepages-64kB/enabled",
-		      variant->folio_size == 64 * KIB ? "madvise" : "never");
-	setting_write(THP_DIR "/hugepages-2048kB/enabled",
-		      variant->folio_size == PMD_SIZE ? "madvise" : "never");
+	ASSERT_EQ(0, thp_only(variant->folio_size));
 
 	*memory = (struct tagged) {
 		.len = variant->len, .folio_size = variant->folio_size,
@@ -236,21 +230,19 @@ TEST_F_TIMEOUT(migrate_mte, tags_come_along, TIMEOUT)
 {
 	size_t folios = variant->len / variant->folio_size;
 	bool offload_on = offload_on_for(REASON);
-	struct offload_stats before, after;
 
 	ASSERT_EQ(0, wrong_tags(&self->memory));
 
-	offload_read_stats(&before);
+	offload_mark();
 	move_and_check(_metadata, &self->memory, self->to);
-	offload_read_stats(&after);
 	if (!offload_on) {
-		EXPECT_EQ(0, offload_growth(&before, &after, ""));
+		EXPECT_EQ(0, offload_grown(""));
 	} else if (variant->part == NO_PAGE) {
-		EXPECT_EQ(0, offload_growth(&before, &after, "declined_metadata"));
-		EXPECT_EQ(folios, offload_growth(&before, &after, "folios_copied"));
+		EXPECT_EQ(0, offload_grown("declined_metadata"));
+		EXPECT_EQ(folios, offload_grown("folios_copied"));
 	} else {
-		EXPECT_EQ(folios, offload_growth(&before, &after, "declined_metadata"));
-		EXPECT_EQ(0, offload_growth(&before, &after, "folios_copied"));
+		EXPECT_EQ(folios, offload_grown("declined_metadata"));
+		EXPECT_EQ(0, offload_grown("folios_copied"));
 	}
 
 	/*

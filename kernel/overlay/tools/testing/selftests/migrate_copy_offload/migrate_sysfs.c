@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files in /sys/kernel/mm/migrate_copy_offload: what they hold before
- * anybody wrote to them, what they take and what they refuse.
+ * The files in /sys/kernel/mm/migrate_copy_offload: their defaults, what they accept
+ * and what they refuse.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -56,10 +56,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/*
- * Whoever runs this may have changed the defaults: MIG_DEFAULTS=1 says that
- * nobody did.
- */
+/* The caller may have changed the settings; MIG_DEFAULTS=1 says that nobody has. */
 TEST_F(migrate_sysfs, defaults)
 {
 	const char *untouched = getenv("MIG_DEFAULTS");

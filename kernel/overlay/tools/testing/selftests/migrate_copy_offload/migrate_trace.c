@@ -52,7 +52,7 @@ static void __attribute__((constructor)) save_settings(void)
 	}
 	setting_save(TRACE_DIR "/tracing_on");
 	setting_save(TRACE_DIR "/set_event_pid");
-	setting_save("/proc/sys/kernel/numa_balancing");
+	memory_settings_save();
 	offload_save();
 }
 
@@ -90,7 +90,7 @@ FIXTURE_SETUP(migrate_trace)
 	run->seen = calloc(MAX_EVENTS, sizeof(*run->seen));
 	ASSERT_NE(NULL, run->seen);
 
-	setting_write("/proc/sys/kernel/numa_balancing", "0");
+	numa_balancing_off();
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));

@@ -8,7 +8,6 @@
  */
 #include <pthread.h>
 #include <stdlib.h>
-#include <time.h>
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
@@ -21,7 +20,6 @@
 #define MIN_TURNS	6
 #define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 
 struct writer {
 	pthread_t thread;
@@ -69,9 +67,7 @@ FIXTURE_VARIANT_ADD(migrate_writers, shmem) {
 
 static void __attribute__((constructor)) save_settings(void)
 {
-	setting_save(THP_DIR "/hugepages-64kB/enabled");
-	setting_save(THP_DIR "/hugepages-2048kB/enabled");
-	setting_save("/proc/sys/kernel/numa_balancing");
+	memory_settings_save();
 	offload_save();
 }
 
@@ -80,14 +76,6 @@ static int run_seconds(void)
 	const char *debug = getenv("MIG_DEBUG");
 
 	return debug && *debug == '1' ? 2 : 4;
-}
-
-static double now(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
 }
 
 /*
@@ -126,14 +114,9 @@ FIXTURE_SETUP(migrate_writers)
 	settings_restore();
 	if (!memory_two_nodes(&self->from, &self->to))
 		SKIP(return, "needs two nodes with memory");
-	if (!small && access(THP_DIR "/hugepages-64kB/enabled", W_OK))
-		SKIP(return, "no transparent huge pages of 64 KiB");
-
-	setting_write("/proc/sys/kernel/numa_balancing", "0");
-	setting_write(THP_DIR "/hugepages-64kB/enabled",
-		      variant->folio_size == 64 * KIB ? "madvise" : "never");
-	setting_write(THP_DIR "/hugepages-2048kB/enabled",
-		      variant->folio_size == PMD_SIZE ? "madvise" : "never");
+	numa_balancing_off();
+	if (thp_only(variant->folio_size))
+		SKIP(return, "no transparent huge pages of %zu bytes", variant->folio_size);
 
 	self->addr = memory_map_aligned(variant->len, PMD_SIZE);
 	ASSERT_NE(NULL, self->addr);
@@ -159,12 +142,11 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	size_t pages = variant->len / memory_page_size();
 	int node[2] = { self->to, self->from };
 	bool offload_on = offload_on_for(REASON);
-	struct offload_stats before, after;
 	size_t moved[2] = { 0, 0 };
 	unsigned int turns = 0;
 	double end;
 
-	offload_read_stats(&before);
+	offload_mark();
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		self->writers[i] = (struct writer) {
 			.addr = self->addr, .len = variant->len, .index = i,
@@ -174,8 +156,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 					    &self->writers[i]));
 	}
 
-	end = now() + run_seconds();
-	while (now() < end || turns < MIN_TURNS) {
+	end = seconds_now() + run_seconds();
+	while (seconds_now() < end || turns < MIN_TURNS) {
 		int to = node[turns % 2];
 		long missing = memory_move(0, self->addr, variant->len,
 					   memory_page_size(), to, MPOL_MF_MOVE);
@@ -189,7 +171,6 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		ASSERT_EQ(0, pthread_join(self->writers[i].thread, NULL));
-	offload_read_stats(&after);
 
 	/* It proves something only if both happened all the time. */
 	EXPECT_LT(pages, moved[0]);
@@ -208,8 +189,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 		EXPECT_EQ(0, wrong);
 		EXPECT_LT(2, writer->rounds);
 	}
-	EXPECT_EQ(offload_on, offload_growth(&before, &after, "folios_copied") > 0);
-	EXPECT_EQ(offload_on, offload_growth(&before, &after, "") > 0);
+	EXPECT_EQ(offload_on, offload_grown("folios_copied") > 0);
+	EXPECT_EQ(offload_on, offload_grown("") > 0);
 }
 
 TEST_HARNESS_MAIN

@@ -14,8 +14,8 @@ struct mover {
 	bool ready;
 	uint64_t moves;
 	uint64_t stayed;
-	uint64_t bytes_verified;
 	uint64_t bytes_wrong;
+	uint64_t splits;
 };
 
 static struct shared {
@@ -24,12 +24,6 @@ static struct shared {
 } *shared;
 
 static pid_t pids[NR_AREA_KINDS];
-
-static void verify(struct mover *mover, const struct area *area)
-{
-	mover->bytes_wrong += area_wrong(area);
-	mover->bytes_verified += area->size;
-}
 
 static int mover_run(struct mover *mover, enum area_kind kind, const int nodes[2],
 		     size_t size)
@@ -49,13 +43,15 @@ static int mover_run(struct mover *mover, enum area_kind kind, const int nodes[2
 			return 1;
 		}
 		mover->stayed += stayed;
-		verify(mover, &area);
+		mover->bytes_wrong += area_wrong(&area);
+		if (area.folio_size > memory_page_size())
+			mover->splits += !area_is_whole(&area);
 		mover->moves++;
 		/* New contents: what an old copy still writes would show. */
 		if (mover->moves % 2)
 			area_stamp(&area, mover->moves * NR_AREA_KINDS + kind);
 	}
-	verify(mover, &area);
+	mover->bytes_wrong += area_wrong(&area);
 	area_destroy(&area);
 	return 0;
 }
@@ -92,22 +88,7 @@ bool movers_start(const int nodes[2], size_t size)
 	return true;
 }
 
-uint64_t movers_least_moves(void)
-{
-	uint64_t least = UINT64_MAX;
-	unsigned int kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		uint64_t moves = __atomic_load_n(&shared->movers[kind].moves,
-						 __ATOMIC_RELAXED);
-
-		if (moves < least)
-			least = moves;
-	}
-	return least;
-}
-
-void movers_stop(struct movers_result *result)
+bool movers_stop(struct movers_result *result)
 {
 	unsigned int kind;
 	int status;
@@ -119,14 +100,16 @@ void movers_stop(struct movers_result *result)
 
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
 			result->failed++;
-		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong\n",
+		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
 		       area_kind_names[kind], (unsigned long long)mover->moves,
 		       (unsigned long long)mover->stayed,
-		       (unsigned long long)mover->bytes_wrong);
+		       (unsigned long long)mover->bytes_wrong,
+		       (unsigned long long)mover->splits);
 		result->moves += mover->moves;
 		result->stayed += mover->stayed;
-		result->bytes_verified += mover->bytes_verified;
 		result->bytes_wrong += mover->bytes_wrong;
+		result->splits += mover->splits;
 	}
 	munmap(shared, sizeof(*shared));
+	return !result->failed && !result->bytes_wrong && !result->splits;
 }

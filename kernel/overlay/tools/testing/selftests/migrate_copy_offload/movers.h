@@ -16,17 +16,19 @@ struct movers_result {
 	uint64_t moves;
 	/* Folios that were not on the other node after their move. */
 	uint64_t stayed;
-	uint64_t bytes_verified;
 	uint64_t bytes_wrong;
+	/* How often large folios were found split after a move. */
+	uint64_t splits;
 	/* Processes that could not do their work. */
 	unsigned int failed;
 };
 
 /* Returns when all processes have @size bytes each and begin to move them. */
 bool movers_start(const int nodes[2], size_t size);
-/* Moves finished so far, by the process that moved least. */
-uint64_t movers_least_moves(void);
-/* Waits for all processes, each of which looks at its memory once more. */
-void movers_stop(struct movers_result *result);
+/*
+ * Waits for all processes, each of which looks at its memory once more. True if all
+ * did their work, no byte is wrong, and no folio was split.
+ */
+bool movers_stop(struct movers_result *result);
 
 #endif /* MOVERS_H */

@@ -13,6 +13,8 @@
 
 #define MAX_SETTINGS	64
 #define VALUE_SIZE	256
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 const char * const offload_reasons[] = {
 	"compaction", "memory_failure", "memory_hotplug", "syscall_or_cpuset",
@@ -140,6 +142,45 @@ void setting_save(const char *path)
 	}
 }
 
+static bool thp_path(char *path, size_t size, size_t kib)
+{
+	snprintf(path, size, THP_DIR "/hugepages-%zukB/enabled", kib);
+	return !access(path, W_OK);
+}
+
+void memory_settings_save(void)
+{
+	char path[PATH_MAX];
+
+	for (size_t kib = 8; kib <= 2048; kib *= 2)
+		if (thp_path(path, sizeof(path), kib))
+			setting_save(path);
+	setting_save(NUMA_BALANCING);
+}
+
+void numa_balancing_off(void)
+{
+	setting_write(NUMA_BALANCING, "0");
+}
+
+int thp_only(size_t folio_size)
+{
+	int ret = folio_size > (size_t)sysconf(_SC_PAGESIZE) ? -ENOENT : 0;
+	char path[PATH_MAX];
+
+	for (size_t kib = 8; kib <= 2048; kib *= 2) {
+		bool wanted = kib * 1024 == folio_size;
+		int err;
+
+		if (!thp_path(path, sizeof(path), kib))
+			continue;
+		err = setting_write(path, wanted ? "madvise" : "never");
+		if (wanted || err)
+			ret = err;
+	}
+	return ret;
+}
+
 static void route_path(char *path, size_t size, const char *reason)
 {
 	snprintf(path, size, OFFLOAD_DIR "/routes/%s", reason);
@@ -234,22 +275,43 @@ void offload_read_stats(struct offload_stats *stats)
 	closedir(dir);
 }
 
-uint64_t offload_stat(const struct offload_stats *stats, const char *name)
+static struct offload_stats mark;
+
+static uint64_t grown_counter(const struct offload_counter *counter)
 {
-	for (unsigned int i = 0; i < stats->nr; i++)
-		if (!strcmp(stats->counter[i].name, name))
-			return stats->counter[i].value;
-	return 0;
+	for (unsigned int i = 0; i < mark.nr; i++)
+		if (!strcmp(mark.counter[i].name, counter->name))
+			return counter->value - mark.counter[i].value;
+	return counter->value;
 }
 
-uint64_t offload_growth(const struct offload_stats *before,
-			const struct offload_stats *after, const char *prefix)
+void offload_mark(void)
 {
+	offload_read_stats(&mark);
+}
+
+uint64_t offload_grown(const char *prefix)
+{
+	struct offload_stats now;
 	uint64_t growth = 0;
 
-	for (unsigned int i = 0; i < after->nr; i++)
-		if (!strncmp(after->counter[i].name, prefix, strlen(prefix)))
-			growth += after->counter[i].value -
-				  offload_stat(before, after->counter[i].name);
+	offload_read_stats(&now);
+	for (unsigned int i = 0; i < now.nr; i++)
+		if (!strncmp(now.counter[i].name, prefix, strlen(prefix)))
+			growth += grown_counter(&now.counter[i]);
 	return growth;
+}
+
+void offload_show_grown(void)
+{
+	struct offload_stats now;
+
+	offload_read_stats(&now);
+	for (unsigned int i = 0; i < now.nr; i++) {
+		uint64_t growth = grown_counter(&now.counter[i]);
+
+		if (growth)
+			printf("# %s grew by %llu\n", now.counter[i].name,
+			       (unsigned long long)growth);
+	}
 }

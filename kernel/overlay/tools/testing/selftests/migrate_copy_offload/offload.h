@@ -28,6 +28,16 @@ long setting_read_number(const char *path);
 void setting_save(const char *path);
 void settings_restore(void);
 
+/* setting_save() for the sizes of anonymous folios and for NUMA balancing. */
+void memory_settings_save(void);
+/* Nobody but the caller moves its memory. */
+void numa_balancing_off(void);
+/*
+ * Anonymous memory with MADV_HUGEPAGE comes in folios of @folio_size; with the size
+ * of a page, in pages. 0 or -errno.
+ */
+int thp_only(size_t folio_size);
+
 /* offload_save(): setting_save() for the main switch and all routes. */
 void offload_save(void);
 bool offload_available(void);
@@ -57,10 +67,12 @@ struct offload_stats {
 
 /* Reads every file in stats/; none when there is no such directory. */
 void offload_read_stats(struct offload_stats *stats);
-/* Value of one counter, 0 if it does not exist. */
-uint64_t offload_stat(const struct offload_stats *stats, const char *name);
-/* Growth of all counters whose names begin with @prefix. */
-uint64_t offload_growth(const struct offload_stats *before,
-			const struct offload_stats *after, const char *prefix);
+
+/* Remembers the value of every counter. */
+void offload_mark(void);
+/* Growth since the mark, of all counters whose names begin with @prefix. */
+uint64_t offload_grown(const char *prefix);
+/* Prints every counter that has grown since the mark. */
+void offload_show_grown(void);
 
 #endif /* OFFLOAD_H */

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * An engine that neither completes nor terminates: what it may still write to must
- * never be given back, nor what may still call back be unloaded. The channels are
- * lost for good, so that these tests need a machine that is rebooted afterwards,
- * and run in the order in which they stand here. A machine has either private
- * channels (fixture quarantine) or public ones (public_quarantine).
+ * An engine neither completes nor terminates: the kernel must never free memory that
+ * the engine may still write to, nor unload code that it may still call. The channels
+ * are lost for good: these tests need a machine that is rebooted afterwards, and run in
+ * the order in which they stand here. One boot has either private channels (fixture
+ * quarantine) or public ones (public_quarantine).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -21,32 +21,62 @@
 #define TIMEOUT_MS	500
 #define LATE_MS		3000
 
-FIXTURE(quarantine)
-{
-	int nodes[2];
-	int log;
+struct run {
+	struct engine_test test;
 	struct area area;
 };
 
-FIXTURE_SETUP(quarantine)
+FIXTURE(quarantine)
 {
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	area_settings_save();
-	ASSERT_TRUE(module_loaded("dcbm") ||
-		    engine_load("channels=4 ring_depth=1024", "segment_bytes=4096"));
+	struct run run;
+};
+
+FIXTURE(public_quarantine)
+{
+	struct run run;
+};
+
+/* The first test loads the modules, which stay. */
+static void set_up(struct __test_metadata *_metadata, struct run *run, const char *engine,
+		   const char *migrator)
+{
+	const char *missing;
+
+	run->test.stuck = module_loaded("dcbm");
+	missing = engine_test_begin(&run->test);
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_TRUE(run->test.stuck || engine_load(engine, migrator));
+	run->test.stuck = true;
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
 }
 
+static void tear_down(struct __test_metadata *_metadata, struct run *run)
+{
+	area_destroy(&run->area);
+	EXPECT_EQ(engine_test_end(&run->test), 0);
+}
+
+FIXTURE_SETUP(quarantine)
+{
+	set_up(_metadata, &self->run, "channels=4 ring_depth=1024", "segment_bytes=4096");
+}
+
 FIXTURE_TEARDOWN(quarantine)
 {
-	area_destroy(&self->area);
-	settings_restore();
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
-	close(self->log);
+	tear_down(_metadata, &self->run);
+}
+
+FIXTURE_SETUP(public_quarantine)
+{
+	set_up(_metadata, &self->run, "channels=2 public=1", "");
+}
+
+FIXTURE_TEARDOWN(public_quarantine)
+{
+	tear_down(_metadata, &self->run);
 }
 
 static void break_engine(struct __test_metadata *_metadata)
@@ -62,7 +92,7 @@ static void repair_engine(struct __test_metadata *_metadata)
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
 }
 
-/* Takes free memory of a node, what was freed last before all, and stamps it. */
+/* Takes free memory of a node, first what was freed last, and stamps it. */
 static bool take_free_memory(struct area *taken, int node)
 {
 	taken->size = 64 * MIB;
@@ -83,20 +113,16 @@ static bool take_free_memory(struct area *taken, int node)
  */
 static void lose(struct __test_metadata *_metadata, struct area *area, int node)
 {
-	struct offload_stats before, after;
 	struct area taken = { 0 };
 	double begin = seconds_now();
 
-	offload_read_stats(&before);
+	offload_mark();
 	EXPECT_EQ(area_move(area, node), area_folios(area));
-	offload_read_stats(&after);
 	EXPECT_LT(seconds_now() - begin, LATE_MS / 1000.0)
 		TH_LOG("too slow: the late copies came before the check");
-	EXPECT_EQ(offload_growth(&before, &after, "fallback_lost"),
-		  area_folios(area));
-	EXPECT_EQ(offload_growth(&before, &after, "fallback_"),
-		  area_folios(area));
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0);
+	EXPECT_EQ(offload_grown("fallback_lost"), area_folios(area));
+	EXPECT_EQ(offload_grown("fallback_"), area_folios(area));
+	EXPECT_EQ(offload_grown("folios_copied"), 0);
 	EXPECT_EQ(area_wrong(area), 0);
 
 	/* If anything was given back, then this is where it lies now. */
@@ -125,14 +151,14 @@ static void *unload_thread(void *arg)
 
 TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 {
-	struct unload unload = { .area = &self->area };
+	struct unload unload = { .area = &self->run.area };
 	pthread_t thread;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, memory_page_size(),
-				self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
+				self->run.test.nodes[0]));
 	break_engine(_metadata);
 	ASSERT_EQ(pthread_create(&thread, NULL, unload_thread, &unload), 0);
-	lose(_metadata, &self->area, self->nodes[1]);
+	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
 	repair_engine(_metadata);
 
@@ -143,71 +169,64 @@ TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, other_channels_go_on, TIMEOUT)
 {
-	struct offload_stats before, after;
-
 	repair_engine(_metadata);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
-	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
-	offload_read_stats(&after);
-	EXPECT_EQ(offload_growth(&before, &after, "fallback_"), 0);
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
-		  area_folios(&self->area));
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 2 * MIB, self->run.test.nodes[0]));
+	offload_mark();
+	EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+	EXPECT_EQ(offload_grown("fallback_"), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->run.area));
+	EXPECT_EQ(area_wrong(&self->run.area), 0);
 }
 
-/* One descriptor of one channel is stuck: only what that channel had is lost. */
+/* One descriptor of one channel is stuck: only the folios of that channel are lost. */
 TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 {
-	struct offload_stats before, after;
 	uint64_t copied, lost;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_64K, 512 * KIB,
+				self->run.test.nodes[0]));
 	break_engine(_metadata);
 	ASSERT_EQ(engine_set_fault_times("late", 1), 0);
-	offload_read_stats(&before);
-	EXPECT_GT(area_move(&self->area, self->nodes[1]), 0);
-	offload_read_stats(&after);
-	copied = offload_growth(&before, &after, "folios_copied");
-	lost = offload_growth(&before, &after, "fallback_lost");
+	offload_mark();
+	EXPECT_GT(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+	copied = offload_grown("folios_copied");
+	lost = offload_grown("fallback_lost");
 	TH_LOG("%llu folios lost, %llu copied", (unsigned long long)lost,
 	       (unsigned long long)copied);
 	/* Three channels have a third of eight folios each, cut where it comes. */
 	EXPECT_GE(lost, 2);
 	EXPECT_LE(lost, 4);
-	EXPECT_EQ(lost + copied, area_folios(&self->area));
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(lost + copied, area_folios(&self->run.area));
+	EXPECT_EQ(area_wrong(&self->run.area), 0);
 	/* The late copy hits nothing. */
-	area_stamp(&self->area, 6);
+	area_stamp(&self->run.area, 6);
 	usleep(1500 * LATE_MS);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(area_wrong(&self->run.area), 0);
 	repair_engine(_metadata);
 }
 
 TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 {
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 256 * KIB, self->run.test.nodes[0]));
 	break_engine(_metadata);
-	lose(_metadata, &self->area, self->nodes[1]);
+	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
 	repair_engine(_metadata);
 }
 
 TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
 {
-	struct offload_stats before, after;
 	enum area_kind kind;
 
 	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->nodes[0]));
-		offload_read_stats(&before);
-		EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
-		offload_read_stats(&after);
-		EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0);
-		EXPECT_EQ(offload_growth(&before, &after, "fallback_busy") +
-			  offload_growth(&before, &after, "fallback_refused"),
-			  area_folios(&self->area));
-		EXPECT_EQ(area_wrong(&self->area), 0);
-		area_destroy(&self->area);
+		ASSERT_TRUE(area_create(&self->run.area, kind, 4 * MIB, self->run.test.nodes[0]));
+		offload_mark();
+		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+			EXPECT_EQ(offload_grown("folios_copied"), 0);
+		EXPECT_EQ(offload_grown("fallback_busy") +
+			  offload_grown("fallback_refused"),
+			  area_folios(&self->run.area));
+		EXPECT_EQ(area_wrong(&self->run.area), 0);
+		area_destroy(&self->run.area);
 	}
 }
 
@@ -219,57 +238,28 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 	EXPECT_TRUE(module_loaded("dmasim"));
 }
 
-FIXTURE(public_quarantine)
-{
-	int nodes[2];
-	int log;
-	struct area area;
-};
-
-FIXTURE_SETUP(public_quarantine)
-{
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	offload_save();
-	area_settings_save();
-	ASSERT_TRUE(engine_load("channels=2 public=1", ""));
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-}
-
-FIXTURE_TEARDOWN(public_quarantine)
-{
-	area_destroy(&self->area);
-	settings_restore();
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
-	close(self->log);
-}
-
-/* Others use the channel: it is not terminated, and what it had stays its own. */
+/* dcbm must not terminate a channel that others use: it leaks what the channel has. */
 TEST_F_TIMEOUT(public_quarantine, never_terminated, TIMEOUT)
 {
 	struct engine_channel first[ENGINE_MAX_CHANNELS], then[ENGINE_MAX_CHANNELS];
-	struct offload_stats before, after;
 	unsigned int i, stuck = 0;
 
 	/* A page is for one channel. */
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, memory_page_size(),
-				self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
+				self->run.test.nodes[0]));
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", TIMEOUT_MS), 0);
 	ASSERT_EQ(engine_set_fault("late", 100), 0);
-	lose(_metadata, &self->area, self->nodes[1]);
+	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
 	repair_engine(_metadata);
-	area_destroy(&self->area);
+	area_destroy(&self->run.area);
 
-	/* The other one goes on. This one has completed, and is as good as gone all the same. */
+	/* The other channel goes on. This one has completed, but stays quarantined. */
 	ASSERT_EQ(engine_channels(first), 2);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
-	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
-	offload_read_stats(&after);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"),
-		  area_folios(&self->area));
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 2 * MIB, self->run.test.nodes[0]));
+	offload_mark();
+	EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+	EXPECT_EQ(area_wrong(&self->run.area), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->run.area));
 	ASSERT_EQ(engine_channels(then), 2);
 	for (i = 0; i < 2; i++) {
 		bool quarantined = !strcmp(then[i].state, "quarantined");

@@ -3,7 +3,9 @@
  * Rules that a migration with copy offload must keep, each with a test that fails
  * without it:
  *
- *  2  Folios with buffer heads are not copied early: buffer_heads.sh.
+ *  2  Only what nobody can change is copied early: neither a folio to which somebody
+ *     else has a reference nor shmem that no page table maps. Nor folios with buffer
+ *     heads: buffer_heads.sh.
  *  5  When pages are given back, nothing may still be writing to them. What an
  *     engine that cannot be stopped may write to is not given back: quarantine.
  *  6  Every completion counts; engines may complete in any order.
@@ -13,15 +15,17 @@
  *
  * And what is done to a mapping while its folios are copied is done to the copies.
  *
- * 1 (a copy is good for one attempt), 3 (metadata that a copy must carry), 4
- * (poison) and 8 (locks) cannot be broken from here: the KUnit tests and lockdep
- * have them.
+ * The KUnit tests have 1 (a copy is good for one attempt), 3 (metadata that a copy must
+ * carry) and 4 (poison), lockdep has 8 (locks). From here nobody can break 1: a program
+ * that makes the first attempt fail and changes the folio keeps its reference, or waits
+ * for the lock, until all attempts of the batch have failed.
  */
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -37,28 +41,23 @@
 
 FIXTURE(rules)
 {
-	int nodes[2];
-	int log;
+	struct engine_test test;
 	struct area area;
 };
 
 FIXTURE_SETUP(rules)
 {
-	self->log = kernel_log_open();
-	ASSERT_GE(self->log, 0);
-	ASSERT_TRUE(memory_two_nodes(&self->nodes[0], &self->nodes[1]));
-	offload_save();
-	area_settings_save();
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
 	setting_save(COPIED_EVENT);
 }
 
 FIXTURE_TEARDOWN(rules)
 {
 	area_destroy(&self->area);
-	EXPECT_TRUE(engine_unload());
-	EXPECT_EQ(kernel_log_bad(self->log), 0);
-	close(self->log);
-	settings_restore();
+	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
 
 static void load(struct __test_metadata *_metadata, const char *dmasim_parameters,
@@ -68,32 +67,126 @@ static void load(struct __test_metadata *_metadata, const char *dmasim_parameter
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", timeout_ms), 0);
 }
 
-/* Moves the area to the second node, and reports what the statistics say. */
-static void move(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		 uint64_t *copied, uint64_t *fallbacks)
+/* Moves the area to the second node, where it must arrive whole and unchanged. */
+static void move(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self)
 {
-	struct offload_stats before, after;
-
-	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
-	offload_read_stats(&after);
-	*copied = offload_growth(&before, &after, "folios_copied");
-	*fallbacks = offload_growth(&before, &after, "fallback_");
+	offload_mark();
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+static void expect_copies(struct __test_metadata *_metadata, uint64_t copied,
+			  uint64_t fallbacks)
+{
+	EXPECT_EQ(offload_grown("folios_copied"), copied);
+	EXPECT_EQ(offload_grown("fallback_"), fallbacks)
+		offload_show_grown();
+}
+
+#define PIPE_PAGES	16
+
+/*
+ * A pipe holds a reference to each page, of which the kernel knows only that it is not
+ * one of its own: somebody may write through it.
+ */
+TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
+{
+	size_t size = PIPE_PAGES * memory_page_size();
+	char *piped = malloc(size);
+	struct iovec iov;
+	size_t done = 0;
+	int ends[2];
+
+	ASSERT_NE(piped, NULL);
+	ASSERT_EQ(pipe(ends), 0);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, size, self->test.nodes[0]));
+	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
+	ASSERT_EQ(offload_set_enabled(true), 0);
+	iov = (struct iovec){ .iov_base = self->area.addr, .iov_len = size };
+	ASSERT_EQ(vmsplice(ends[1], &iov, 1, 0), (ssize_t)size);
+
+	offload_mark();
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), PIPE_PAGES);
+	EXPECT_GE(offload_grown("declined_references"), PIPE_PAGES);
+	expect_copies(_metadata, 0, 0);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+
+	/* Without the references they go like any others. */
+	while (done < size) {
+		ssize_t got = read(ends[0], piped + done, size - done);
+
+		ASSERT_GT(got, 0);
+		done += got;
+	}
+	EXPECT_EQ(memory_verify(piped, size, self->area.seed), 0);
+	move(_metadata, self);
+	expect_copies(_metadata, PIPE_PAGES, 0);
+	free(piped);
+}
+
+/* Has the kernel move a page and never use its old place again. */
+static int soft_offline(uint64_t pfn)
+{
+	char address[32];
+
+	snprintf(address, sizeof(address), "%#llx",
+		 (unsigned long long)pfn * memory_page_size());
+	return setting_write("/sys/devices/system/memory/soft_offline_page", address);
+}
+
+/*
+ * Drivers write to shmem that no page table maps without its lock. The machine loses two
+ * pages by this until the next boot.
+ */
+TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
+{
+	size_t page = memory_page_size();
+	uint64_t pfn;
+	char *map;
+	int fd;
+
+	if (access("/sys/devices/system/memory/soft_offline_page", W_OK))
+		SKIP(return, "a kernel without CONFIG_MEMORY_FAILURE");
+	ASSERT_EQ(offload_route_only("memory_failure", "cpu"), 0);
+	ASSERT_EQ(offload_set_enabled(true), 0);
+	fd = memfd_create("rules", 0);
+	ASSERT_GE(fd, 0);
+	ASSERT_EQ(ftruncate(fd, page), 0);
+	map = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	ASSERT_NE(map, MAP_FAILED);
+	memory_stamp(map, page, 1);
+
+	/* A page that is mapped is copied early: so it is not for another reason. */
+	offload_mark();
+	EXPECT_EQ(soft_offline(memory_pfn(map)), 0);
+	expect_copies(_metadata, 1, 0);
+	EXPECT_EQ(memory_verify(map, page, 1), 0);
+
+	pfn = memory_pfn(map);
+	ASSERT_EQ(munmap(map, page), 0);
+	offload_mark();
+	EXPECT_EQ(soft_offline(pfn), 0);
+	expect_copies(_metadata, 0, 0);
+	EXPECT_EQ(offload_grown("declined_mapping"), 1);
+
+	map = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(map, MAP_FAILED);
+	EXPECT_EQ(memory_verify(map, page, 1), 0);
+	EXPECT_NE(memory_pfn(map), pfn);
+	munmap(map, page);
+	close(fd);
 }
 
 static void no_stray_write(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
 			   enum area_kind kind)
 {
 	const long late_ms = 1500;
-	uint64_t copied, fallbacks;
 
 	load(_metadata, "channels=4 ring_depth=1024 late_ms=1500", 50);
-	ASSERT_TRUE(area_create(&self->area, kind, 2 * MIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, kind, 2 * MIB, self->test.nodes[0]));
 	ASSERT_EQ(engine_set_fault("late", 100), 0);
-	move(_metadata, self, &copied, &fallbacks);
-	EXPECT_EQ(copied, 0);
-	EXPECT_EQ(fallbacks, area_folios(&self->area));
+	move(_metadata, self);
+	expect_copies(_metadata, 0, area_folios(&self->area));
 
 	/* A copy that is still under way brings the old contents back. */
 	area_stamp(&self->area, 2);
@@ -114,54 +207,47 @@ TEST_F_TIMEOUT(rules, rule_5_no_stray_write_2m, TIMEOUT)
 /* The last descriptor of each channel completes well before one that it overtakes. */
 TEST_F_TIMEOUT(rules, rule_6_completions_out_of_order, TIMEOUT)
 {
-	uint64_t copied, fallbacks;
 	int i;
 
 	load(_metadata, "channels=2 ring_depth=64", LONG_MS);
 	ASSERT_EQ(engine_set_fault("out_of_order", 50), 0);
 	for (i = 0; i < 8; i++) {
 		ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * KIB,
-					self->nodes[0]));
+					self->test.nodes[0]));
 		area_stamp(&self->area, i);
-		move(_metadata, self, &copied, &fallbacks);
-		EXPECT_EQ(copied, area_folios(&self->area));
-		EXPECT_EQ(fallbacks, 0);
+		move(_metadata, self);
+		expect_copies(_metadata, area_folios(&self->area), 0);
 		area_destroy(&self->area);
 	}
 }
 
 TEST_F_TIMEOUT(rules, rule_7_ring_shorter_than_batch, TIMEOUT)
 {
-	uint64_t copied, fallbacks;
-
 	load(_metadata, "channels=1 ring_depth=3", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
-	move(_metadata, self, &copied, &fallbacks);
-	EXPECT_EQ(copied, area_folios(&self->area));
-	EXPECT_EQ(fallbacks, 0);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
+	move(_metadata, self);
+	expect_copies(_metadata, area_folios(&self->area), 0);
 }
 
 TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 {
-	uint64_t copied, fallbacks;
 	double begin;
 
 	load(_metadata, "channels=2", 200);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	begin = seconds_now();
-	move(_metadata, self, &copied, &fallbacks);
+	move(_metadata, self);
 	EXPECT_LT(seconds_now() - begin, debug_kernel() ? 20 : 5);
-	EXPECT_EQ(copied, 0);
-	EXPECT_EQ(fallbacks, area_folios(&self->area));
+	expect_copies(_metadata, 0, area_folios(&self->area));
 }
 
 /* Migration in a thread of its own, while something happens to the migrator. */
 struct flight {
+	pthread_t thread;
 	struct area *area;
 	int node;
 	long stayed;
-	double end;
 };
 
 static void *flight_thread(void *arg)
@@ -169,56 +255,49 @@ static void *flight_thread(void *arg)
 	struct flight *flight = arg;
 
 	flight->stayed = area_move(flight->area, flight->node);
-	flight->end = seconds_now();
 	return NULL;
 }
 
-/* Four channels with 32 descriptors each of 60 ms: almost two seconds. */
+static void expect_in_flight(struct __test_metadata *_metadata)
+{
+	EXPECT_EQ(offload_grown("folios_copied"), 0)
+		TH_LOG("too slow: nothing is in flight any more");
+}
+
+/* Starts a flight of almost two seconds: four channels, 32 descriptors each, of 60 ms. */
 #define FLIGHT_PAGES	128
 
-static void *begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			  struct flight *flight)
+static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
+			 struct flight *flight, enum area_kind kind, size_t size)
 {
-	static pthread_t thread;
-
 	load(_metadata, "channels=4 ring_depth=64 latency_ns=60000000", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K,
-				FLIGHT_PAGES * memory_page_size(), self->nodes[0]));
-	*flight = (struct flight){ .area = &self->area, .node = self->nodes[1] };
-	ASSERT_EQ(pthread_create(&thread, NULL, flight_thread, flight), 0);
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
+	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
+	offload_mark();
+	ASSERT_EQ(pthread_create(&flight->thread, NULL, flight_thread, flight), 0);
 	area_wait_in_flight(&self->area);
-	return &thread;
+	expect_in_flight(_metadata);
 }
 
 static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		       struct flight *flight, void *thread,
-		       const struct offload_stats *before)
+		       struct flight *flight)
 {
-	struct offload_stats after;
-
-	ASSERT_EQ(pthread_join(*(pthread_t *)thread, NULL), 0);
-	offload_read_stats(&after);
+	ASSERT_EQ(pthread_join(flight->thread, NULL), 0);
 	EXPECT_EQ(flight->stayed, 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	/* Each folio either way: a batch that was accepted may end as it began. */
-	EXPECT_EQ(offload_growth(before, &after, "folios_copied") +
-		  offload_growth(before, &after, "fallback_"), FLIGHT_PAGES);
+	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"), FLIGHT_PAGES);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 {
-	struct offload_stats before, after;
 	struct flight flight;
 	char route[64];
-	void *thread;
 	double begin;
 	int err;
 
-	offload_read_stats(&before);
-	thread = begin_flight(_metadata, self, &flight);
-	offload_read_stats(&after);
-	ASSERT_EQ(offload_growth(&before, &after, "folios_copied"), 0)
-		TH_LOG("too slow: nothing is in flight any more");
+	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
+		     FLIGHT_PAGES * memory_page_size());
 
 	/* It may wait by itself, or have us wait. */
 	begin = seconds_now();
@@ -230,9 +309,8 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 	EXPECT_GT(seconds_now() - begin, 0.5);
 
 	/* All that was in flight has ended, and well. */
-	offload_read_stats(&after);
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), FLIGHT_PAGES);
-	end_flight(_metadata, self, &flight, thread, &before);
+	EXPECT_EQ(offload_grown("folios_copied"), FLIGHT_PAGES);
+	end_flight(_metadata, self, &flight);
 
 	EXPECT_FALSE(module_loaded("dcbm"));
 	ASSERT_EQ(offload_get_route("syscall_or_cpuset", route, sizeof(route)), 0);
@@ -242,36 +320,32 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 
 TEST_F_TIMEOUT(rules, rule_9_route_changes_while_busy, TIMEOUT)
 {
-	struct offload_stats before;
 	struct flight flight;
-	void *thread;
 	int i;
 
-	offload_read_stats(&before);
-	thread = begin_flight(_metadata, self, &flight);
+	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
+		     FLIGHT_PAGES * memory_page_size());
 	for (i = 0; i < 20; i++) {
 		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
 		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "none"), 0);
 		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
 	}
-	end_flight(_metadata, self, &flight, thread, &before);
+	end_flight(_metadata, self, &flight);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 {
-	struct offload_stats before;
 	struct flight flight;
-	void *thread;
 	int i;
 
-	offload_read_stats(&before);
-	thread = begin_flight(_metadata, self, &flight);
+	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
+		     FLIGHT_PAGES * memory_page_size());
 	for (i = 0; i < 20; i++) {
 		EXPECT_EQ(offload_set_enabled(false), 0);
 		EXPECT_EQ(offload_set_enabled(true), 0);
 	}
 	EXPECT_EQ(offload_set_enabled(false), 0);
-	end_flight(_metadata, self, &flight, thread, &before);
+	end_flight(_metadata, self, &flight);
 }
 
 #define HALF		(32 * KIB)
@@ -310,41 +384,30 @@ static bool is_writable(void *addr)
  */
 TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 {
-	struct offload_stats before, after;
+	long marked = setting_read_number(PARTIALLY_MAPPED);
 	struct flight flight;
 	size_t folios, i;
-	pthread_t thread;
-	long marked;
 
-	load(_metadata, "channels=4 ring_depth=64 latency_ns=60000000", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 2 * MIB, self->nodes[0]));
+	begin_flight(_metadata, self, &flight, AREA_ANON_64K, 2 * MIB);
 	folios = area_folios(&self->area);
-	marked = setting_read_number(PARTIALLY_MAPPED);
-	flight = (struct flight){ .area = &self->area, .node = self->nodes[1] };
-	offload_read_stats(&before);
-	ASSERT_EQ(pthread_create(&thread, NULL, flight_thread, &flight), 0);
-	area_wait_in_flight(&self->area);
-
 	for (i = 0; i < folios; i++) {
 		char *upper = self->area.addr + 2 * i * HALF + HALF;
 
 		EXPECT_EQ(i % 2 ? munmap(upper, HALF) : mprotect(upper, HALF, PROT_READ), 0);
 	}
-	offload_read_stats(&after);
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), 0)
-		TH_LOG("too slow: nothing was in flight any more");
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	expect_in_flight(_metadata);
+	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
 
 	EXPECT_EQ(flight.stayed, 0);
-	offload_read_stats(&after);
-	EXPECT_EQ(offload_growth(&before, &after, "folios_copied"), folios);
+	expect_copies(_metadata, folios, 0);
 	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
 	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
 	for (i = 0; i < folios; i += 2)
 		EXPECT_FALSE(is_writable(self->area.addr + 2 * i * HALF + HALF));
 
-	/* All but the pages that are not there. */
-	EXPECT_EQ(area_move(&self->area, self->nodes[0]),
+	/* All but the pages that are not there, asked for one by one. */
+	self->area.folio_size = memory_page_size();
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[0]),
 		  (long)(folios / 2 * HALF / memory_page_size()));
 	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
 }
@@ -362,50 +425,43 @@ static unsigned int copied_events(void)
 	return nr;
 }
 
-/* Returns how many events of the copy phase there were, and what all counters grew by. */
+/* Returns how many events of the copy phase there were in one move. */
 static unsigned int trace_move(struct __test_metadata *_metadata,
-			       FIXTURE_DATA(rules) *self, uint64_t *growth)
+			       FIXTURE_DATA(rules) *self)
 {
-	struct offload_stats before, after;
 	unsigned int events;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->nodes[0]));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
 	ASSERT_EQ(setting_write(COPIED_EVENT, "1"), 0);
 	ASSERT_EQ(setting_write(TRACING "trace", ""), 0);
-	offload_read_stats(&before);
-	EXPECT_EQ(area_move(&self->area, self->nodes[1]), 0);
-	offload_read_stats(&after);
+	move(_metadata, self);
 	events = copied_events();
 	ASSERT_EQ(setting_write(COPIED_EVENT, "0"), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
 	area_destroy(&self->area);
-	/* The empty prefix: all of them. */
-	*growth = offload_growth(&before, &after, "");
 	return events;
 }
 
 TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 {
-	uint64_t growth;
-
+	/* The empty prefix: all counters. */
 	ASSERT_EQ(offload_route_only(NULL, "cpu"), 0);
 	ASSERT_EQ(offload_set_enabled(false), 0);
-	EXPECT_EQ(trace_move(_metadata, self, &growth), 0);
-	EXPECT_EQ(growth, 0);
+	EXPECT_EQ(trace_move(_metadata, self), 0);
+	EXPECT_EQ(offload_grown(""), 0);
 
 	ASSERT_EQ(offload_route_only(NULL, "none"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
-	EXPECT_EQ(trace_move(_metadata, self, &growth), 0);
-	EXPECT_EQ(growth, 0);
+	EXPECT_EQ(trace_move(_metadata, self), 0);
+	EXPECT_EQ(offload_grown(""), 0);
 
 	/* Another reason is routed: the phase is there, but not for us. */
 	ASSERT_EQ(offload_route_only("compaction", "cpu"), 0);
-	EXPECT_EQ(trace_move(_metadata, self, &growth), 0);
+	EXPECT_EQ(trace_move(_metadata, self), 0);
 
 	/* What was not seen is there to be seen. */
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
-	EXPECT_GT(trace_move(_metadata, self, &growth), 0);
-	EXPECT_GT(growth, 512);
+	EXPECT_GT(trace_move(_metadata, self), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), 512);
 }
 
 TEST_HARNESS_MAIN
