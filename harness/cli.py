@@ -122,7 +122,7 @@ def _series(paths: Paths, args: argparse.Namespace) -> int:
 
 def _lint(paths: Paths, _: argparse.Namespace) -> int:
     with lock.cache(paths):
-        return lint.main([])
+        return lint.main(paths)
 
 
 def _lab(paths: Paths, args: argparse.Namespace) -> int:

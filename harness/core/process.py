@@ -102,23 +102,27 @@ def run_logged(
     return text
 
 
-def attempt(argv: Sequence[str], cwd: Path) -> tuple[int, str]:
-    """Run a command that may fail; return its status and all that it printed."""
+def attempt(argv: Sequence[str], cwd: Path, *, timeout: float | None = None) -> tuple[int, str]:
+    """Run a command that may fail; return its status and all that it printed.
+
+    HarnessError if it takes longer than `timeout` seconds.
+    """
+    child = start(
+        argv,
+        cwd=cwd,
+        env=environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        errors="replace",
+    )
     try:
-        done = subprocess.run(
-            list(argv),
-            cwd=cwd,
-            env=environment(),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.STDOUT,
-            text=True,
-            errors="replace",
-            check=False,
-        )
-    except FileNotFoundError as error:
-        raise HarnessError(f"{argv[0]} is not installed") from error
-    return done.returncode, done.stdout
+        output, _ = child.communicate(timeout=timeout)
+    except subprocess.TimeoutExpired as error:
+        raise HarnessError(f"{argv[0]}: not done in {timeout} s") from error
+    finally:
+        stop(child)
+    return child.returncode, output
 
 
 def first_error(text: str) -> str:

@@ -4,23 +4,23 @@
 """
 
 import fnmatch
-import json
 import tomllib
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields
-from enum import Enum
+from enum import StrEnum
 from pathlib import Path
+from typing import Literal
 
+import msgspec
+
+from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.kernel import tree as patches
 
 _RUNNERS = {"repo": ("pytest", "guest"), "kernel": ("guest", "layouts")}
-
-
 _WHY = 120  # characters of a reason in the table
 
 
-class Kind(Enum):
+class Kind(StrEnum):
     """How a test ended."""
 
     GREEN = "green"
@@ -31,16 +31,14 @@ class Kind(Enum):
     BROKEN = "broken"  # it did not run: a stale patch, no time left
 
 
-@dataclass(frozen=True)
-class Result:
+class Result(msgspec.Struct, frozen=True):
     """The end of a test; `detail` names the first failed case, or gives the reason."""
 
     kind: Kind
     detail: str = ""
 
 
-@dataclass(frozen=True)
-class Mutant:
+class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One defect made on purpose.
 
     `tree` is what the patch applies to: this repository, or the patched kernel tree. `test`
@@ -48,23 +46,15 @@ class Mutant:
     """
 
     name: str
-    patch: Path
     claim: str
     what: str
-    tree: str
+    tree: Literal["repo", "kernel"]
     test: str
-    expect: str = Kind.CASE.value
+    expect: Literal["case", "panic", "build", "error"] = "case"
     survives: str = ""
 
-    @property
-    def order(self) -> tuple[str, ...]:
-        """Sort mutants of one kernel together, and those that change the same file."""
-        config = "" if self.test.startswith("pytest") else " ".join(self.test.split()[:2])
-        files = patches.touched_paths(self.patch.read_text(errors="replace"))
-        return (config, *files[:1], self.name)
 
-
-class Fate(Enum):
+class Fate(StrEnum):
     """What became of a mutant."""
 
     KILLED = "killed"
@@ -72,8 +62,7 @@ class Fate(Enum):
     INVALID = "invalid"  # nothing was learnt: the mutant or its test is broken
 
 
-@dataclass(frozen=True)
-class Outcome:
+class Outcome(msgspec.Struct, frozen=True):
     """What became of one mutant, why, and after how many seconds."""
 
     mutant: Mutant
@@ -89,33 +78,26 @@ class Outcome:
 
 
 def load(directory: Path) -> list[Mutant]:
-    """Read every mutant; HarnessError names the first file that is not one."""
+    """Read every mutant; HarnessError names the first file that is not one.
+
+    Those of one kernel come together, and those that change the same file.
+    """
     found = []
-    known = {field.name for field in fields(Mutant)} - {"name", "patch"}
     for path in sorted(directory.glob("*.toml")):
-        where = f"mutants/{path.name}"
         try:
-            text = tomllib.loads(path.read_text())
-        except tomllib.TOMLDecodeError as error:
-            raise HarnessError(f"{where}: {error}") from error
-        if strange := text.keys() - known:
-            raise HarnessError(f"{where}: unknown key {min(strange)}")
-        if missing := {"claim", "what", "tree", "test"} - text.keys():
-            raise HarnessError(f"{where}: lacks {min(missing)}")
-        mutant = Mutant(path.stem, path.with_suffix(".patch"), **text)
-        choices = {"tree": tuple(_RUNNERS), "expect": tuple(kind.value for kind in Kind)[1:-1]}
-        for key, values in choices.items():
-            if getattr(mutant, key) not in values:
-                raise HarnessError(f"{where}: {key} is none of {', '.join(values)}")
-        if mutant.test.partition(" ")[0] not in _RUNNERS[mutant.tree]:
-            raise HarnessError(f"{where}: no such test for {mutant.tree}: {mutant.test}")
-        if not mutant.patch.is_file():
-            raise HarnessError(f"{where}: there is no {mutant.patch.name}")
-        found.append(mutant)
-    lone = {path.stem for path in directory.glob("*.patch")} - {one.name for one in found}
-    if lone:
+            text = {"name": path.stem, **tomllib.loads(path.read_text())}
+            mutant = msgspec.convert(text, Mutant)
+            if mutant.test.partition(" ")[0] not in _RUNNERS[mutant.tree]:
+                raise ValueError(f"no such test for {mutant.tree}: {mutant.test}")
+            patch = path.with_suffix(".patch").read_text(errors="replace")
+        except (ValueError, OSError) as error:  # msgspec's and tomllib's are ValueErrors
+            raise HarnessError(f"mutants/{path.name}: {error}") from error
+        kernel = () if mutant.test.startswith("pytest") else mutant.test.split()[:2]
+        found.append(((*kernel, *patches.touched_paths(patch)[:1]), mutant))
+    names = {mutant.name for _, mutant in found}
+    if lone := {path.stem for path in directory.glob("*.patch")} - names:
         raise HarnessError(f"mutants/{min(lone)}.patch has no .toml")
-    return sorted(found, key=lambda mutant: mutant.order)
+    return [mutant for _, mutant in sorted(found, key=lambda one: one[0])]
 
 
 def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
@@ -141,9 +123,9 @@ def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
         return Fate.INVALID, result.detail
     if result.kind is Kind.GREEN:
         return Fate.SURVIVED, mutant.survives or "the test is green"
-    if result.kind.value == mutant.expect:
+    if result.kind is Kind(mutant.expect):
         return Fate.KILLED, result.detail
-    said = f"ended with '{result.kind.value}', not '{mutant.expect}': {result.detail}"
+    said = f"ended with '{result.kind}', not '{mutant.expect}': {result.detail}"
     return Fate.INVALID, said
 
 
@@ -154,7 +136,7 @@ def table(outcomes: Sequence[Outcome]) -> str:
         unexpected = one.fate is Fate.KILLED and one.mutant.survives
         cells = [
             one.mutant.name, one.mutant.claim, one.mutant.what,
-            f"{one.fate.value}{' after all: drop `survives`' if unexpected else ''}",
+            f"{one.fate}{' after all: drop `survives`' if unexpected else ''}",
             one.why.splitlines()[0][:_WHY] if one.why else "", f"{one.seconds:.0f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
@@ -169,10 +151,5 @@ def totals(outcomes: Sequence[Outcome]) -> str:
 
 def write(outcomes: Sequence[Outcome], out: Path) -> None:
     """Write results.json and results.md."""
-    records = [
-        {**asdict(one.mutant), "patch": one.mutant.patch.name, "fate": one.fate.value,
-         "why": one.why, "seconds": round(one.seconds, 1)}
-        for one in outcomes
-    ]  # fmt: skip
-    (out / "results.json").write_text(json.dumps(records, indent=1) + "\n")
-    (out / "results.md").write_text(f"{table(outcomes)}\n\n{totals(outcomes)}\n")
+    jsonio.write(out / "results.json", outcomes)
+    jsonio.write_text(out / "results.md", f"{table(outcomes)}\n\n{totals(outcomes)}\n")

@@ -9,7 +9,6 @@ reaches.
 import re
 import shlex
 import shutil
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -88,16 +87,8 @@ class Checkout:
                          f"{paths.root}/", f"{directory}/"])  # fmt: skip
         self._git("init", "-q")
         self._git("add", "-A")
-        self._git(
-            "-c",
-            "user.name=x",
-            "-c",
-            "user.email=x@localhost",
-            "commit",
-            "-qm",
-            "copy",
-            "--allow-empty",
-        )
+        identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
+        self._git(*identity, "commit", "-q", "-m", "copy", "--allow-empty")
 
     def _git(self, *words: str) -> str:
         return process.capture(["git", *words], cwd=self._root)
@@ -120,33 +111,24 @@ class Checkout:
         xml = self._root / "out" / "junit.xml"
         xml.unlink(missing_ok=True)
         argv = [sys.executable, "-m", "pytest", f"--junitxml={xml}", *shlex.split(words)]
-        said = self._run(argv, _PYTEST_SECONDS)
-        return of_junit(xml.read_text()) if xml.exists() else Result(Kind.ERROR, said)
+        _, said = process.attempt(argv, self._root, timeout=_PYTEST_SECONDS)
+        if not xml.exists():
+            return Result(Kind.ERROR, process.first_error(said))
+        return of_junit(xml.read_text())
 
     def _guest(self, words: str) -> Result:
         config, name, *args = words.split()
         directory = self._root / "out" / "guest" / f"{config}-{name}"
         shutil.rmtree(directory, ignore_errors=True)
         command = ["guest", "--config", config, f"--args={','.join(args)}", name]
-        said = self._run([sys.executable, "-m", "harness", *command], _GUEST_SECONDS)
+        argv = [sys.executable, "-m", "harness", *command]
+        _, said = process.attempt(argv, self._root, timeout=_GUEST_SECONDS)
         logs = [directory / "console.log", directory / "results.log"]
         if not all(log.exists() for log in logs):
-            return Result(Kind.BUILD, said)
+            return Result(Kind.BUILD, process.first_error(said))
         console, results = (log.read_text(errors="replace") for log in logs)
         verdict = vm.judge(console, results, vm.End.EXITED, vm.Limits(0, 0))
         return of_guest(verdict, ktap.parse(results))
-
-    def _run(self, argv: Sequence[str], seconds: int) -> str:
-        """Run a command whose status does not matter; return what it said of a failure."""
-        try:
-            done = subprocess.run(
-                argv, cwd=self._root, env=process.environment(), stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace",
-                timeout=seconds, check=False,
-            )  # fmt: skip
-        except subprocess.TimeoutExpired as error:
-            raise HarnessError(f"not done in {seconds} s") from error
-        return process.first_error(done.stdout)
 
 
 class Kernels:
@@ -198,7 +180,8 @@ def attempt(run: Callable[[str, Path | None], Result], test: str, patch: Path | 
 
 def main(paths: Paths, only: str) -> int:
     """Run the chosen mutants; the last line counts them."""
-    chosen = model.select(model.load(paths.root / "mutants"), only)
+    directory = paths.root / "mutants"
+    chosen = model.select(model.load(directory), only)
     out = paths.out / "mutants"
     out.mkdir(parents=True, exist_ok=True)
     runners = {"repo": Checkout(paths, out / "repo").run, "kernel": Kernels(paths, out).run}
@@ -210,10 +193,10 @@ def main(paths: Paths, only: str) -> int:
         began = time.monotonic()
         if test not in baselines:
             baselines[test] = attempt(run, mutant.test, None)
-        result = attempt(run, mutant.test, mutant.patch)
+        result = attempt(run, mutant.test, directory / f"{mutant.name}.patch")
         fate, why = model.judge(mutant, baselines[test], result)
         outcomes.append(Outcome(mutant, fate, why, time.monotonic() - began))
-        ui.say(f"mutant {number}/{len(chosen)} {mutant.name}: {fate.value}: {why}")
+        ui.say(f"mutant {number}/{len(chosen)} {mutant.name}: {fate}: {why}")
         model.write(outcomes, out)
     ui.plain(f"\n{model.table(outcomes)}\n")
     ui.say(f"results.json and results.md are in {out}")

@@ -4,7 +4,6 @@ Files that are ours must be clean; files that we edit must have no complaint tha
 vanilla file, compiled in the same way, does not have.
 """
 
-import argparse
 import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
@@ -13,7 +12,7 @@ from harness.checks.lint import checkpatch, compilers, docs, names
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core import process, ui
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths, default_paths
+from harness.core.paths import Paths
 from harness.guest.ktap import Case, Status
 from harness.kernel import source
 from harness.kernel import tree as patches
@@ -85,10 +84,8 @@ def run_lint(paths: Paths, tree: patches.Tree) -> list[Case]:
     return [run_check(name, check) for name, check in checks(paths, tree).items()]
 
 
-def main(argv: Sequence[str]) -> int:
+def main(paths: Paths) -> int:
     """Run `make lint`."""
-    argparse.ArgumentParser(prog="lint", description="all linters").parse_args(argv)
-    paths = default_paths()
     cases = run_lint(paths, patches.get(paths, source.get(paths)))
     failed = [case.name for case in cases if case.status is Status.FAILED]
     if failed:

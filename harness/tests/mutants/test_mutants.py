@@ -48,9 +48,9 @@ def one(tmp_path: Path, **more: str) -> model.Mutant:
 @pytest.mark.parametrize(
     ("fields", "words"),
     [
-        ({"expects": "panic"}, "unknown key expects"),
-        ({"expect": "green"}, "expect is none of case, panic, build, error"),
-        ({"tree": "docs"}, "tree is none of repo, kernel"),
+        ({"expects": "panic"}, "unknown field `expects`"),
+        ({"expect": "green"}, "Invalid enum value 'green'"),
+        ({"tree": "docs"}, "Invalid enum value 'docs'"),
         ({"tree": "kernel"}, "no such test for kernel: pytest"),
         ({"test": "nose x"}, "no such test for repo: nose x"),
     ],
@@ -66,7 +66,7 @@ def test_a_description_that_cannot_be_right_is_refused(
 def test_patch_and_description_belong_together(tmp_path: Path) -> None:
     add(tmp_path, "one")
     (tmp_path / "one.patch").rename(tmp_path / "other.patch")
-    with pytest.raises(HarnessError, match=r"there is no one\.patch"):
+    with pytest.raises(HarnessError, match=r"one\.toml: .*one\.patch"):
         model.load(tmp_path)
     (tmp_path / "one.toml").unlink()
     with pytest.raises(HarnessError, match=r"other\.patch has no \.toml"):
@@ -74,8 +74,7 @@ def test_patch_and_description_belong_together(tmp_path: Path) -> None:
 
 
 def test_the_projects_mutants_can_be_read() -> None:
-    mutants = model.load(ROOT / "mutants")
-    assert mutants == sorted(mutants, key=lambda mutant: mutant.order)
+    assert len({mutant.name for mutant in model.load(ROOT / "mutants")}) > 20
 
 
 def test_mutants_are_chosen_by_name_prefix_glob_and_claim(tmp_path: Path) -> None:
@@ -162,7 +161,7 @@ def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run.main(paths, "") == 1
     assert capsys.readouterr().out.splitlines()[-1] == "5 mutants, 1 killed"
     said = json.loads((root / "out/mutants/results.json").read_text())
-    assert [(one["name"], one["fate"], one["why"].split(":")[0]) for one in said] == [
+    assert [(one["mutant"]["name"], one["fate"], one["why"].split(":")[0]) for one in said] == [
         ("a_killed", "killed", "test_sum.test_add"),
         ("b_survives", "survived", "zero is zero"),
         ("c_crashes", "invalid", "ended with 'error', not 'case'"),
