@@ -72,8 +72,8 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         kernel("debug"),
         Stage("kernels-lab", lambda _: _lab_kernels(paths, out)),
         kernel("arm64"),
-        Stage("lint", lambda _: _lint(paths)),
-        Stage("series", lambda _: _series(paths)),
+        Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
+        Stage("series", lambda _: _series(paths, source.get(paths))),
     ]
 
 
@@ -140,6 +140,7 @@ class Report:
     out: Path
     suites: dict[str, list[Case]] = field(default_factory=dict)
     times: dict[str, float] = field(default_factory=dict)
+    began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
     def add(self, name: str, cases: Sequence[Case]) -> None:
@@ -177,9 +178,12 @@ class Report:
 
     @property
     def slowest(self) -> str:
-        """The stages that took longest, in one line."""
+        """The stages that took longest, and how busy they kept the processors, in one line."""
         order = sorted(self.times.items(), key=lambda item: -item[1])[:_SLOWEST]
-        return ", ".join(f"{name} {ui.clock(seconds)}" for name, seconds in order)
+        stages = ", ".join(f"{name} {ui.clock(seconds)}" for name, seconds in order)
+        used = sum(os.times()[:4])  # by this process and by the children that have ended
+        there = (time.monotonic() - self.began) * len(os.sched_getaffinity(0))
+        return f"{stages}; processors {100 * used / there:.0f} % busy"
 
     @property
     def cases(self) -> list[tuple[str, Case]]:
@@ -217,15 +221,8 @@ def _unit_tests(paths: Paths, out: Path) -> list[Case]:
     return cases
 
 
-def _lint(paths: Paths) -> list[Case]:
-    with lock.cache(paths):
-        return lint.run_lint(paths, tree.get(paths, source.get(paths)))
-
-
-def _series(paths: Paths) -> list[Case]:
-    with lock.cache(paths):
-        origin = source.get(paths)
-        export.run(paths, origin, tree.get(paths, origin), steps=False)
+def _series(paths: Paths, origin: source.Source) -> list[Case]:
+    export.run(paths, origin, tree.get(paths, origin), steps=False)
     return [Case("applies, and is the tree that was tested", Status.PASSED)]
 
 
@@ -350,7 +347,7 @@ def _summary(report: Report) -> int:
     for suite, case in failed[:_DETAILED]:
         ui.plain(f"\n{suite}: {case.name}:")
         ui.plain(os.linesep.join(f"  | {line}" for line in case.detail.splitlines()))
-    ui.say(f"slowest: {report.slowest}; all in times.json")
+    ui.say(f"slowest of times.json: {report.slowest}")
     ui.say(f"logs and junit.xml are in {report.out}")
     counts = ktap.count(case for _, case in report.cases)
     ui.plain(str(counts))
