@@ -4,8 +4,7 @@
  *
  * What null_blk is to a block device, dmasim is to a DMA engine: it has
  * channels, rings, latencies and faults, but no hardware. A kernel thread for
- * each channel copies the bytes; in timing mode nothing does, and a timer
- * completes descriptors when a modelled engine would have copied them. See
+ * each channel copies the bytes. See
  * Documentation/driver-api/dmaengine/dmasim.rst.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
@@ -25,7 +24,6 @@
 #include <linux/module.h>
 #include <linux/moduleparam.h>
 #include <linux/overflow.h>
-#include <linux/panic.h>
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
 #include <linux/scatterlist.h>
@@ -33,9 +31,9 @@
 #include <linux/string.h>
 
 #include "dmasim_iova.h"
-#include "dmasim_model.h"
 #include "virt-dma.h"
 
+#define DMASIM_MAX_CHANNELS	256
 #define DMASIM_MAX_RING_DEPTH	1024
 #define DMASIM_MAX_DEVICES	8
 
@@ -97,19 +95,6 @@ MODULE_PARM_DESC(bandwidth_mbps, "Bandwidth of a channel in MB/s (default: 0, no
 static unsigned int late_ms = 200;
 module_param(late_ms, uint, 0644);
 MODULE_PARM_DESC(late_ms, "How much later a late descriptor copies and completes, in ms (default: 200)");
-
-static bool timing;
-module_param(timing, bool, 0444);
-MODULE_PARM_DESC(timing, "Complete on a modelled schedule and copy NOTHING: loses data (default: N)");
-
-static unsigned int total_mbps[DMASIM_MAX_CHANNELS];
-static unsigned int nr_total_mbps;
-module_param_array(total_mbps, uint, &nr_total_mbps, 0444);
-MODULE_PARM_DESC(total_mbps, "With timing=Y, bandwidth of all channels together in MB/s with 1, 2, ... of them active; the last one holds for more (default: no limit)");
-
-static unsigned int moderation_ns;
-module_param(moderation_ns, uint, 0644);
-MODULE_PARM_DESC(moderation_ns, "With timing=Y, least time between two completion interrupts of a channel in ns (default: 0)");
 
 /* The faults, in the order in which they are decided for a descriptor */
 enum dmasim_fault {
@@ -179,9 +164,6 @@ struct dmasim_side {
  * @turn: decided when the descriptor is submitted
  * @due: when to execute it; 0 until its turn comes, KTIME_MAX for never
  * @terminated: the worker must stop copying, and free the descriptor
- * @job: what the model knows of the descriptor, in timing mode. Its node is in
- *	a list of the model, then in the engine's list of those that are done,
- *	and else empty; protected by the lock of the engine
  *
  * A descriptor is always on exactly one list, by @vd.node: the channel's free
  * or waiting list, or one of virt-dma's. There are two exceptions, and both
@@ -201,7 +183,6 @@ struct dmasim_desc {
 	enum dmasim_turn	turn;
 	ktime_t			due;
 	bool			terminated;
-	struct dmasim_job	job;
 };
 
 /**
@@ -211,24 +192,17 @@ struct dmasim_desc {
  * @ring: all descriptors of the channel, while it has a client
  * @ring_depth: how many there are
  * @free: those of them that prep may hand out
- * @waiting: those whose turn came, but which run late, held or never; in timing
- *	mode also those that are done, until the interrupt
+ * @waiting: those whose turn came, but which run late, held or never
  * @held: the one in @waiting that the next completion lets go, or NULL. There
  *	is at most one, so that descriptors swap even if each is to be held
  * @active: the one the worker copies at this moment, without the lock, or NULL
  * @again: the callback of one that is complete, to be called once more when the
  *	next ones are issued
- * @serving: the first of the issued ones, if the modelled channel is busy with
- *	it, or NULL; timing mode only
- * @nr_done: how many of its descriptors are done and not yet reported, and
- * @interrupted: when one was reported last, in ns; timing mode only, protected by
- *	the lock of the engine
  * @failed: cookies of descriptors that failed or were terminated
  * @nr_failed: how many cookies were ever put into @failed
- * @worker: the thread that executes descriptors, while there is a client; there
- *	is none in timing mode
+ * @worker: the thread that executes descriptors, while there is a client
  * @work: execute what is due
- * @timer: queues @work when the next descriptor is due; idle in timing mode
+ * @timer: queues @work when the next descriptor is due
  */
 struct dmasim_chan {
 	struct virt_dma_chan	vc;
@@ -239,9 +213,6 @@ struct dmasim_chan {
 	struct dmasim_desc	*held;
 	struct dmasim_desc	*active;
 	struct dmaengine_desc_callback again;
-	struct dmasim_desc	*serving;
-	unsigned int		nr_done;
-	u64			interrupted;
 	dma_cookie_t		failed[DMASIM_FAILED_COOKIES];
 	unsigned int		nr_failed;
 	struct kthread_worker	*worker;
@@ -252,28 +223,11 @@ struct dmasim_chan {
 /**
  * struct dmasim - the engine
  * @dma: what dmaengine knows of it
- * @lock: protects all of the timing mode; taken before the vc.lock of a channel
- * @model: when descriptors are done
- * @done: descriptors that are done and not yet reported, by job.node
- * @timer: the completion interrupt
- * @soonest: what was started since dmasim_timing_issue() began is not done
- *	before, in ns
- * @interrupted: no channel that has a reason for an interrupt had one before,
- *	in ns, when the timer was set
  * @nr_chans: number of channels
  * @chans: the channels
- *
- * The model runs whenever somebody looks at it, but only the interrupt reports
- * what is done, as with hardware.
  */
 struct dmasim {
 	struct dma_device	dma;
-	spinlock_t		lock; /* timing mode; outside vc.lock */
-	struct dmasim_model	model;
-	struct list_head	done;
-	struct hrtimer		timer;
-	u64			soonest;
-	u64			interrupted;
 	unsigned int		nr_chans;
 	struct dmasim_chan	chans[] __counted_by(nr_chans);
 };
@@ -281,11 +235,6 @@ struct dmasim {
 static struct dmasim_chan *to_dmasim_chan(struct dma_chan *c)
 {
 	return container_of(c, struct dmasim_chan, vc.chan);
-}
-
-static struct dmasim *to_dmasim(struct dmasim_chan *chan)
-{
-	return container_of(chan->vc.chan.device, struct dmasim, dma);
 }
 
 static struct dmasim_desc *to_dmasim_desc(struct virt_dma_desc *vd)
@@ -496,7 +445,6 @@ dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
 	desc->src = *src;
 	desc->len = len;
 	desc->pieces = pieces;
-	dmasim_job_init(&desc->job);
 
 	tx = vchan_tx_prep(&chan->vc, &desc->vd, tx_flags);
 	tx->tx_submit = dmasim_tx_submit;
@@ -553,8 +501,7 @@ dmasim_prep_dma_memcpy_sg(struct dma_chan *c, struct scatterlist *dst_sg,
 }
 
 /*
- * Execution: what completes a descriptor, and decides when one is executed. The
- * worker does so, or the timing mode below.
+ * Execution: what completes a descriptor, and decides when one is executed
  */
 
 /* The memory of a side, of which @len bytes at most lie in a row */
@@ -768,208 +715,6 @@ static enum hrtimer_restart dmasim_timer(struct hrtimer *timer)
 }
 
 /*
- * Timing mode: no byte moves. Each function is called with the lock of the
- * engine held, but for the interrupt and dmasim_timing_issue(), which take it.
- */
-
-static void dmasim_timing_start_job(struct dmasim *sim, struct dmasim_job *job,
-				    u64 fixed_ns, u32 bytes)
-{
-	lockdep_assert_held(&sim->lock);
-
-	dmasim_model_start(&sim->model, job, fixed_ns, bytes);
-	sim->soonest = min(sim->soonest,
-			   dmasim_model_soonest(&sim->model, fixed_ns, bytes));
-}
-
-/* Give an idle channel, at model.now, what was issued to it. */
-static void dmasim_timing_start(struct dmasim *sim, struct dmasim_chan *chan)
-{
-	unsigned int mbps = READ_ONCE(bandwidth_mbps);
-	struct virt_dma_desc *vd;
-	struct dmasim_desc *desc;
-	u64 now = sim->model.now;
-
-	lockdep_assert_held(&sim->lock);
-	lockdep_assert_held(&chan->vc.lock);
-
-	if (sim->model.channel_mbps != mbps) {
-		sim->model.channel_mbps = mbps;
-		/* what is under way may get faster */
-		sim->soonest = 0;
-	}
-
-	while (!chan->serving && (vd = vchan_next_desc(&chan->vc))) {
-		desc = to_dmasim_desc(vd);
-		dmasim_start(chan, desc, ns_to_ktime(now));
-		if (desc->turn == DMASIM_IN_TURN) {
-			chan->serving = desc;
-			dmasim_timing_start_job(sim, &desc->job,
-						(u64)READ_ONCE(latency_ns) *
-						desc->pieces, desc->len);
-		} else if (desc->due != KTIME_MAX) {
-			/* late or held: the channel goes on without it */
-			dmasim_timing_start_job(sim, &desc->job,
-						ktime_to_ns(desc->due) - now, 0);
-		}
-	}
-}
-
-/* Run the model to the present. What is done waits for the interrupt. */
-static void dmasim_timing_run(struct dmasim *sim)
-{
-	u64 now = ktime_get_ns();
-	struct dmasim_chan *chan;
-	struct dmasim_desc *desc;
-	struct dmasim_job *job;
-
-	lockdep_assert_held(&sim->lock);
-
-	while ((job = dmasim_model_run(&sim->model, now))) {
-		desc = container_of(job, struct dmasim_desc, job);
-		chan = to_dmasim_chan(desc->vd.tx.chan);
-		list_add_tail(&job->node, &sim->done);
-		chan->nr_done++;
-
-		spin_lock(&chan->vc.lock);
-		if (desc == chan->serving) {
-			chan->serving = NULL;
-			list_move_tail(&desc->vd.node, &chan->waiting);
-			dmasim_timing_start(sim, chan);
-		}
-		spin_unlock(&chan->vc.lock);
-	}
-}
-
-/*
- * When the last interrupt was of that channel with a reason for one whose last
- * interrupt is the longest ago; DMASIM_NEVER_DONE if there is none
- */
-static u64 dmasim_timing_interrupted(const struct dmasim *sim)
-{
-	u64 interrupted = DMASIM_NEVER_DONE;
-	unsigned int i;
-
-	lockdep_assert_held(&sim->lock);
-
-	for (i = 0; i < sim->nr_chans; i++) {
-		const struct dmasim_chan *chan = &sim->chans[i];
-
-		if (chan->serving || chan->nr_done)
-			interrupted = min(interrupted, chan->interrupted);
-	}
-	return interrupted;
-}
-
-/*
- * Have the timer expire when the next descriptor is done, and not before; but no
- * sooner after the last interrupt of its channel than moderation allows.
- */
-static void dmasim_timing_arm(struct dmasim *sim)
-{
-	u64 next = dmasim_model_next_done(&sim->model);
-
-	lockdep_assert_held(&sim->lock);
-
-	if (!list_empty(&sim->done))
-		next = sim->model.now;
-	sim->interrupted = dmasim_timing_interrupted(sim);
-	if (next != DMASIM_NEVER_DONE && sim->interrupted != DMASIM_NEVER_DONE)
-		next = max(next, sim->interrupted + READ_ONCE(moderation_ns));
-	if (next == DMASIM_NEVER_DONE)
-		hrtimer_try_to_cancel(&sim->timer);
-	else if (!hrtimer_is_queued(&sim->timer) ||
-		 hrtimer_get_expires(&sim->timer) != ns_to_ktime(next))
-		hrtimer_start(&sim->timer, ns_to_ktime(next), HRTIMER_MODE_ABS);
-}
-
-/*
- * Does the timer, as it is set, expire no later than it must after @chan was
- * given something to do? Hardware does not calculate, while the model's arithmetic
- * is charged to who issues: a timer that is too early, when the CPU waits anyway,
- * is better than one that is set again for each channel.
- */
-static bool dmasim_timing_armed(struct dmasim *sim,
-				const struct dmasim_chan *chan)
-{
-	u64 soonest = sim->soonest;
-
-	lockdep_assert_held(&sim->lock);
-
-	if (!hrtimer_is_queued(&sim->timer) || !list_empty(&sim->done) ||
-	    chan->interrupted < sim->interrupted)
-		return false;
-
-	if (sim->interrupted != DMASIM_NEVER_DONE)
-		soonest = max(soonest,
-			      sim->interrupted + READ_ONCE(moderation_ns));
-	return ktime_to_ns(hrtimer_get_expires(&sim->timer)) <= soonest;
-}
-
-static void dmasim_timing_report(struct dmasim *sim, struct dmasim_desc *desc)
-{
-	struct dmasim_chan *chan = to_dmasim_chan(desc->vd.tx.chan);
-
-	lockdep_assert_held(&sim->lock);
-
-	spin_lock(&chan->vc.lock);
-	list_del(&desc->vd.node);
-	if (chan->held == desc)
-		chan->held = NULL;
-	desc->copied = desc->outcome == DMASIM_OK ? desc->len : desc->len / 2;
-	chan->nr_done--;
-	chan->interrupted = sim->model.now;
-	dma_descriptor_unmap(&desc->vd.tx);
-	dmasim_complete(chan, desc);
-	if (chan->held && !chan->held->due) {
-		dmasim_model_cancel(&sim->model, &chan->held->job);
-		list_add_tail(&chan->held->job.node, &sim->done);
-		chan->nr_done++;
-	}
-	spin_unlock(&chan->vc.lock);
-}
-
-/*
- * The completion interrupt. The timer is not a _HARD one, since what it calls
- * takes spinlocks: in hard interrupt context but on PREEMPT_RT.
- */
-static enum hrtimer_restart dmasim_interrupt(struct hrtimer *timer)
-{
-	struct dmasim *sim = container_of(timer, struct dmasim, timer);
-	struct dmasim_job *job;
-	unsigned long flags;
-
-	spin_lock_irqsave(&sim->lock, flags);
-	dmasim_timing_run(sim);
-	while ((job = list_first_entry_or_null(&sim->done, struct dmasim_job,
-					       node))) {
-		list_del_init(&job->node);
-		dmasim_timing_report(sim, container_of(job, struct dmasim_desc,
-						       job));
-	}
-	dmasim_timing_arm(sim);
-	spin_unlock_irqrestore(&sim->lock, flags);
-	return HRTIMER_NORESTART;
-}
-
-static void dmasim_timing_issue(struct dmasim *sim, struct dmasim_chan *chan)
-{
-	unsigned long flags;
-
-	spin_lock_irqsave(&sim->lock, flags);
-	sim->soonest = DMASIM_NEVER_DONE;
-	/* what is issued now must not start in the past */
-	dmasim_timing_run(sim);
-	spin_lock(&chan->vc.lock);
-	vchan_issue_pending(&chan->vc);
-	dmasim_timing_start(sim, chan);
-	spin_unlock(&chan->vc.lock);
-	if (!dmasim_timing_armed(sim, chan))
-		dmasim_timing_arm(sim);
-	spin_unlock_irqrestore(&sim->lock, flags);
-}
-
-/*
  * Channel operations
  */
 
@@ -977,11 +722,6 @@ static void dmasim_issue_pending(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
 	unsigned long flags;
-
-	if (timing) {
-		dmasim_timing_issue(to_dmasim(chan), chan);
-		return;
-	}
 
 	spin_lock_irqsave(&chan->vc.lock, flags);
 	if (vchan_issue_pending(&chan->vc))
@@ -991,9 +731,7 @@ static void dmasim_issue_pending(struct dma_chan *c)
 
 /*
  * Descriptors may complete out of order, so the cookie that completed last
- * says nothing of others: look at this cookie alone. In timing mode it does
- * say it of those before it while none was put by and none has failed, and the
- * CPU need not search the ring for each completion.
+ * says nothing of others: look at this cookie alone.
  */
 static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 					struct dma_tx_state *state)
@@ -1007,11 +745,7 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 	if (cookie < DMA_MIN_COOKIE)
 		return DMA_ERROR;
 
-	status = dma_cookie_status(c, cookie, state);
-	/* nothing is put by again once the cookie says that it is done */
-	if (timing && status == DMA_COMPLETE && list_empty(&chan->waiting) &&
-	    !READ_ONCE(chan->nr_failed))
-		return status;
+	dma_cookie_status(c, cookie, state);
 
 	spin_lock_irqsave(&chan->vc.lock, flags);
 	status = DMA_COMPLETE;
@@ -1046,26 +780,6 @@ static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
 			dmasim_set_failed(chan, vd->tx.cookie);
 }
 
-/* The same in timing mode: no interrupt finds them from here on. */
-static void dmasim_timing_take_all(struct dmasim *sim, struct dmasim_chan *chan,
-				   struct list_head *head)
-{
-	struct virt_dma_desc *vd;
-	unsigned long flags;
-
-	spin_lock_irqsave(&sim->lock, flags);
-	dmasim_timing_run(sim);
-	spin_lock(&chan->vc.lock);
-	dmasim_take_all(chan, head);
-	chan->serving = NULL;
-	chan->nr_done = 0;
-	list_for_each_entry(vd, head, node)
-		dmasim_model_cancel(&sim->model, &to_dmasim_desc(vd)->job);
-	spin_unlock(&chan->vc.lock);
-	dmasim_timing_arm(sim);
-	spin_unlock_irqrestore(&sim->lock, flags);
-}
-
 /*
  * Take every descriptor back, prepared ones included. The worker may still be
  * copying the active one, and the tasklet may be calling back: wait for both
@@ -1076,13 +790,9 @@ static void dmasim_stop(struct dmasim_chan *chan)
 	unsigned long flags;
 	LIST_HEAD(head);
 
-	if (timing) {
-		dmasim_timing_take_all(to_dmasim(chan), chan, &head);
-	} else {
-		spin_lock_irqsave(&chan->vc.lock, flags);
-		dmasim_take_all(chan, &head);
-		spin_unlock_irqrestore(&chan->vc.lock, flags);
-	}
+	spin_lock_irqsave(&chan->vc.lock, flags);
+	dmasim_take_all(chan, &head);
+	spin_unlock_irqrestore(&chan->vc.lock, flags);
 
 	vchan_dma_desc_free_list(&chan->vc, &head);
 }
@@ -1098,35 +808,31 @@ static int dmasim_terminate_all(struct dma_chan *c)
 
 /*
  * After dmasim_stop(), nothing is written and no callback runs once this
- * returns: the lists are empty, the worker (if there is one) has left the
- * active descriptor, and then nobody is left to complete anything.
+ * returns: the lists are empty, the worker has left the active descriptor, and
+ * then nobody is left to complete anything.
  */
 static void dmasim_synchronize(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
 
-	if (chan->worker)
-		kthread_flush_worker(chan->worker);
+	kthread_flush_worker(chan->worker);
 	vchan_synchronize(&chan->vc);
 }
 
 static int dmasim_alloc_chan_resources(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
-	struct kthread_worker *worker = NULL;
+	struct kthread_worker *worker;
 	unsigned int i;
 
-	if (!timing) {
-		worker = kthread_run_worker(0, "dmasim-%d", c->chan_id);
-		if (IS_ERR(worker))
-			return PTR_ERR(worker);
-	}
+	worker = kthread_run_worker(0, "dmasim-%d", c->chan_id);
+	if (IS_ERR(worker))
+		return PTR_ERR(worker);
 
 	chan->ring = kvcalloc(chan->ring_depth, sizeof(*chan->ring),
 			      GFP_KERNEL);
 	if (!chan->ring) {
-		if (worker)
-			kthread_destroy_worker(worker);
+		kthread_destroy_worker(worker);
 		return -ENOMEM;
 	}
 	for (i = 0; i < chan->ring_depth; i++)
@@ -1147,8 +853,7 @@ static void dmasim_free_chan_resources(struct dma_chan *c)
 	dmasim_synchronize(c);
 	/* the work finds nothing to do from here on, so it starts no timer */
 	hrtimer_cancel(&chan->timer);
-	if (chan->worker)
-		kthread_destroy_worker(chan->worker);
+	kthread_destroy_worker(chan->worker);
 	chan->worker = NULL;
 
 	WARN_ON_ONCE(list_count_nodes(&chan->free) != chan->ring_depth);
@@ -1179,8 +884,6 @@ static void dmasim_release(struct dma_device *dma)
 	struct dmasim *sim = container_of(dma, struct dmasim, dma);
 	struct device *dev = dma->dev;
 
-	/* may be about to find that there is nothing to do */
-	hrtimer_cancel(&sim->timer);
 	kfree(sim);
 	put_device(dev);
 }
@@ -1218,11 +921,6 @@ static int dmasim_probe(struct platform_device *pdev)
 	if (!sim)
 		return -ENOMEM;
 	sim->nr_chans = nr_chans;
-	spin_lock_init(&sim->lock);
-	dmasim_model_init(&sim->model, total_mbps, nr_total_mbps);
-	INIT_LIST_HEAD(&sim->done);
-	hrtimer_setup(&sim->timer, dmasim_interrupt, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS);
 
 	dma = &sim->dma;
 	dma->dev = dev;
@@ -1235,8 +933,7 @@ static int dmasim_probe(struct platform_device *pdev)
 	dma->src_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
 	dma->dst_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
 	dma->directions = BIT(DMA_MEM_TO_MEM);
-	dma->residue_granularity = timing ? DMA_RESIDUE_GRANULARITY_DESCRIPTOR :
-					    DMA_RESIDUE_GRANULARITY_BURST;
+	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_BURST;
 	dma->device_alloc_chan_resources = dmasim_alloc_chan_resources;
 	dma->device_free_chan_resources = dmasim_free_chan_resources;
 	dma->device_release = dmasim_release;
@@ -1279,24 +976,6 @@ static struct platform_driver dmasim_driver = {
 };
 
 static struct platform_device *dmasim_pdevs[DMASIM_MAX_DEVICES];
-
-static int __init dmasim_check_total_mbps(void)
-{
-	unsigned int i;
-
-	if (nr_total_mbps && !timing) {
-		pr_err("total_mbps needs timing=Y\n");
-		return -EINVAL;
-	}
-	for (i = 0; i < nr_total_mbps; i++) {
-		if (!total_mbps[i]) {
-			pr_err("total_mbps: the bandwidth with %u active channels is 0\n",
-			       i + 1);
-			return -EINVAL;
-		}
-	}
-	return 0;
-}
 
 static void dmasim_remove_devices(void)
 {
@@ -1374,15 +1053,8 @@ static int __init dmasim_init(void)
 	}
 
 	ret = dmasim_check_nodes();
-	if (!ret)
-		ret = dmasim_check_total_mbps();
 	if (ret)
 		return ret;
-
-	if (timing) {
-		pr_warn("TIMING MODE: descriptors complete, but NO BYTES ARE COPIED; memory copied with this engine is lost\n");
-		add_taint(TAINT_TEST, LOCKDEP_STILL_OK);
-	}
 
 	dmasim_faults_create();
 
