@@ -42,7 +42,7 @@ static void start(struct kunit *test, unsigned int job, u64 fixed_ns, u32 bytes)
 	dmasim_model_start(&ctx->model, &ctx->jobs[job], fixed_ns, bytes);
 }
 
-/* Nothing is done until @ns after the beginning, and the model is there then. */
+/* Nothing is done until @ns after the beginning; run the model until then. */
 static void expect_nothing_until(struct kunit *test, u64 ns)
 {
 	struct dmasim_test *ctx = test->priv;
@@ -143,7 +143,7 @@ static void channels_share_equally(struct kunit *test)
 	expect_idle(test);
 }
 
-/* What was done until a channel comes was done at the old rate. */
+/* Until a channel starts, the others proceed at the old rate. */
 static void channel_comes_and_goes(struct kunit *test)
 {
 	engine(test, shared, ARRAY_SIZE(shared));
@@ -225,7 +225,7 @@ static void channel_has_a_limit(struct kunit *test)
 	expect_done(test, 1, 10000);
 }
 
-/* The next one is done later if others become active meanwhile. */
+/* A job is done later if others become active meanwhile. */
 static void looks_ahead(struct kunit *test)
 {
 	struct dmasim_test *ctx = test->priv;
@@ -248,8 +248,7 @@ static void looks_ahead(struct kunit *test)
 	expect_done(test, 3, 1800);
 }
 
-/* No limit is 4294967295 MB/s: these bytes take a ns. */
-/* No job is done before, and nothing that was under way is done the sooner. */
+/* No job is done sooner than alone, nor does it make an earlier one faster. */
 static void no_sooner_than_alone(struct kunit *test)
 {
 	struct dmasim_test *ctx = test->priv;
@@ -275,7 +274,7 @@ static void no_sooner_than_alone(struct kunit *test)
 				soonest[done - ctx->jobs]);
 }
 
-/* A second channel makes the first one faster: nothing can be said. */
+/* If a second channel makes the first one faster, there is no lower bound. */
 static void company_may_help(struct kunit *test)
 {
 	static const unsigned int steep[] = { 1000, 2001 };
@@ -289,6 +288,7 @@ static void company_may_help(struct kunit *test)
 			dmasim_model_soonest(&ctx->model, 100, 1000));
 }
 
+/* No limit means 4294967295 MB/s: these bytes take a ns. */
 static void no_limit(struct kunit *test)
 {
 	engine(test, NULL, 0);
@@ -296,7 +296,7 @@ static void no_limit(struct kunit *test)
 	expect_done(test, 0, 71);
 }
 
-/* An interrupt that comes late finds all that was done, at its own time. */
+/* A late interrupt finds all finished jobs, each with its own time. */
 static void late_look(struct kunit *test)
 {
 	struct dmasim_test *ctx = test->priv;

@@ -342,7 +342,7 @@ static void dmasim_put_desc(struct dmasim_chan *chan, struct dmasim_desc *desc)
 	lockdep_assert_held(&chan->vc.lock);
 
 	desc->vd.tx.cookie = 0;
-	/* at the end: a client that uses a stale descriptor has time to show */
+	/* at the end, so that the use of a stale descriptor shows */
 	list_add_tail(&desc->vd.node, &chan->free);
 }
 
@@ -439,7 +439,7 @@ dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
 	if (!desc)
 		return NULL;
 
-	/* nothing of the last use may be left, least of all its callback */
+	/* forget the last use, above all its callback */
 	memset(desc, 0, sizeof(*desc));
 	desc->dst = *dst;
 	desc->src = *src;
@@ -504,7 +504,7 @@ dmasim_prep_dma_memcpy_sg(struct dma_chan *c, struct scatterlist *dst_sg,
  * Execution: what completes a descriptor, and decides when one is executed
  */
 
-/* The memory of a side, of which @len bytes at most lie in a row */
+/* Find the memory of a side; reduce @len to the bytes that are contiguous */
 static void *dmasim_memory(struct device *dev, const struct dmasim_side *side,
 			   size_t *len)
 {
@@ -596,7 +596,7 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 	dmasim_complete(chan, desc);
 }
 
-/* How long a channel is busy with a descriptor */
+/* Return how long a channel is busy with a descriptor */
 static u64 dmasim_service_ns(const struct dmasim_desc *desc)
 {
 	unsigned int mbps = READ_ONCE(bandwidth_mbps);
@@ -608,7 +608,7 @@ static u64 dmasim_service_ns(const struct dmasim_desc *desc)
 	return ns;
 }
 
-/* The turn of the first issued descriptor has come: run it now or put it by */
+/* Schedule the first issued descriptor, whose turn it is, or put it aside */
 static void dmasim_start(struct dmasim_chan *chan, struct dmasim_desc *desc,
 			 ktime_t now)
 {
@@ -636,8 +636,8 @@ static void dmasim_start(struct dmasim_chan *chan, struct dmasim_desc *desc,
 }
 
 /*
- * Take the next descriptor that is due off its list. If there is none, return
- * NULL and the time when to look again in @wake.
+ * Remove the next descriptor that is due from its list and return it. If there
+ * is none, return NULL, and in @wake the time to look again.
  */
 static struct dmasim_desc *dmasim_next_due(struct dmasim_chan *chan,
 					   ktime_t *wake)
@@ -730,8 +730,8 @@ static void dmasim_issue_pending(struct dma_chan *c)
 }
 
 /*
- * Descriptors may complete out of order, so the cookie that completed last
- * says nothing of others: look at this cookie alone.
+ * Descriptors may complete out of order, so the last completed cookie says
+ * nothing about others: look at this cookie alone.
  */
 static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 					struct dma_tx_state *state)
@@ -741,7 +741,7 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 	enum dma_status status;
 	unsigned long flags;
 
-	/* what a submit that failed returned */
+	/* the return value of a failed submit */
 	if (cookie < DMA_MIN_COOKIE)
 		return DMA_ERROR;
 
@@ -781,9 +781,9 @@ static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
 }
 
 /*
- * Take every descriptor back, prepared ones included. The worker may still be
- * copying the active one, and the tasklet may be calling back: wait for both
- * with dmasim_synchronize().
+ * Take back every descriptor, including prepared ones. The worker may still be
+ * copying the active one, and the tasklet may be running callbacks:
+ * dmasim_synchronize() waits for both.
  */
 static void dmasim_stop(struct dmasim_chan *chan)
 {
@@ -839,7 +839,7 @@ static int dmasim_alloc_chan_resources(struct dma_chan *c)
 		list_add_tail(&chan->ring[i].vd.node, &chan->free);
 
 	chan->worker = worker;
-	/* a work remembers its worker, and this one is new */
+	/* forget the previous worker */
 	kthread_init_work(&chan->work, dmasim_work);
 	chan->nr_failed = 0;
 	return chan->ring_depth;
@@ -851,7 +851,7 @@ static void dmasim_free_chan_resources(struct dma_chan *c)
 
 	dmasim_stop(chan);
 	dmasim_synchronize(c);
-	/* the work finds nothing to do from here on, so it starts no timer */
+	/* the work finds nothing to do any more, so it starts no timer */
 	hrtimer_cancel(&chan->timer);
 	kthread_destroy_worker(chan->worker);
 	chan->worker = NULL;
@@ -878,7 +878,7 @@ static void dmasim_init_chan(struct dmasim *sim, struct dmasim_chan *chan,
 	vchan_init(&chan->vc, &sim->dma);
 }
 
-/* Neither dmaengine nor a client has the engine any more. */
+/* Neither dmaengine nor a client uses the engine any more. */
 static void dmasim_release(struct dma_device *dma)
 {
 	struct dmasim *sim = container_of(dma, struct dmasim, dma);
@@ -896,7 +896,7 @@ static int dmasim_probe(struct platform_device *pdev)
 	struct dmasim *sim;
 	int ret;
 
-	/* the copy needs to find the memory behind a DMA address */
+	/* the copy must be able to find the memory behind a DMA address */
 	set_dma_ops(dev, NULL);
 	if (get_dma_ops(dev) || device_iommu_mapped(dev))
 		return dev_err_probe(dev, -EOPNOTSUPP,
@@ -912,7 +912,7 @@ static int dmasim_probe(struct platform_device *pdev)
 	ret = dma_set_mask_and_coherent(dev, DMA_BIT_MASK(64));
 	if (ret)
 		return dev_err_probe(dev, ret, "no 64-bit DMA addresses\n");
-	/* a narrow bus: a narrow mask might be refused */
+	/* narrow the bus instead of the mask, which might be refused */
 	dev->bus_dma_limit = dma_bits < 64 ? DMA_BIT_MASK(dma_bits) : 0;
 	dma_set_max_seg_size(dev, U32_MAX);
 	dma_set_seg_boundary(dev, ULONG_MAX);
@@ -959,7 +959,7 @@ static int dmasim_probe(struct platform_device *pdev)
 	return 0;
 }
 
-/* A client that does not give its channel back keeps an engine that works. */
+/* The engine keeps working for clients that do not release their channels. */
 static void dmasim_remove(struct platform_device *pdev)
 {
 	struct dmasim *sim = platform_get_drvdata(pdev);
@@ -1003,7 +1003,7 @@ static int __init dmasim_add_device(unsigned int i)
 	}
 
 	dmasim_pdevs[i] = pdev;
-	/* a device that the driver does not want is of no use */
+	/* a device without a driver is of no use */
 	return platform_get_drvdata(pdev) ? 0 : -ENODEV;
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The schedule of a DMA engine: when each of its channels is done with what it
- * was given. Arithmetic only: no clock, no lock, no dmaengine.
+ * The schedule of a DMA engine: when each of its channels finishes its jobs.
+ * Arithmetic only: no clock, no lock, no dmaengine.
  */
 #ifndef __DMASIM_MODEL_H
 #define __DMASIM_MODEL_H
@@ -20,8 +20,8 @@
 #define DMASIM_NEVER_DONE	U64_MAX
 
 /**
- * struct dmasim_job - what a channel has to do: a fixed time, and then bytes
- * @node: in the list of the job's phase; empty if the model does not have it
+ * struct dmasim_job - the work of a channel: a fixed time, and then bytes
+ * @node: in the list of the job's phase; empty if the job is not in the model
  * @bytes: number of bytes
  * @active: the fixed time is over
  * @at: when the fixed time is over, in ns; if @active, the work of the model
@@ -52,7 +52,7 @@ struct dmasim_rate {
  *	channels as well; 0: the engine as a whole has no limit
  * @channel_mbps: the bandwidth of one channel in MB/s; 0: no limit
  * @crowding_slows: no channel gets faster when another one becomes active
- * @now: how far the model has got, in ns
+ * @now: the time that the model has reached, in ns
  * @since: when the number of active jobs changed last, in ns
  * @work: what a channel that was always active would have done until @since; it
  *	may wrap
@@ -62,14 +62,15 @@ struct dmasim_rate {
  * @fixed: jobs in their fixed time, the first one to be over first
  * @active: jobs that have bytes to move, the first one to be done first
  *
- * All active channels have the same rate, so that one counter of work serves
- * them all: a job that becomes active when the counter is w is done when it is
- * w + bytes. When a channel becomes active or idle only the rate changes.
+ * All active channels have the same rate, so one counter of work serves them
+ * all: a job that becomes active when the counter is w is done when the
+ * counter is w + bytes. When a channel becomes active or idle, only the rate
+ * changes.
  *
  * Errors: time is in whole ns, and a job is done in the first ns in which all
- * its work is: less than 1 ns late, for which it keeps its share. Each time
- * that the number of active jobs changes less than one unit of work is lost:
- * 1/1024 byte of each active job.
+ * its work is done: less than 1 ns late, and it keeps its share until then.
+ * Each time that the number of active jobs changes, each active job loses less
+ * than one unit of work, which is 1/1024 byte.
  */
 struct dmasim_model {
 	const unsigned int	*total_mbps;
