@@ -36,6 +36,7 @@ class Ignored:
 
 IGNORED = (
     Ignored("FILE_PATH_CHANGES", "*", "the check 'maintainers' reads the final MAINTAINERS"),
+    Ignored("UNKNOWN_COMMIT_ID", "*", "no history of Linux is there to look Fixes: up in"),
     Ignored("OPEN_ENDED_LINE", _TRACE, "every TRACE_EVENT() is laid out like this"),
     Ignored("PARENTHESIS_ALIGNMENT", _TRACE, "every TRACE_EVENT() is laid out like this"),
     Ignored("PARENTHESIS_ALIGNMENT", _DMAENGINE, "callbacks there are laid out like this"),
