@@ -13,19 +13,20 @@
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
 #   ONLY=<a,b>           names, prefixes or claims (mutants)
-#   STEPS=1              build the kernel at each step, in 15 minutes (series)
+#   STEPS=1              build the kernel at each step (series)
+#   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
 #   ALL=1                clean removes the cache as well, if the harness made it
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel \
-	series lint guest shell clean
+	series edit save lint guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL
+	ALL PATCH
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -35,7 +36,9 @@ help:
 	@echo "              [ENGINE=zdma: on 16 channels of a real driver, arm64]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
-	@echo "make series   a series for git am, in out/series/ [STEPS=1: and build each step]"
+	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step]"
+	@echo "make edit     a git tree of the kernel at a patch: PATCH=topic/number [DISCARD=1]"
+	@echo "make save     write the edit back to kernel/patches and kernel/overlay"
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
@@ -57,6 +60,12 @@ check lint bench-copy bench-mt clean:
 
 series:
 	$(HARNESS) $@ $(if $(STEPS),--build)
+
+edit:
+	$(HARNESS) $@ $(if $(DISCARD),--discard) "$$PATCH"
+
+save:
+	$(HARNESS) $@
 
 kernel shell:
 	$(HARNESS) $@ --config "$$CONFIG"

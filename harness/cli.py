@@ -19,7 +19,7 @@ from harness.guest import suite
 from harness.kernel import build
 from harness.lab.model import preset
 from harness.mutants import run as mutants
-from harness.series import export
+from harness.series import edit, export
 
 Command = Callable[[Paths, argparse.Namespace], int]
 
@@ -55,8 +55,12 @@ def parser() -> argparse.ArgumentParser:
     )
     command("check", lambda paths, _: check.main(paths), "run all tests and count them")
     config(command("kernel", _kernel, "build the patched kernel and its modules"))
-    one = command("series", _series, "write the patches as series for git am")
+    one = command("series", _series, "write each topic as a series for git am")
     one.add_argument("--build", action="store_true", help="build the kernel at every step")
+    one = command("edit", _edit, "check a git tree of the kernel out at a patch")
+    one.add_argument("--discard", action="store_true", help="drop an edit that is not saved")
+    one.add_argument("patch", help="<topic>/<number>, or part of a name")
+    command("save", _save, "write the edit back to kernel/patches and kernel/overlay")
     command("lint", _lint, "run all linters")
 
     one = command(
@@ -117,7 +121,17 @@ def _kernel(paths: Paths, args: argparse.Namespace) -> int:
 
 def _series(paths: Paths, args: argparse.Namespace) -> int:
     with lock.cache(paths):
-        return export.main(["--build"] if args.build else [])
+        return export.main(paths, steps=args.build)
+
+
+def _edit(paths: Paths, args: argparse.Namespace) -> int:
+    with lock.cache(paths):
+        return edit.main_edit(paths, args.patch, discard=args.discard)
+
+
+def _save(paths: Paths, _: argparse.Namespace) -> int:
+    with lock.cache(paths):
+        return edit.main_save(paths)
 
 
 def _lint(paths: Paths, _: argparse.Namespace) -> int:

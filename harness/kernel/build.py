@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.core import process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import kconfig, source
+from harness.kernel import kconfig, source, stack
 from harness.kernel import tree as patches
 from harness.kernel.arch import ARM64, X86_64, Architecture
 from harness.kernel.tree import Tree
@@ -25,12 +25,12 @@ from harness.kernel.tree import Tree
 class Config:
     """A kernel that can be built: its fragments, in the order in which they apply.
 
-    `last` names the last step of the series in it ('' for none, None for all); the objects of
-    a first build then start as a copy of those of the configuration `seed`.
+    `only` names the few steps of the stack in it (None for all); the objects of a first build
+    then start as a copy of those of the configuration `seed`.
     """
 
     fragments: tuple[str, ...]
-    last: str | None = None
+    only: tuple[str, ...] | None = None
     seed: str = ""
     architecture: Architecture = X86_64
 
@@ -43,14 +43,16 @@ CONFIGS = {
     "debug": Config((*_BASE, "debug.config")),
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
-    "base-vanilla": Config(_BASE, last="", seed="base"),
+    "base-vanilla": Config(_BASE, only=(), seed="base"),
     "arm64-vanilla": Config(
-        (*_BASE, "arm64.config"), last="", seed="arm64", architecture=ARM64
+        (*_BASE, "arm64.config"), only=(), seed="arm64", architecture=ARM64
     ),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, last="", seed="lab"),
-    "lab-traced": Config(_LAB, last="mm-migrate-latency", seed="lab"),
+    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
+    "lab-traced": Config(
+        _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab"
+    ),
     # and ours with the feature compiled out
     "lab-without": Config((*_LAB, "without.config"), seed="lab"),
 }
@@ -118,8 +120,8 @@ def make(
 def tree(paths: Paths, config: str) -> Tree:
     """Return the patched tree that a configuration is built from."""
     wanted = _known(config)
-    name = patches.ALL if wanted.last is None else f"tree-{config}"
-    return patches.get(paths, source.get(paths), name, wanted.last)
+    name = patches.ALL if wanted.only is None else f"tree-{config}"
+    return patches.get(paths, source.get(paths), name, wanted.only)
 
 
 def _known(config: str) -> Config:
@@ -217,7 +219,7 @@ def _seed(tree: Tree, config: str) -> None:
         for name in json.loads((tree.source.home / "manifest.json").read_text())["files"]:
             path, other = tree.path / name, built_from / name
             if path.exists() and path.read_bytes() != other.read_bytes():
-                patches.replace(path, path)
+                stack.replace(path, path)
             elif path.exists():
                 shutil.copystat(other, path)
         copy_objects(origin, objects, {built_from: tree.path})

@@ -38,12 +38,14 @@ _BUILD_PRODUCTS = (
 class Source:
     """A pristine tree in the cache.
 
-    `revision` changes whenever a file of the pristine tree does.
+    `revision` changes whenever a file of the pristine tree does; `package` is Debian's name
+    of what it came in.
     """
 
     version: str
     home: Path
     revision: str
+    package: str = ""
 
     @property
     def pristine(self) -> Path:
@@ -129,7 +131,7 @@ def _from_debian(paths: Paths) -> Source:
             step.done(text)
         else:
             step.reused(text)
-    return Source(version=version, home=home, revision=home.name)
+    return Source(version, home, revision=home.name, package=package.stem)
 
 
 def _download(paths: Paths, downloads: Path, step: ui.Step) -> Path:

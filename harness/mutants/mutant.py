@@ -14,7 +14,7 @@ import msgspec
 
 from harness.core import jsonio
 from harness.core.errors import HarnessError
-from harness.kernel import tree as patches
+from harness.kernel import topics
 
 _RUNNERS = {"repo": ("pytest", "guest"), "kernel": ("guest", "layouts")}
 _WHY = 120  # characters of a reason in the table
@@ -93,7 +93,7 @@ def load(directory: Path) -> list[Mutant]:
         except (ValueError, OSError) as error:  # msgspec's and tomllib's are ValueErrors
             raise HarnessError(f"mutants/{path.name}: {error}") from error
         kernel = () if mutant.test.startswith("pytest") else mutant.test.split()[:2]
-        found.append(((*kernel, *patches.touched_paths(patch)[:1]), mutant))
+        found.append(((*kernel, *topics.touched_paths(patch)[:1]), mutant))
     names = {mutant.name for _, mutant in found}
     if lone := {path.stem for path in directory.glob("*.patch")} - names:
         raise HarnessError(f"mutants/{min(lone)}.patch has no .toml")

@@ -1,46 +1,137 @@
-"""`make series`: the patches and the overlay as one series that can be mailed.
+"""`make series`: each topic as a series that can be mailed, in a directory of its own.
 
-Each line of kernel/patches/series is a step: a patch (whose message the step keeps) and
-the overlay files that come with it. The steps are committed one after the other on the
-pristine tree, in a scratch repository that tracks only the files which they touch, and
-exported with git format-patch. The same input gives the same bytes.
+A topic is exported from pristine Linux with only the topics that it needs below it. The files
+that are written are applied again, as their readers will, and must give the stack that is
+built and tested. The same input gives the same bytes.
 """
 
-import argparse
-from collections.abc import Sequence
+import hashlib
+import os
+import shutil
 from pathlib import Path
 
 from harness.core import ui
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths, default_paths
-from harness.kernel import build, source
+from harness.core.paths import Paths
+from harness.kernel import build, source, stack
 from harness.kernel import tree as patches
 from harness.kernel.source import Source
+from harness.kernel.stack import Stack
+from harness.kernel.topics import Topic
+from harness.series import rules
 from harness.series.build import Builder
-from harness.series.git import Scratch, tree_differences
-from harness.series.plan import Plan, load_plan
+
+COVER_LETTER = "0000-cover-letter.txt"  # not .patch: git am stops at a mail without changes
 
 
-def export(paths: Paths, origin: Source, out: Path) -> tuple[Plan, Scratch, list[Path]]:
-    """Commit every step, export the series to `out`, and prove that it applies again."""
+def tree_id(directory: Path) -> bytes:
+    """Return git's id of a directory, as if all of its files were committed."""
+    entries = []
+    for entry in os.scandir(directory):
+        path, name = Path(entry.path), os.fsencode(entry.name)
+        if entry.is_symlink():
+            entries.append((name, b"120000", _object_id("blob", bytes(path.readlink()))))
+        elif entry.is_file():
+            mode = b"100755" if entry.stat().st_mode & 0o100 else b"100644"
+            entries.append((name, mode, _object_id("blob", path.read_bytes())))
+        elif (below := tree_id(path)) != _object_id("tree", b""):
+            entries.append((name + b"/", b"40000", below))
+    lines = [
+        mode + b" " + name.rstrip(b"/") + b"\0" + id_ for name, mode, id_ in sorted(entries)
+    ]
+    return _object_id("tree", b"".join(lines))
+
+
+def _object_id(kind: str, content: bytes) -> bytes:
+    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content).digest()
+
+
+def base_lines(origin: Source, topic: Topic) -> str:
+    """Say what a topic applies to; hashing the whole tree takes seconds, once a revision."""
+    known = origin.home / "tree-id"
+    if not known.exists() or known.read_text().split()[0] != origin.revision:
+        known.write_text(f"{origin.revision} {tree_id(origin.pristine).hex()}\n")
+    needs = f"needs: {', '.join(topic.needs)}\n" if topic.needs else ""
+    name = origin.package or origin.home.name
+    tree = known.read_text().split()[1]
+    return f"{needs}base: Linux {origin.version}, {name}\nbase-tree: {tree}\n"
+
+
+def write(made: Stack, topic: Topic, out: Path) -> list[Path]:
+    """Write one topic's mails and cover letter to `out`; return the mails."""
+    before = made.before(topic)
+    base, tip = made.pick(before), made.pick([*before, *topic.steps])
+    git = made.git
+    git("checkout", "-q", "-f", "-B", topic.name, tip)
+    cover = f"{topic.cover.strip()}\n\n{base_lines(made.source, topic)}"
+    git("config", f"branch.{topic.name}.description", cover)
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    git(
+        "format-patch", "-q", "-o", str(out.resolve()), "--cover-letter", "--numbered",
+        "--cover-from-description=subject", "--zero-commit", "--no-signature",
+        "--no-renames", "--abbrev=12", "--stat=75", "--summary", f"{base}..{topic.name}",
+    )  # fmt: skip
+    (out / "0000-cover-letter.patch").rename(out / COVER_LETTER)
+    if topic.needs:
+        (out / "needs").write_text("".join(f"{need}\n" for need in topic.needs))
+    git("checkout", "-q", "--detach")
+    git("branch", "-q", "-D", topic.name)
+    return sorted(out.glob("*.patch"))
+
+
+def prove(made: Stack, exported: dict[str, list[Path]]) -> None:
+    """Apply each exported topic on what it needs, and all of them as a stack; compare."""
+    git, applied = made.git, {}
+    for topic in made.topics:
+        git("checkout", "-q", "-f", "--detach", made.base)
+        names = [name for name in (*topic.needs, topic.name) for _ in exported[name]]
+        mails = [mail for name in (*topic.needs, topic.name) for mail in exported[name]]
+        labels = [f"{name}/{mail.name}" for name, mail in zip(names, mails, strict=True)]
+        commits = git.apply(mails, labels, made.source.version)
+        applied[topic.name] = commits[-len(topic.steps) :]
+        expected = made.pick([*made.before(topic), *topic.steps])
+        _same_tree(made, "HEAD", expected, f"topic {topic.name}, exported,")
+    git("checkout", "-q", "-f", "--detach", made.base)
+    for name, commits in applied.items():
+        done = git.run("cherry-pick", "--ff", *commits)
+        if done.returncode:
+            raise HarnessError(f"topic {name} does not go on top of the others", done.stdout)
+    _same_tree(made, "HEAD", made.tip, "the stack of exported topics")
+
+
+def _same_tree(made: Stack, revision: str, expected: str, what: str) -> None:
+    if different := made.git("diff", "--name-only", expected, revision).split():
+        raise HarnessError(f"{what} gives another {different[0]}")
+
+
+def export(made: Stack, out: Path) -> list[Path]:
+    """Write all topics below `out` and prove that they give the stack; return the mails."""
+    rules.check(made.topics)
+    shutil.rmtree(out, ignore_errors=True)
+    exported = {}
+    for topic in made.topics:
+        with ui.step(f"series {topic.name}") as progress:
+            exported[topic.name] = write(made, topic, out / topic.name)
+            needs = f", after {', '.join(topic.needs)}" if topic.needs else ""
+            progress.done(f"{len(topic.steps)} patches{needs}, in {out / topic.name}")
     with ui.step("series") as progress:
-        plan = load_plan(paths)
-        scratch = Scratch(origin, origin.home / "series")
-        progress.progress("linking the pristine tree")
-        scratch.prepare(plan)
-        for step in plan.steps:
-            progress.progress(step.label)
-            scratch.commit(step, paths)
-        exported = scratch.export(plan, out)
-        scratch.reapply(exported, scratch.tree_id("series"))
-        progress.done(f"{len(plan.steps)} steps apply to Linux {origin.version}: {out}")
-    return plan, scratch, exported
+        prove(made, exported)
+        progress.done(f"each topic applies to Linux {made.source.version}, all give the stack")
+    return [mail for mails in exported.values() for mail in mails]
 
 
-def verify_tree(scratch: Scratch, tree: Path) -> None:
-    """Check that the series gives exactly the patched tree that is built and tested."""
-    scratch.checkout("series")
-    different = tree_differences(scratch.tree, tree, frozenset({".git"}))
+def verify_tree(made: Stack, tree: patches.Tree) -> None:
+    """Check that the stack is exactly the patched tree that is built and tested."""
+    files = made.files(made.tip)
+    made.git("checkout", "-q", "-f", "--detach", made.tip)
+    different = sorted(files.keys() ^ tree.files.keys())
+    different += [
+        name
+        for name in files.keys() & tree.files.keys()
+        if not stack.same(made.git.tree / name, tree.path / name)
+    ]
+    different += patches.differences(tree)
     if different:
         raise HarnessError(
             f"series: {different[0]} is not the same as in the tree that is built",
@@ -49,20 +140,16 @@ def verify_tree(scratch: Scratch, tree: Path) -> None:
 
 
 def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> None:
-    """Export the series to out/series and check it; with `steps`, build each of them."""
-    plan, scratch, _ = export(paths, origin, paths.out / "series")
-    verify_tree(scratch, tree.path)
-    if steps:
-        kernel = build.get(paths, tree, "base")
-        Builder(paths, plan, scratch, kernel, tree.path).run()
+    """Export to out/series and check it; with `steps`, build each of them."""
+    with stack.assemble(paths, origin) as made:
+        export(made, paths.out / "series")
+        verify_tree(made, tree)
+        if steps:
+            Builder(paths, made, build.get(paths, tree, "base"), tree).run()
 
 
-def main(argv: Sequence[str]) -> int:
+def main(paths: Paths, *, steps: bool) -> int:
     """Run `make series`."""
-    parser = argparse.ArgumentParser(prog="series", description="a series for git am")
-    parser.add_argument("--build", action="store_true", help="build the kernel at every step")
-    args = parser.parse_args(argv)
-    paths = default_paths()
     origin = source.get(paths)
-    run(paths, origin, patches.get(paths, origin), steps=args.build)
+    run(paths, origin, patches.get(paths, origin), steps=steps)
     return 0

@@ -32,16 +32,18 @@ def test_an_error_is_one_line_after_its_details(
     assert (captured.out, captured.err) == ("a detail\n", "error: no kernel\n")
 
 
-def test_series_gets_its_argument(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen: list[list[str]] = []
+def test_series_and_edit_get_their_arguments(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
 
-    def record(rest: list[str]) -> int:
-        seen.append(rest)
+    def record(_: object, *words: str, **options: bool) -> int:
+        seen.append((*words, options))
         return 3
 
     monkeypatch.setattr("harness.series.export.main", record)
+    monkeypatch.setattr("harness.series.edit.main_edit", record)
     assert cli.main(["series", "--build"]) == 3
-    assert seen == [["--build"]]
+    assert cli.main(["edit", "--discard", "fixes/0001"]) == 3
+    assert seen == [({"steps": True},), ("fixes/0001", {"discard": True})]
 
 
 def test_guest_arguments(monkeypatch: pytest.MonkeyPatch) -> None:

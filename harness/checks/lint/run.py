@@ -14,7 +14,7 @@ from harness.core import process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest.ktap import Case, Status
-from harness.kernel import source
+from harness.kernel import source, stack, topics
 from harness.kernel import tree as patches
 from harness.series import export
 
@@ -27,7 +27,7 @@ Check = Callable[[], list[str]]
 def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
     """Return every check by its name, in the order in which they run."""
     home = tree.source.home / "lint"
-    new = patches.overlay_files(paths)
+    new = topics.overlay_files(paths)
     files = names.project_files(paths)
     python = [name for name in files if name.endswith(".py")]
     scripts = [name for name, text in files.items() if names.is_shell(name, text[:80])]
@@ -37,8 +37,8 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
         return compilers.complaints(paths, tree, home)
 
     def series() -> list[str]:
-        _, _, exported = export.export(paths, tree.source, home / "series")
-        return checkpatch.check(tree.path, exported[1:])
+        with stack.assemble(paths, tree.source) as made:
+            return checkpatch.check(tree.path, export.export(made, home / "series"))
 
     def tool(*command: str) -> Check:
         return lambda: run_tool(command, paths.root)

@@ -58,7 +58,7 @@ def test_the_kernel_without_the_feature_is_the_laboratory_s_otherwise() -> None:
     assert "CONFIG_MIGRATE_COPY_OFFLOAD" in ours
     assert {name for name in lab if lab[name] != without[name]} == ours
     assert {without[name] for name in ours} == {"n"}
-    assert (build.CONFIGS["lab-without"].last, build.CONFIGS["lab-without"].seed) == (
+    assert (build.CONFIGS["lab-without"].only, build.CONFIGS["lab-without"].seed) == (
         None,
         "lab",
     )

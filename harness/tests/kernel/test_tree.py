@@ -1,57 +1,14 @@
 """The patched tree: what changes, what keeps its timestamp, what is refused."""
 
-import os
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths
+from harness.kernel import stack
 from harness.kernel import tree as patches
 from harness.kernel.source import Source
-
-DATA = Path(__file__).parent.parent / "data"
-MIGRATE = "".join(f"line {n}\n" for n in range(1, 21))
-PATCH = """\
-Subject: [PATCH] mm: change line 10
-
---- a/mm/migrate.c
-+++ b/mm/migrate.c
-@@ -8,5 +8,5 @@
- line 8
- line 9
--line 10
-+line ten
- line 11
- line 12
-"""
-
-
-class Project:
-    """A project and a kernel of a few files."""
-
-    def __init__(self, where: Path) -> None:
-        self.paths = Paths(root=where, cache=where / "cache", out=where / "out")
-        self.source = Source(version="7.3.4", home=where / "cache/linux/x", revision="r1")
-        self.write(self.source.pristine / "mm/migrate.c", MIGRATE)
-        self.write(self.source.pristine / "mm/Kconfig", "config X\n")
-        self.write(self.paths.overlay / "mm/offload.c", "int offload;\n")
-        self.write(self.paths.overlay / "drivers/new/dcbm.c", "int dcbm;\n")
-        self.write(self.paths.patches / "0001-mm.patch", PATCH)
-        self.write(self.paths.patches / "series", "# comment\n0001-mm.patch mm/offload.c\n")
-
-    @staticmethod
-    def write(path: Path, text: str) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-
-    def get(self) -> patches.Tree:
-        """Bring the tree up to date; backdate its files, so that a rewrite shows."""
-        tree = patches.get(self.paths, self.source)
-        for path in tree.path.rglob("*"):
-            if path.is_file() and path.stat().st_nlink == 1:
-                os.utime(path, (1, 1))
-        return tree
+from harness.tests.kernel_project import LINES, Project
 
 
 @pytest.fixture
@@ -67,20 +24,17 @@ def rewritten(tree: patches.Tree) -> list[str]:
     )
 
 
-def test_series_lines_have_a_patch_and_the_files_that_come_with_it() -> None:
-    text = "# header\n0001-a.patch  mm/a.c include/a.h\n\n0002-b.patch # nothing new\n"
-    assert patches.parse_series(text) == (
-        patches.Step("0001-a.patch", ("mm/a.c", "include/a.h")),
-        patches.Step("0002-b.patch", ()),
-    )
-
-
 def test_tree_has_edits_and_new_files_and_pristine_stays_pristine(project: Project) -> None:
+    before = {p: p.read_bytes() for p in project.source.pristine.rglob("*") if p.is_file()}
     tree = project.get()
-    assert "line ten" in (tree.path / "mm/migrate.c").read_text()
-    assert (tree.path / "drivers/new/dcbm.c").read_text() == "int dcbm;\n"
-    assert (project.source.pristine / "mm/migrate.c").read_text() == MIGRATE
-    assert sorted(tree.files) == ["drivers/new/dcbm.c", "mm/migrate.c", "mm/offload.c"]
+    text = (tree.path / "mm/migrate.c").read_text()
+    assert [word in text for word in ("four\n", "ten\n", "more\n")] == [True] * 3
+    assert (tree.path / "drivers/new/dcbm.c").read_text() == "int dcbm;\nno end of line"
+    assert sorted(tree.files) == [
+        "drivers/new/dcbm.c", "mm/migrate.c", "mm/offload.c", "mm/rmap.c",
+    ]  # fmt: skip
+    after = {p: p.read_bytes() for p in project.source.pristine.rglob("*") if p.is_file()}
+    assert before == after
 
 
 def test_only_the_changed_file_is_rewritten(project: Project) -> None:
@@ -92,15 +46,61 @@ def test_only_the_changed_file_is_rewritten(project: Project) -> None:
     assert patches.get(project.paths, project.source).key == after.key
 
 
+def test_executable_overlay_files_stay_executable(project: Project) -> None:
+    (project.paths.overlay / "mm/offload.c").chmod(0o755)
+    assert (project.get().path / "mm/offload.c").stat().st_mode & 0o111
+
+
+def test_overlay_files_come_as_they_are(project: Project) -> None:
+    for content in (b"", b"\n", b"\r\nx\r\n", b"\xff\x0c\n--- a/x\nFrom me\n", b"a\n\nb\n\n"):
+        (project.paths.overlay / "mm/offload.c").write_bytes(content)
+        assert (project.get().path / "mm/offload.c").read_bytes() == content
+
+
+def test_a_patch_edits_what_an_earlier_one_brought(project: Project) -> None:
+    project.write(project.paths.overlay / "mm/offload.c", LINES)
+    edit = project.patch("speed/0002-more.patch")
+    edit.write_text(edit.read_text().replace("mm/migrate.c", "mm/offload.c"))
+    tree = project.get()
+    assert "more" in (tree.path / "mm/offload.c").read_text()
+    assert (project.paths.overlay / "mm/offload.c").read_text() == LINES
+
+
 def test_what_is_no_longer_touched_is_pristine_again(project: Project) -> None:
     project.get()
-    (project.paths.patches / "0001-mm.patch").unlink()
-    (project.paths.patches / "series").unlink()
-    (project.paths.overlay / "drivers/new/dcbm.c").unlink()
+    project.patch("topics").write_text("fix\n")
+    for name in ("speed", "lab"):
+        project.patch(name).rename(project.paths.root / name)
+    project.paths.overlay.rename(project.paths.root / "overlay")
     tree = patches.get(project.paths, project.source)
-    assert (tree.path / "mm/migrate.c").read_text() == MIGRATE
+    assert (tree.path / "mm/rmap.c").read_text() == LINES
     assert not (tree.path / "drivers").exists()
     assert (project.source.pristine / "mm/Kconfig").exists()
+
+
+def test_a_few_steps_alone_and_patches_on_top(project: Project) -> None:
+    tree = patches.get(project.paths, project.source, "few", ("speed/0002", "rmap"))
+    assert (tree.path / "mm/migrate.c").read_text() == LINES.replace("line 17\n", "more\n")
+    assert sorted(tree.files) == ["mm/migrate.c", "mm/rmap.c"]
+    assert patches.get(project.paths, project.source, "none", ()).files == {}
+
+    extra = project.paths.root / "mutant.patch"
+    extra.write_text("--- a/mm/Kconfig\n+++ b/mm/Kconfig\n@@ -1 +1 @@\n-config X\n+config Y\n")
+    tree = patches.get(project.paths, project.source, "mutant", extra=(extra,))
+    assert (tree.path / "mm/Kconfig").read_text() == "config Y\n"
+    assert "ten" in (tree.path / "mm/migrate.c").read_text()
+    extra.write_text(extra.read_text().replace("-config X", "-config Z"))
+    with pytest.raises(
+        HarnessError, match=r"mutant.patch does not apply: hunk at line 1 of mm/K"
+    ):
+        patches.get(project.paths, project.source, "mutant", extra=(extra,))
+
+
+def test_options_of_steps_that_are_not_in_a_tree(project: Project) -> None:
+    project.write(project.paths.overlay / "drivers/new/Kconfig", "config NEW\n\tbool\n")
+    assert project.get().absent == frozenset()
+    none = patches.get(project.paths, project.source, "none", ())
+    assert none.absent == {"CONFIG_NEW"}
 
 
 def test_subset_key_follows_only_its_files(project: Project) -> None:
@@ -111,51 +111,50 @@ def test_subset_key_follows_only_its_files(project: Project) -> None:
     assert before.subset_key("^mm/") != after.subset_key("^mm/")
 
 
-def test_a_patch_that_does_not_fit_names_patch_file_and_hunk(project: Project) -> None:
-    text = MIGRATE.replace("line 9\n", "line nine\n")
+@pytest.mark.parametrize(("old", "line"), [("line 9\n", 8), ("line 12\n", 8)])
+def test_a_patch_that_does_not_fit_names_patch_file_and_hunk(
+    project: Project, old: str, line: int
+) -> None:
+    # patch(1) would apply this with fuzz: only the outermost line of context is another
+    text = LINES.replace(old, "other\n")
     project.write(project.source.pristine / "mm/migrate.c", text)
     with pytest.raises(HarnessError) as caught:
         project.get()
     assert str(caught.value) == (
-        "0001-mm.patch does not apply to Linux 7.3.4: "
-        "hunk 1 of mm/migrate.c (line 8) does not fit"
+        "speed/0001-ten.patch does not apply to Linux 7.3.4: "
+        f"hunk at line {line} of mm/migrate.c does not fit"
     )
 
 
-def test_a_patch_to_a_missing_file_says_so(project: Project) -> None:
-    (project.source.pristine / "mm/migrate.c").unlink()
-    with pytest.raises(
-        HarnessError, match=r"does not apply to Linux 7\.3\.4: mm/migrate.c does"
-    ):
-        project.get()
+def test_other_failures_of_a_patch(project: Project) -> None:
+    broken = project.patch("lab/0001-rmap.patch")
+    text = broken.read_text()
+    for bad, reason in {
+        text.replace("mm/rmap.c", "mm/gone.c"): "mm/gone.c does not exist",
+        text.replace("@@ -3,5", "@@ -3,9"): "it is malformed at line",
+    }.items():
+        broken.write_text(bad)
+        with pytest.raises(HarnessError, match=rf"rmap.patch does not apply .*: {reason}"):
+            project.get()
 
 
 def test_offsets_are_no_fuzz(project: Project) -> None:
-    project.write(project.source.pristine / "mm/migrate.c", "new\n" * 5 + MIGRATE)
-    assert "line ten" in (project.get().path / "mm/migrate.c").read_text()
-
-
-def test_failures_of_patch_are_explained() -> None:
-    text = (DATA / "patch-hunk.txt").read_text()
-    assert patches.explain_failure(text) == "hunk 2 of mm/migrate.c (line 1146) does not fit"
-    text = "patch: **** malformed patch at line 12:  \n"
-    assert patches.explain_failure(text) == "it is malformed at its line 12"
-
-
-def test_series_and_directory_must_agree(project: Project) -> None:
-    project.write(project.paths.patches / "0002-more.patch", PATCH)
-    with pytest.raises(HarnessError, match=r"series lacks 0002-more\.patch"):
-        project.get()
-    project.write(project.paths.patches / "series", "0003-x.patch\n")
-    with pytest.raises(HarnessError, match=r"series names missing 0003-x\.patch"):
-        project.get()
+    project.write(project.source.pristine / "mm/migrate.c", "new\n" * 5 + LINES)
+    assert "ten" in (project.get().path / "mm/migrate.c").read_text()
 
 
 def test_an_overlay_file_must_be_new(project: Project) -> None:
-    project.write(project.paths.overlay / "mm/Kconfig", "config Y\n")
-    with pytest.raises(
-        HarnessError, match=r"kernel/overlay/mm/Kconfig exists in Linux 7\.3\.4"
-    ):
+    project.write(project.source.pristine / "mm/offload.c", "int old;\n")
+    with pytest.raises(HarnessError, match=r"kernel/overlay/mm/offload.c exists in Linux 7\.3"):
+        project.get()
+
+
+def test_patches_must_not_delete_a_file(project: Project) -> None:
+    text = project.patch("lab/0001-rmap.patch").read_text().split("---\n", 1)[0]
+    gone = "--- a/mm/Kconfig\n+++ /dev/null\n@@ -1 +0,0 @@\n-config X\n"
+    head = "---\ndiff --git a/mm/Kconfig b/mm/Kconfig\ndeleted file mode 100644\n"
+    project.patch("lab/0001-rmap.patch").write_text(text + head + gone)
+    with pytest.raises(HarnessError, match="the patches delete mm/Kconfig"):
         project.get()
 
 
@@ -167,5 +166,28 @@ def test_another_revision_of_the_source_reaches_the_tree(project: Project) -> No
     project.source = Source(version="7.3.4", home=project.source.home, revision="r2")
     after = project.get()
     assert (after.path / "mm/Kconfig").read_text() == "config Z\n"
-    assert "line ten" in (after.path / "mm/migrate.c").read_text()
+    assert "ten" in (after.path / "mm/migrate.c").read_text()
     assert after.key != before.key
+
+
+def test_differences_are_files_that_nobody_should_have_changed(project: Project) -> None:
+    tree = project.get()
+    assert patches.differences(tree) == []
+    stack.replace(tree.path / "mm/Kconfig", tree.path / "mm/Kconfig")
+    (tree.path / "mm/Kconfig").write_text("config CHANGED\n")
+    (tree.path / "mm/stray.c").touch()
+    assert patches.differences(tree) == ["mm/Kconfig", "mm/stray.c"]
+
+
+def test_a_step_that_another_topic_blocks_names_both(project: Project) -> None:
+    fixed = project.patch("speed/0001-ten.patch")
+    text = fixed.read_text().replace("-8,5 +8,5", "-2,5 +2,5")
+    for n, other in zip((10, 8, 9, 11, 12), (4, 2, 3, 5, 6), strict=True):
+        text = text.replace(f" line {n}\n", f" line {other}\n")
+    fixed.write_text(text.replace("-line 10\n", "-four\n"))
+    project.patch("speed/needs").unlink()
+    with stack.assemble(project.paths, project.source) as made:
+        speed = made.topics[1]
+        with pytest.raises(HarnessError) as caught:
+            made.pick(speed.steps[:1])
+    assert "speed/0001-ten.patch does not apply without fix (mm/migrate.c)" in str(caught.value)

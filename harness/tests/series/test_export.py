@@ -1,0 +1,110 @@
+"""Topics as they are written, and the proof that they apply and give the stack."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.core import process
+from harness.core.errors import HarnessError
+from harness.kernel import stack
+from harness.kernel import tree as patches
+from harness.kernel.stack import Stack
+from harness.series import export
+from harness.tests.kernel_project import Project
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path)
+
+
+@pytest.fixture
+def made(project: Project) -> Iterator[Stack]:
+    with stack.assemble(project.paths, project.source) as one:
+        yield one
+
+
+def test_each_topic_has_a_directory(
+    project: Project, made: Stack, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = project.paths.out / "series"
+    first = {path: path.read_bytes() for path in export.export(made, out)}
+    assert [str(path.relative_to(out)) for path in first] == [
+        "fix/0001-mm-fix-4.patch",
+        "speed/0001-mm-ten.patch",
+        "speed/0002-mm-more.patch",
+        "lab/0001-mm-rmap.patch",
+    ]
+    assert (out / "speed/needs").read_text() == "fix\n"
+    assert not (out / "fix/needs").exists()
+    cover = (out / "speed/0000-cover-letter.txt").read_text()
+    assert "Subject: [PATCH 0/2] mm: speed" in cover
+    assert "Body." in cover
+    assert "needs: fix\nbase: Linux 7.3.4, x\nbase-tree: " in cover
+    assert "create mode 100644 mm/offload.c" in cover
+    monkeypatch.setenv("GIT_DIR", "/nonexistent")  # as in a hook of another repository
+    assert {path: path.read_bytes() for path in export.export(made, out)} == first
+
+
+def test_git_am_takes_a_topic_as_it_is(project: Project, made: Stack) -> None:
+    out = project.paths.out / "series"
+    export.export(made, out)
+    tree = project.source.pristine
+    command = (
+        "git init -q . && git add -A && git -c user.name=a -c user.email=a@b commit -qm base &&"
+        f"git -c user.name=a -c user.email=a@b am -q {out}/fix/*.patch {out}/speed/*.patch"
+    )
+    subprocess.run(["sh", "-c", command], cwd=tree, env=process.environment(), check=True)
+    assert "more" in (tree / "mm/migrate.c").read_text()
+
+
+def test_tree_id_is_that_of_git(project: Project) -> None:
+    tree = project.source.pristine
+    (tree / "link").symlink_to("Makefile")
+    (tree / "mm/script").write_text("x")
+    (tree / "mm/script").chmod(0o755)
+    (tree / "mm.c").touch()  # sorts before the directory mm/
+    (tree / "empty/below").mkdir(parents=True)
+    command = "git init -q . && git add -Af && git write-tree && rm -rf .git"
+    said = subprocess.run(["sh", "-c", command], cwd=tree, capture_output=True, check=True)
+    assert export.tree_id(tree).hex() == said.stdout.decode().strip()
+
+
+def test_an_exported_patch_must_give_what_was_committed(project: Project, made: Stack) -> None:
+    out = project.paths.out / "series"
+    exported = {one.name: export.write(made, one, out / one.name) for one in made.topics}
+    export.prove(made, exported)
+    mail = exported["speed"][0]
+    mail.write_text(mail.read_text().replace("+int offload;", "+int other;"))
+    with pytest.raises(
+        HarnessError, match=r"topic speed, exported, gives another mm/offload.c"
+    ):
+        export.prove(made, exported)
+    mail.write_text(mail.read_text().replace(" line 9", " line nine"))
+    with pytest.raises(
+        HarnessError, match=r"speed/0001-mm-ten.patch does not apply .*: hunk at"
+    ):
+        export.prove(made, exported)
+
+
+def test_topics_must_give_the_whole_stack(project: Project, made: Stack) -> None:
+    out = project.paths.out / "series"
+    exported = {one.name: export.write(made, one, out / one.name) for one in made.topics}
+    made.tip = made.commits["speed/0002-more.patch"]
+    with pytest.raises(
+        HarnessError, match=r"the stack of exported topics gives another mm/rmap"
+    ):
+        export.prove(made, exported)
+
+
+def test_stack_must_be_the_tree_that_is_built(project: Project, made: Stack) -> None:
+    tree = patches.get(project.paths, project.source)
+    export.verify_tree(made, tree)
+    (tree.path / "mm/offload.c").write_text("int c;\n")
+    with pytest.raises(HarnessError, match=r"mm/offload.c is not the same"):
+        export.verify_tree(made, tree)
+    few = patches.get(project.paths, project.source, "few", ("rmap",))
+    with pytest.raises(HarnessError, match=r"is not the same"):
+        export.verify_tree(made, few)
