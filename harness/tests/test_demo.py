@@ -18,7 +18,7 @@ def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
         "channels": 4 if mode == "dcbm" else 0,
         "folios_asked": 64,
         "folios_moved": 64,
-        "folios_by_engine": 60 if mode == "dcbm" else 0,
+        "folios_by_engine": 64 if mode == "dcbm" else 0,
         "fallbacks": {"small": 4},
         "bytes_verified": 64 * size * 1024,
         "bytes_wrong": 0,
@@ -52,9 +52,19 @@ def test_a_complete_set_is_fine() -> None:
     ("changes", "problem"),
     [
         ({"bytes_wrong": 3}, "64 KiB, mode dcbm: 3 bytes are wrong"),
-        ({"bytes_verified": 0}, "64 KiB, mode dcbm: nothing was verified"),
-        ({"folios_moved": 0}, "64 KiB, mode dcbm: no folio moved"),
-        ({"folios_by_engine": 0}, "64 KiB, mode dcbm: the engine copied no folio"),
+        (
+            {"bytes_verified": 63 * 65536},
+            "64 KiB, mode dcbm: 4128768 bytes of 64 folios were verified",
+        ),
+        (
+            {"folios_moved": 63, "folios_by_engine": 63, "bytes_verified": 63 * 65536},
+            "64 KiB, mode dcbm: 63 of 64 folios moved",
+        ),
+        (
+            {"folios_asked": 0, "folios_moved": 0, "folios_by_engine": 0, "bytes_verified": 0},
+            "64 KiB, mode dcbm: 0 of 0 folios moved",
+        ),
+        ({"folios_by_engine": 63}, "64 KiB, mode dcbm: the engine copied 63 of 64 folios"),
     ],
 )
 def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
@@ -75,11 +85,18 @@ def test_a_missing_run_is_named() -> None:
     assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
 
 
-def test_an_engine_at_work_in_mode_off_is_a_problem() -> None:
-    results = demo.parse_results(lines(*whole(), item(4, "off", folios_by_engine=1)))
+@pytest.mark.parametrize("mode", ["off", "cpu"])
+def test_an_engine_at_work_without_a_route_is_a_problem(mode: str) -> None:
+    results = demo.parse_results(lines(*whole(), item(4, mode, folios_by_engine=1)))
     assert demo.problems(results) == [
-        "4 KiB, mode off: an engine copied although the feature is off"
+        f"4 KiB, mode {mode}: an engine copied although no route leads to it"
     ]
+
+
+def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
+    many = {"folios_asked": 200, "folios_moved": 200, "bytes_verified": 200 * 65536}
+    assert found(**many, folios_by_engine=198) == []
+    assert found(**many, folios_by_engine=197) != []
 
 
 @pytest.mark.parametrize(
@@ -105,7 +122,7 @@ def test_a_value_outside_the_schema_is_refused(changes: dict[str, Any]) -> None:
 def test_every_name_of_the_schema_is_needed() -> None:
     for name in item():
         short = {key: value for key, value in item().items() if key != name}
-        with pytest.raises(HarnessError, match=f"lacks {name}"):
+        with pytest.raises(HarnessError, match=f"missing required field `{name}`"):
             demo.parse_results(lines(short))
 
 
