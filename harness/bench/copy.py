@@ -14,6 +14,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.bench import native
+from harness.bench.native import Quartiles
 from harness.core import ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
@@ -33,22 +34,13 @@ LEAST = 0.97
 GOAL, GOAL_KIB = 1.25, 256
 """On processors with ERMS: for cold, far folios from this size up."""
 
+_TITLES = {
+    "cold": "cold: both in memory",
+    "hot": "hot: both in cache, as far as they fit",
+    "cold_read": "cold, then reading all of dst",
+}
 _FORMAT = 1
 _WIDTH = 200  # of a table that does not go to a terminal
-
-
-@dataclass(frozen=True)
-class Quartiles:
-    """First, second and third quartile over the rounds."""
-
-    lower: float
-    median: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is not in order."""
-        if not 0 < self.lower <= self.median <= self.upper:
-            raise ValueError("quartiles are not positive and in order")
 
 
 @dataclass(frozen=True)
@@ -195,6 +187,15 @@ def ratios(bench: Bench) -> Table:
     return shown
 
 
+def curves(bench: Bench) -> dict[str, dict[str, dict[int, Quartiles]]]:
+    """Return the ratios as the figure shows them, by state, primitive and size."""
+    found: dict[str, dict[str, dict[int, Quartiles]]] = {}
+    for one in bench.results:
+        panel = found.setdefault(_TITLES[one.state], {})
+        panel.setdefault(one.primitive, {})[one.kib] = one.ratio
+    return found
+
+
 def verdict(bench: Bench) -> Table:
     """Return the table of what the calibration would choose."""
     sizes = sorted({choice.from_kib for choice in bench.verdict})
@@ -227,7 +228,8 @@ def main(paths: Paths) -> int:
         "claims": {"slower": lost, "below_goal": missed, "least": LEAST, "goal": GOAL},
     }
     results = native.keep(program, out, more)
-    plot.draw(bench, out / "ratios.png")
+    footer = f"{bench.cpu.model}, user space, medians and quartiles of {bench.rounds} rounds"
+    plot.draw(out / "ratios.png", curves(bench), footer)
     ui.say(f"bench-copy: {results}, {out / 'ratios.png'}")
 
     goal = f"cold far folios of {GOAL_KIB} KiB and more {GOAL} times as fast"

@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.bench import native
-from harness.bench.copy import Quartiles
+from harness.bench.native import Quartiles
 from harness.core import ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths

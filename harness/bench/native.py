@@ -4,17 +4,32 @@ They are built from the kernel's own assembly and from its own choice among prim
 nothing of the kernel itself is built or booted. They run on x86-64.
 """
 
-import json
 import platform
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
 
-from harness.core import process, schema
+from harness.core import jsonio, process
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
 Bench = TypeVar("Bench")
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """First, second and third quartile over the rounds."""
+
+    lower: float
+    median: float
+    upper: float
+
+    def __post_init__(self) -> None:
+        """Refuse what is not in order."""
+        if not 0 < self.lower <= self.median <= self.upper:
+            raise ValueError("quartiles are not positive and in order")
+
 
 _PRIMITIVES = ("mm/copy_pages_select.c", "arch/x86/lib/copy_pages_64.S")
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-Itools/mm/copy_pages")
@@ -37,15 +52,13 @@ def measure(kind: type[Bench], program: Path, directory: Path, options: Sequence
     process.run_logged([str(program), "--verify"], log, f"{program.name} --verify")
     raw = _raw(program, directory)
     process.run_logged([str(program), *options, "--output", str(raw)], log, program.name)
-    return schema.decode(kind, schema.load_json(raw), str(raw))
+    return jsonio.load(kind, raw)
 
 
 def keep(program: Path, directory: Path, more: Mapping[str, object]) -> Path:
     """Write what a program measured, and more about it, as results.json; return that file."""
     raw, results = _raw(program, directory), directory / "results.json"
-    document = schema.load_json(raw)
-    assert isinstance(document, dict)
-    results.write_text(json.dumps({**document, **more}, indent=1) + "\n")
+    jsonio.write(results, {**jsonio.load(dict[str, object], raw), **more})
     raw.unlink()
     return results
 

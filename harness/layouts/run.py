@@ -19,11 +19,10 @@ from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
-from harness.lab import plan
 from harness.layouts import dump
 from harness.layouts.dump import Layout
 
-KERNELS = (plan.VANILLA, plan.OURS)
+VANILLA, OURS = KERNELS = ("lab-vanilla", "lab")
 SUITE = "layouts"
 MODULE = "page_state"
 COUNT = 500
@@ -101,7 +100,7 @@ def prepare(paths: Paths, out: Path, ours: suite.Ready | None = None) -> Kernels
     ready, modules = {}, {}
     with lock.cache(paths):
         for config in KERNELS:
-            given = ours if config == plan.OURS else None
+            given = ours if config == OURS else None
             ready[config] = given or suite.prepare(paths, config)
             modules[config] = _module(paths, ready[config].kernel)
     return Kernels(paths, ready, modules, out)

@@ -75,25 +75,6 @@ class Bars:
     phases: Mapping[str, Phases] = field(default_factory=dict)
 
 
-@dataclass(frozen=True)
-class Ratio:
-    """How many times faster something was for folios of one size: median and quartiles."""
-
-    folio_kib: float
-    lower: float
-    median: float
-    upper: float
-
-
-@dataclass(frozen=True)
-class Ratios:
-    """A curve of ratios by folio size."""
-
-    name: str
-    look: Look
-    points: Sequence[Ratio]
-
-
 def plain(value: float) -> str:
     """Return a number without an exponent."""
     return f"{value:,.0f}" if value >= 10 else f"{value:g}"
@@ -234,34 +215,3 @@ def errors(path: Path, rows: Sequence[tuple[str, float]], limit: float, footer: 
         axes.set_yticks(range(len(rows)), [name for name, _ in rows])
         axes.set_ylim(len(rows) - 0.4, -0.6)
         axes.set_xlabel(f"error, % of published (shaded: within {100 * limit:g} %)")
-
-
-def ratios(path: Path, panels: Mapping[str, Sequence[Ratios]], footer: str) -> None:
-    """Draw how many times faster than a baseline things are, by folio size (KiB)."""
-    with _figure(path, 4.4 * len(panels), 4.4, footer) as figure:
-        first = None
-        for number, (title, curves) in enumerate(panels.items()):
-            axes = figure.add_subplot(1, len(panels), number + 1, sharey=first)
-            first = first or axes
-            axes.axhline(1, color=BLACK, linewidth=0.8)
-            for curve in curves:
-                middle = [point.median for point in curve.points]
-                axes.errorbar(
-                    [point.folio_kib for point in curve.points], middle,
-                    yerr=(
-                        [point.median - point.lower for point in curve.points],
-                        [point.upper - point.median for point in curve.points],
-                    ),
-                    color=curve.look.colour, marker=curve.look.marker,
-                    linestyle=curve.look.line, elinewidth=0.8, capsize=2,
-                    label=curve.name if not number else None,
-                )  # fmt: skip
-            axes.set_xscale("log", base=2)
-            sizes = sorted({point.folio_kib for curve in curves for point in curve.points})
-            axes.set_xticks(sizes, [size_name(size) for size in sizes], rotation=45)
-            axes.xaxis.set_minor_locator(NullLocator())
-            axes.set_ylim(bottom=0)
-            axes.set_title(title)
-            if not number:
-                axes.set_ylabel("times as fast as page by page")
-        figure.legend(loc="outside upper center", ncols=len(next(iter(panels.values()))))

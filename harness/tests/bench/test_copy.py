@@ -9,9 +9,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import copy, native
-from harness.bench.copy import Bench, Choice, Cpu, Quartiles, Result
-from harness.core import schema
+from harness.bench import copy, native, plot
+from harness.bench.copy import Bench, Choice, Cpu, Result
+from harness.bench.native import Quartiles
+from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.core.paths import default_paths
 
@@ -99,7 +100,7 @@ def document() -> dict[str, object]:
 
 
 def test_results_survive_json() -> None:
-    assert schema.decode(Bench, document(), "r.json") == GOOD
+    assert jsonio.decode(Bench, json.dumps(document()), "r.json") == GOOD
 
 
 @pytest.mark.parametrize(
@@ -113,7 +114,7 @@ def test_results_survive_json() -> None:
 )
 def test_results_that_say_nothing_are_refused(change: dict[str, object], message: str) -> None:
     with pytest.raises(HarnessError, match=message):
-        schema.decode(Bench, document() | change, "r.json")
+        jsonio.decode(Bench, json.dumps(document() | change), "r.json")
 
 
 def test_quartiles_are_in_order() -> None:
@@ -147,11 +148,13 @@ def test_a_short_run_is_read(program: Path, tmp_path: Path) -> None:
     output = tmp_path / "r.json"
     argv = [str(program), "--rounds=5", "--sizes=4,64", f"--output={output}"]
     subprocess.run(argv, check=True)
-    found = schema.decode(Bench, schema.load_json(output), "r.json")
+    found = jsonio.load(Bench, output)
     assert len(found.results) == 2 * 3 * 5
     assert {choice.from_kib for choice in found.verdict} == {64}
     assert copy.ratios(found).row_count == 2
     assert copy.verdict(found).row_count in (2, 4)
+    plot.draw(tmp_path / "ratios.png", copy.curves(found), "a footer")
+    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
 
 
 @ON_X86

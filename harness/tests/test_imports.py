@@ -1,0 +1,122 @@
+"""Who may import whom: packages in one direction, no circles, matplotlib in two places."""
+
+import ast
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import pytest
+
+from harness.core.paths import ROOT
+
+# The rule. A package imports only itself and packages of rows above its own; nobody imports
+# the last row.
+LAYERS = (
+    ("core",),
+    ("kernel",),
+    ("guest", "series"),
+    ("lab", "layouts", "bench", "demo"),
+    ("checks", "mutants"),
+    ("cli", "__main__"),
+)
+DRAWING = {"lab.report.plots", "bench.plot"}
+"""The modules that import matplotlib, which takes a while."""
+HEAVY = DRAWING | {"lab.report.report", "lab.run", "layouts.run"}
+"""They, and modules that import them: these may be imported inside functions."""
+
+HARNESS = ROOT / "harness"
+Imports = dict[str, set[str]]
+
+
+def name_of(path: Path, root: Path) -> str:
+    parts = path.relative_to(root).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def imports(tree: ast.AST, modules: set[str]) -> set[str]:
+    """Return the harness's modules that the statements below a node import."""
+    names: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            names |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            names |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
+    return {name.removeprefix("harness.") for name in names} & modules
+
+
+def sources(root: Path) -> dict[str, ast.Module]:
+    return {
+        name: ast.parse(path.read_text())
+        for path in sorted(root.rglob("*.py"))
+        if (name := name_of(path, root)) and not name.startswith("tests")
+    }
+
+
+def graph(trees: dict[str, ast.Module]) -> Imports:
+    modules = set(trees)
+    return {name: imports(tree, modules) - {name} for name, tree in trees.items()}
+
+
+def layer(module: str) -> int:
+    package = module.split(".", maxsplit=1)[0]
+    (found,) = (number for number, names in enumerate(LAYERS) if package in names)
+    return found
+
+
+def wrong_way(found: Imports) -> list[str]:
+    return [
+        f"{module} imports {other}"
+        for module, others in found.items()
+        for other in sorted(others)
+        if module.split(".")[0] != other.split(".")[0]
+        and (layer(other) >= layer(module) or other in LAYERS[-1])
+        and (module, other) != ("__main__", "cli")
+    ]
+
+
+def test_imports_go_one_way() -> None:
+    assert wrong_way(graph(sources(HARNESS))) == []
+
+
+def test_there_is_no_circle() -> None:
+    found = graph(sources(HARNESS))
+    # A package is imported with each of its modules; it holds nothing but words.
+    TopologicalSorter(found).prepare()
+
+
+def test_matplotlib_is_imported_where_pictures_are_drawn() -> None:
+    users = {
+        name
+        for name, tree in sources(HARNESS).items()
+        if imports(tree, {"matplotlib", "matplotlib.figure", "matplotlib.pyplot"})
+    }
+    assert users == DRAWING
+
+
+def test_imports_in_functions_only_keep_matplotlib_away() -> None:
+    trees = sources(HARNESS)
+    modules = set(trees)
+    for name, tree in trees.items():
+        for node in ast.walk(tree):
+            if isinstance(node, ast.FunctionDef) and (late := imports(node, modules)):
+                heavy = {one for one in late if "." in one} - {"lab.report"}
+                assert heavy & HEAVY, f"{name}.{node.name}() imports {sorted(late)}"
+
+
+@pytest.mark.parametrize(
+    ("module", "other", "wrong"),
+    [
+        ("kernel.tree", "core.ui", False),
+        ("core.ui", "kernel.tree", True),
+        ("lab.run", "bench.copy", True),
+        ("guest.suite", "series.git", True),
+        ("checks.main", "cli", True),
+        ("cli", "checks.main", False),
+    ],
+)
+def test_the_rule_is_what_it_says(module: str, other: str, wrong: bool) -> None:
+    assert bool(wrong_way({module: {other}})) is wrong
+
+
+def test_a_circle_is_found() -> None:
+    with pytest.raises(CycleError):
+        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
