@@ -36,11 +36,6 @@ class Paths:
         return self.root / "guest"
 
     @property
-    def machines(self) -> Path:
-        """Device trees of machines for which QEMU makes none that a kernel can use."""
-        return self.root / "harness" / "machines"
-
-    @property
     def logs(self) -> Path:
         """Logs of the steps that fill the cache."""
         return self.cache / "log"

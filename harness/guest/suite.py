@@ -1,7 +1,6 @@
 """Running suites in the guest: from the sources to a judged result."""
 
 import functools
-import json
 import os
 import re
 import shutil
@@ -10,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from harness.core import lock, process, ui
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import image, ktap, vm
@@ -184,7 +183,7 @@ def _device_trees(paths: Paths, kernel: build.Kernel) -> dict[str, Path]:
             trees[machine.name] = kernel.out / f"{machine.name}.dtb"
             process.run_logged(
                 ["dtc", "-I", "dts", "-O", "dtb", "-o", str(trees[machine.name]),
-                 str(paths.machines / machine.device_tree)],
+                 str(paths.guest / "machines" / machine.device_tree)],
                 paths.logs / f"dtc-{machine.name}.log",
                 f"device tree of {machine.name}",
             )  # fmt: skip
@@ -231,7 +230,7 @@ def accelerator(paths: Paths, ready: Ready) -> str:
         return "tcg"
     record = paths.cache / "kvm.json"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    known = json.loads(record.read_text()) if record.exists() else {}
+    known = jsonio.recall(dict[str, str], record) or {}
     if known.get("boot") != boot:
         with ui.step("KVM probe") as step:
             guest = _guest(ready, "hello", "", Settings(), "kvm")
@@ -243,8 +242,8 @@ def accelerator(paths: Paths, ready: Ready) -> str:
                 works = False
                 step.done(f"not used: {error}")
         known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
-        record.write_text(json.dumps(known))
-    return str(known["accelerator"])
+        jsonio.write(record, known)
+    return known.get("accelerator", "tcg")
 
 
 _reruns: list[Case] = []

@@ -12,7 +12,7 @@ class Machine:
 
     `console` and `results` are the guest's names of the ports that their logs go to. Where
     `virtio_results` is set the second is a virtio console, since there is one serial port only.
-    `device_tree` names a source in harness/machines, '' if QEMU makes its own. A machine of
+    `device_tree` names a source in guest/machines, '' if QEMU makes its own. A machine of
     that kind has the processors and the memory that its tree says, and knows no NUMA nodes:
     the guest's kernel makes up two (`numa=fake=2`). `engine` is the module that drives its DMA
     engine, and `append` what its kernels are told besides.

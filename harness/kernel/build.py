@@ -4,15 +4,15 @@ One object directory per configuration stays in the cache; out/ receives the res
 """
 
 import hashlib
-import json
 import os
 import re
 import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from harness.core import process, ui
+from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import kconfig, source, stack
@@ -62,6 +62,8 @@ MUTANT = "-mutant"
 
 # Objects of a whole build, for a guess at progress before the first one was counted.
 _OBJECTS = 1300
+# Free space without which a build is not begun; the debug kernel takes most of it.
+_OBJECTS_GB = 2.0
 
 _KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
 
@@ -170,7 +172,7 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
                 f"configuration {config}: {len(missing)} requested options vanished: "
                 + ", ".join(missing)
             )
-        stamp.write_text(key)
+        jsonio.write_text(stamp, key)
         step.done(f"{_options_on(objects)} options on")
     return objects
 
@@ -208,7 +210,8 @@ def _seed(tree: Tree, config: str) -> None:
     origin = tree.source.home / f"build-{seed}"
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
-    if not seed or not (origin / "vmlinux.o").exists():
+    manifest = jsonio.recall(dict[str, Any], tree.source.home / "manifest.json")
+    if not seed or not manifest or not (origin / "vmlinux.o").exists():
         return
     # A configuration that has changed reaches nearly every object: a copy is less work.
     key = hashlib.sha256((origin / ".config").read_bytes()).hexdigest()
@@ -216,14 +219,14 @@ def _seed(tree: Tree, config: str) -> None:
         return
     with ui.step(f"objects of {config}") as step:
         built_from = tree.source.home / patches.ALL
-        for name in json.loads((tree.source.home / "manifest.json").read_text())["files"]:
+        for name in manifest["files"]:
             path, other = tree.path / name, built_from / name
             if path.exists() and path.read_bytes() != other.read_bytes():
                 stack.replace(path, path)
             elif path.exists():
                 shutil.copystat(other, path)
         copy_objects(origin, objects, {built_from: tree.path})
-        stamp.write_text(key)
+        jsonio.write_text(stamp, key)
         step.done(f"copied from {origin}")
 
 
@@ -281,15 +284,15 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     ]
     record = out / "build.json"
     with ui.step(f"kernel {config}") as step:
-        known = json.loads(record.read_text()) if record.exists() else {}
-        if known.get("key") == key:
-            step.reused(f"{known['release']} in {out}")
-            release = known["release"]
+        known = jsonio.recall(dict[str, str], record) or {}
+        release = known.get("release", "")
+        if release and known.get("key") == key:
+            step.reused(f"{release} in {out}")
         else:
             record.unlink(missing_ok=True)  # until the results are whole again
             compiled = _compile(paths, tree, config, objects, step)
             release = _install(paths, tree, config, objects, out)
-            record.write_text(json.dumps({"key": key, "release": release}))
+            jsonio.write(record, {"key": key, "release": release})
             step.done(f"{release} in {out}, {compiled} objects compiled")
     return Kernel(
         config=config,
@@ -303,8 +306,9 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
 
 
 def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
+    space.need(objects, _OBJECTS_GB, f"kernel {config}")
     counted = objects / ".objects"
-    total = int(counted.read_text()) if counted.exists() else _OBJECTS
+    total = jsonio.recall(int, counted) or _OBJECTS
     first = not (objects / "vmlinux.o").exists()
     compiled = 0
     architecture = _known(config).architecture
@@ -325,7 +329,7 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
         on_line=watch,
     )
     if first:
-        counted.write_text(str(compiled))
+        jsonio.write(counted, compiled)
     return compiled
 
 

@@ -4,7 +4,7 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core import process, ui
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import build
@@ -96,7 +96,7 @@ def _headers(paths: Paths, tree: Tree, architecture: Architecture) -> bool:
         paths.logs / f"{objects.name}.log",
         "headers",
     )
-    stamp.write_text(key)
+    jsonio.write_text(stamp, key)
     return True
 
 
@@ -139,7 +139,7 @@ def _make(
         (directory / generated).unlink(missing_ok=True)
     if not targets:
         _copy_scripts(directory, output)
-    stamp.write_text(key)
+    jsonio.write_text(stamp, key)
     return True
 
 
@@ -156,7 +156,7 @@ def _build_tools(paths: Paths, tree: Tree, output: Path, architecture: Architect
         source = tree.path / _TOOLS / f"{tool}.c"
         log = paths.logs / f"{_suffixed(tool, architecture)}.log"
         process.run_logged([*argv, "-o", str(output / tool), str(source)], log, tool)
-    stamp.write_text(key)
+    jsonio.write_text(stamp, key)
     return True
 
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import IO
 
-from harness.core import process, ui
+from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import debian
@@ -25,6 +25,7 @@ SUITE = "trixie-backports"
 HINT = "LINUX_SRC=<tree or tarball> names a source of your own"
 
 _CHUNK = 1 << 20
+_TREE_GB = 2.0  # 1.8, unpacked
 
 # What a build leaves in a source tree: kbuild refuses to build out of tree next to it.
 _BUILD_PRODUCTS = (
@@ -207,6 +208,7 @@ def _untar(
 ) -> None:
     """Unpack a tarball into home/pristine, which appears only when it is whole."""
     fresh = home / "pristine.new"
+    space.need(home, _TREE_GB, f"unpacking {origin}")
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
     with process.start(
@@ -266,6 +268,8 @@ def _from_tree(paths: Paths, tree: Path) -> Source:
     home = paths.cache / "linux" / f"tree-{digest}"
     stamp = home / "revision"
     with ui.step("source") as step:
+        if not stamp.exists():
+            space.need(home, _TREE_GB, f"copying {tree}")
         (home / "pristine").mkdir(parents=True, exist_ok=True)
         excludes = [f"--exclude={pattern}" for pattern in _BUILD_PRODUCTS]
         changed = 0
@@ -283,8 +287,8 @@ def _from_tree(paths: Paths, tree: Path) -> Source:
             "copying the tree",
             on_line=count,
         )  # fmt: skip
-        if changed or not stamp.exists():
-            stamp.write_text(f"{time.time_ns()}\n")
+        if changed or not (stamp.exists() and stamp.read_text().strip()):
+            jsonio.write_text(stamp, f"{time.time_ns()}\n")
             step.done(f"Linux {version}, {changed} files copied from {tree}")
         else:
             step.reused(f"Linux {version} from {tree}")

@@ -6,8 +6,9 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from harness.core import process, ui
+from harness.core import jsonio, process, ui
 from harness.core.paths import Paths
 from harness.kernel import stack, topics
 from harness.kernel.source import Source
@@ -92,15 +93,16 @@ def update(made: Stack, revision: str, tree: Path, origin: Path | None = None) -
     """
     source = made.source
     manifest = _manifest(tree)
-    before = json.loads(manifest.read_text()) if manifest.exists() else {}
+    before = jsonio.recall(dict[str, Any], manifest) or {}
     if before.get("revision") != source.revision or not tree.exists():
-        _link(origin or source.pristine, tree, source.home / "link.log")
-        known = json.loads(_manifest(origin).read_text())["files"] if origin else {}
-        before = {"files": known}
+        near = jsonio.recall(dict[str, Any], _manifest(origin)) if origin else None
+        start = origin if origin and near else source.pristine
+        _link(start, tree, source.home / "link.log")
+        before = near or {"files": {}}
     manifest.unlink(missing_ok=True)  # while files change it would lie
     changed = made.sync(revision, tree, before["files"])
     record = {"revision": source.revision, "files": made.files(revision)}
-    manifest.write_text(json.dumps(record, indent=1))
+    jsonio.write(manifest, record)
     return changed
 
 

@@ -5,9 +5,11 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.paths import default_paths
+from harness.core.paths import Paths, default_paths
 from harness.kernel import build, kconfig
 from harness.kernel.arch import ARM64
+from harness.kernel.source import Source
+from harness.kernel.tree import Tree
 
 
 def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -68,3 +70,25 @@ def test_redirect_takes_whole_names_and_the_longest() -> None:
     moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
     text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"
     assert build.redirect(text, moves) == b"-I/n/src/include /n/obj/a.o /c/tree-two/b.c /n/src"
+
+
+@pytest.mark.parametrize("text", ["", "{", '{"key": "x"}', "[1]", '{"key": 1}'])
+def test_a_damaged_record_is_built_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+) -> None:
+    objects = tmp_path / "objects"
+    (objects / "x").mkdir(parents=True)
+    (objects / ".config").write_text("CONFIG_X=y\n")
+    origin = Source(version="7.3", home=tmp_path, revision="r")
+    tree = Tree(origin, {}, "key", "tree", frozenset())
+    monkeypatch.setattr(build, "_seed", lambda *_: None)
+    monkeypatch.setattr(build, "configure", lambda *_: objects)
+    monkeypatch.setattr(build, "_compile", lambda *_: 1)
+    monkeypatch.setattr(build, "_install", lambda *_: "7.3-test")
+    paths = Paths(tmp_path, tmp_path, tmp_path / "out")
+    record = paths.out / "kernel/build.json"
+    record.parent.mkdir(parents=True)
+    record.write_text(text)
+    assert build.get(paths, tree, "base").release == "7.3-test"
+    monkeypatch.setattr(build, "_compile", None)  # not called again
+    assert build.get(paths, tree, "base").release == "7.3-test"
