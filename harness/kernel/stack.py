@@ -35,26 +35,20 @@ class Git:
         """Use the repository at `tree`; commits are made in the name of `author`."""
         self.tree = tree
         name, address = email.utils.parseaddr(author)
+        who = {"NAME": name, "EMAIL": address, "DATE": _DATE}
         self._environment = {
-            "GIT_COMMITTER_NAME": name,
-            "GIT_COMMITTER_EMAIL": address,
-            "GIT_COMMITTER_DATE": _DATE,
+            **{f"GIT_{role}_{k}": who[k] for role in ("AUTHOR", "COMMITTER") for k in who},
             "GIT_CONFIG_NOSYSTEM": "1",
             "GIT_CONFIG_GLOBAL": os.devnull,
             "GIT_CEILING_DIRECTORIES": str(tree.parent),
             "GIT_EDITOR": "true",
             "TZ": "UTC",
         }
-        self._environment |= {
-            word.replace("COMMITTER", "AUTHOR"): value
-            for word, value in self._environment.items()
-            if "COMMITTER" in word
-        }
 
     def run(self, *arguments: str) -> subprocess.CompletedProcess[str]:
         """Run git, which may fail."""
-        env = process.environment()
-        env = {name: value for name, value in env.items() if not name.startswith("GIT_")}
+        outer = process.environment().items()
+        env = {name: value for name, value in outer if not name.startswith("GIT_")}
         done = subprocess.run(
             ["git", "-c", "core.abbrev=12", "-c", "core.quotePath=false", *arguments],
             cwd=self.tree,
@@ -84,14 +78,8 @@ class Git:
     def apply(self, mails: Sequence[Path], names: Sequence[str], version: str) -> list[str]:
         """Commit mails with no fuzz; tell which of `names` does not apply, and where."""
         old = self("rev-parse", "HEAD").strip()
-        done = self.run(
-            "am",
-            "-q",
-            "--patch-format=mbox",
-            "--keep-cr",
-            "--whitespace=nowarn",
-            *map(str, mails),
-        )
+        options = ("--quiet", "--patch-format=mbox", "--keep-cr", "--whitespace=nowarn")
+        done = self.run("am", *options, *map(str, mails))
         if done.returncode:
             counter = Path(self("rev-parse", "--git-path", "rebase-apply/next").strip())
             number = int((self.tree / counter).read_text())
@@ -181,8 +169,7 @@ class Stack:
 
     def before(self, topic: Topic) -> list[Step]:
         """Return the steps of the topics that a topic needs."""
-        needed = [other for other in self.topics if other.name in topic.needs]
-        return topics.all_steps(needed)
+        return topics.all_steps(one for one in self.topics if one.name in topic.needs)
 
     def files(self, revision: str) -> dict[str, str]:
         """Map each path that differs from pristine Linux to its mode and git's hash of it."""

@@ -158,17 +158,14 @@ def _assign(
     step: str, adds: Iterable[str], remaining: dict[str, str], problems: list[str]
 ) -> tuple[str, ...]:
     """Expand the names of a step to files, and take them from the remaining ones."""
-    mine = []
+    mine: list[str] = []
     for name in adds:
         found = [file for file in remaining if covers([name], file)]
-        if not found:
-            problems.append(f"{step}: {name} is not in kernel/overlay")
-        for file in found:
-            if remaining[file]:
-                problems.append(f"{step}: {file} belongs to {remaining[file]} already")
-            else:
-                remaining[file] = step
-                mine.append(file)
+        taken = [file for file in found if remaining[file]]
+        problems += [f"{step}: {file} belongs to {remaining[file]} already" for file in taken]
+        problems += [] if found else [f"{step}: {name} is not in kernel/overlay"]
+        mine += [file for file in found if not remaining[file]]
+        remaining.update(dict.fromkeys(mine, step))
     return tuple(mine)
 
 

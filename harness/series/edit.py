@@ -261,10 +261,7 @@ class Editor:
         return self._git.run("symbolic-ref", "-q", "--short", "HEAD").stdout.strip()
 
     def _same(self, one: str, other: str) -> bool:
-        return (
-            self._git("rev-parse", one, other).split()
-            == [self._git("rev-parse", one).strip()] * 2
-        )
+        return len(set(self._git("rev-parse", one, other).split())) == 1
 
     def _unsaved(self) -> str:
         if self._rebasing():
