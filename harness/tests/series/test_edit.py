@@ -271,13 +271,14 @@ def test_edit_follows_kernel_patches(desk: Desk) -> None:
 
 
 def test_patches_are_refreshed_where_their_place_is_ambiguous(desk: Desk) -> None:
-    # lines 8 to 12 twice: with the old line numbers the later patch would hit the other one
-    source = desk.project.source.pristine / "mm/migrate.c"
-    source.write_text(LINES + LINES)
+    # all lines are there twice: the old line numbers of a later patch would hit the first ones
+    (desk.project.source.pristine / "mm/migrate.c").write_text(LINES + LINES)
+    later = desk.project.patch("speed/0002-more.patch")
+    later.write_text(later.read_text().replace("-15,5 +15,5", "-35,5 +35,5"))
     desk.edit("fix")
-    text = (desk.tree / "mm/migrate.c").read_text()
-    (desk.tree / "mm/migrate.c").write_text("new\n" * 14 + text)
-    desk.save()
+    desk.change("line 2\nline 3\nfour", "new\n" * 20 + "line 2\nline 3\nfour")
+    assert "kernel/patches/speed/0002-more.patch" in desk.save()
     tree = patches.get(desk.project.paths, desk.project.source)
     lines = (tree.path / "mm/migrate.c").read_text().splitlines()
-    assert (lines.index("ten"), lines.index("more")) == (23, 30)
+    assert (lines.index("ten"), lines.index("more")) == (29, 56)
+    assert desk.save() == []
