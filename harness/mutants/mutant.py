@@ -115,6 +115,24 @@ def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
     ]
 
 
+class Job(msgspec.Struct, frozen=True):
+    """A test to run, with a mutant or without one."""
+
+    tree: str
+    test: str
+    mutant: Mutant | None = None
+
+
+def jobs(mutants: Sequence[Mutant]) -> list[Job]:
+    """Return what to run: each test once without a mutant, before the first one of its own."""
+    found: list[Job] = []
+    for mutant in mutants:
+        if (plain := Job(mutant.tree, mutant.test)) not in found:
+            found.append(plain)
+        found.append(Job(mutant.tree, mutant.test, mutant))
+    return found
+
+
 def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
     """Return what became of a mutant, by what its test said without it and with it."""
     if baseline.kind is not Kind.GREEN:

@@ -3,16 +3,19 @@
 A mutant of this repository goes into a copy of the checkout, where the test runs as a user
 would run it. A mutant of the kernel goes into a patched tree of its own, whose objects start
 as a copy of the configuration's and stay in the cache, so that a mutant compiles only what it
-reaches.
+reaches. While one is tested, the next one is built.
 """
 
+import os
 import re
 import shlex
 import shutil
 import sys
 import time
 from collections.abc import Callable, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -25,6 +28,8 @@ from harness.kernel import build, source
 from harness.kernel import tree as patches
 from harness.mutants import mutant as model
 from harness.mutants.mutant import Kind, Outcome, Result
+
+Run = Callable[[], Result]
 
 _TREE = "tree-mutant"
 _PYTEST_SECONDS = 300
@@ -93,8 +98,11 @@ class Checkout:
     def _git(self, *words: str) -> str:
         return process.capture(["git", *words], cwd=self._root)
 
-    def run(self, test: str, patch: Path | None) -> Result:
-        """Run a test, with a patch if there is one."""
+    def prepare(self, test: str, patch: Path | None) -> Run:
+        """Return what runs a test, with a patch if there is one."""
+        return partial(self._run, test, patch)
+
+    def _run(self, test: str, patch: Path | None) -> Result:
         if patch:
             try:
                 self._git("apply", str(patch))
@@ -138,9 +146,10 @@ class Kernels:
         """Build nothing yet."""
         self._paths = paths
         self._out = out
+        self._built = 0
 
-    def run(self, test: str, patch: Path | None) -> Result:
-        """Run a test, with a patch if there is one."""
+    def prepare(self, test: str, patch: Path | None) -> Run:
+        """Build the kernel of a test, with a patch if there is one; return what runs it."""
         runner, *words = test.split()
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
@@ -149,33 +158,53 @@ class Kernels:
             try:
                 ready = suite.prepare(self._paths, config + build.MUTANT * bool(tree), tree)
             except HarnessError as error:
-                return Result(Kind.BUILD, str(error))
-        ready = replace(ready, kernel=replace(ready.kernel, config=config))
-        if runner == "layouts":
-            return self._layouts(ready, *(int(word) for word in words))
-        name, *args = words
-        done = suite.run_suite(self._paths, ready, name, ",".join(args), self._out / "guest")
+                return partial(Result, Kind.BUILD, str(error))
+            ready = self._copy(ready, config)
+            if runner == "layouts":
+                return self._layouts(ready, *(int(word) for word in words))
+        return partial(self._suite, ready, words[0], ",".join(words[1:]))
+
+    def _copy(self, ready: suite.Ready, config: str) -> suite.Ready:
+        """Copy what is booted, which the next mutant replaces; two of them are in use."""
+        self._built += 1
+        out = self._out / f"kernel-{self._built % 2}"
+        shutil.rmtree(out, ignore_errors=True)
+        shutil.copytree(ready.kernel.out, out, ignore=shutil.ignore_patterns("modules"))
+        trees = {name: out / path.name for name, path in ready.device_trees.items()}
+        kernel = replace(ready.kernel, config=config, out=out)
+        return suite.Ready(kernel, out / ready.initrd.name, trees)
+
+    def _suite(self, ready: suite.Ready, name: str, args: str) -> Result:
+        done = suite.run_suite(self._paths, ready, name, args, self._out / "guest")
         return of_guest(done.run.verdict, done.cases)
 
-    def _layouts(self, ours: suite.Ready, vcpus: int, count: int, first: int = 1) -> Result:
+    def _layouts(self, ours: suite.Ready, vcpus: int, count: int, first: int = 1) -> Run:
         from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
 
-        kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours)
+        kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours=ours)
         machine = layouts.Machine(vcpus)
-        try:
-            found = layouts.run(kernels, machine, first, count)
-        except HarnessError as error:
-            panicked = "the guest panicked" in str(error)
-            return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
-        return of_cases(layouts.cases(found, machine, first))
+
+        def run() -> Result:
+            try:
+                found = layouts.run(kernels, machine, first, count)
+            except HarnessError as error:
+                panicked = "the guest panicked" in str(error)
+                return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
+            return of_cases(layouts.cases(found, machine, first))
+
+        return run
 
 
-def attempt(run: Callable[[str, Path | None], Result], test: str, patch: Path | None) -> Result:
+def end(prepared: Future[Run]) -> Result:
     """Run a test; what keeps it from running, such as a stale patch, is a result as well."""
     try:
-        return run(test, patch)
+        return prepared.result()()
     except HarnessError as error:
         return Result(Kind.BROKEN, str(error))
+
+
+def _only_when_idle() -> None:
+    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
 
 
 def main(paths: Paths, only: str) -> int:
@@ -184,20 +213,32 @@ def main(paths: Paths, only: str) -> int:
     chosen = model.select(model.load(directory), only)
     out = paths.out / "mutants"
     out.mkdir(parents=True, exist_ok=True)
-    runners = {"repo": Checkout(paths, out / "repo").run, "kernel": Kernels(paths, out).run}
+    prepare = {"repo": Checkout(paths, out / "repo").prepare,
+               "kernel": Kernels(paths, out).prepare}  # fmt: skip
+    jobs = model.jobs(chosen)
     baselines: dict[tuple[str, str], Result] = {}
     outcomes: list[Outcome] = []
-    for number, mutant in enumerate(chosen, 1):
-        run = runners[mutant.tree]
-        test = (mutant.tree, mutant.test)
-        began = time.monotonic()
-        if test not in baselines:
-            baselines[test] = attempt(run, mutant.test, None)
-        result = attempt(run, mutant.test, directory / f"{mutant.name}.patch")
-        fate, why = model.judge(mutant, baselines[test], result)
-        outcomes.append(Outcome(mutant, fate, why, time.monotonic() - began))
-        ui.say(f"mutant {number}/{len(chosen)} {mutant.name}: {fate}: {why}")
-        model.write(outcomes, out)
+    with ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle) as builder:
+
+        def submit(job: model.Job) -> Future[Run]:
+            patch = directory / f"{job.mutant.name}.patch" if job.mutant else None
+            return builder.submit(prepare[job.tree], job.test, patch)
+
+        following = submit(jobs[0])
+        for job, after in zip(jobs, [*jobs[1:], None], strict=True):
+            began = time.monotonic()
+            wait([prepared := following])  # the one after it replaces what the last one used
+            if after:
+                following = submit(after)
+            result = end(prepared)
+            if job.mutant is None:
+                baselines[job.tree, job.test] = result
+                continue
+            fate, why = model.judge(job.mutant, baselines[job.tree, job.test], result)
+            outcomes.append(Outcome(job.mutant, fate, why, time.monotonic() - began))
+            done = f"{len(outcomes)}/{len(chosen)} {job.mutant.name}"
+            ui.say(f"mutant {done}: {fate}: {why}")
+            model.write(outcomes, out)
     ui.plain(f"\n{model.table(outcomes)}\n")
     ui.say(f"results.json and results.md are in {out}")
     ui.plain(model.totals(outcomes))
