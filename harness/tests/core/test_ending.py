@@ -41,7 +41,7 @@ def started(tmp_path: Path, ignored: str = "") -> subprocess.Popen[str]:
     return child
 
 
-@pytest.mark.parametrize("number", ending.SIGNALS)
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     child = started(tmp_path)
     below = ending.descendants(child.pid)
