@@ -12,6 +12,7 @@
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
+#   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
 #   ONLY=<a,b>           names, prefixes or claims (mutants)
 #   STEPS=1              build the kernel at each step (series)
 #   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
@@ -43,7 +44,8 @@ help:
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
-	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2]"
+	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
+	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
 	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=name,prefix,claim]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
@@ -78,7 +80,9 @@ lab:
 
 layouts:
 	$(HARNESS) $@ $(if $(COUNT),--count "$$COUNT") $(if $(SEED),--seed "$$SEED") \
-		$(if $(VCPUS),--vcpus "$$VCPUS")
+		$(if $(VCPUS),--vcpus "$$VCPUS") $(if $(OFFLOAD),--offload) \
+		$(if $(PRESSURE),--pressure) \
+		$(if $(filter command environment,$(origin CONFIG)),--config "$$CONFIG")
 
 mutants:
 	$(HARNESS) $@ --only "$$ONLY"

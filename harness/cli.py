@@ -18,6 +18,7 @@ from harness.core.paths import Paths, default_paths
 from harness.guest import suite
 from harness.kernel import build
 from harness.lab.model import preset
+from harness.layouts import run as layouts
 from harness.mutants import run as mutants
 from harness.series import edit, export
 
@@ -86,6 +87,9 @@ def parser() -> argparse.ArgumentParser:
     one.add_argument("--count", type=int, default=500, help="how many")
     one.add_argument("--seed", type=int, default=1, help="the first one")
     one.add_argument("--vcpus", type=int, choices=(1, 2), default=1, help="processors")
+    one.add_argument("--config", choices=list(layouts.TWINS), default="lab", help="kernel")
+    one.add_argument("--offload", action="store_true", help="an engine copies")
+    one.add_argument("--pressure", action="store_true", help="there is too little memory")
     one = command(
         "mutants",
         lambda paths, args: mutants.main(paths, args.only),
@@ -146,9 +150,8 @@ def _lab(paths: Paths, args: argparse.Namespace) -> int:
 
 
 def _layouts(paths: Paths, args: argparse.Namespace) -> int:
-    from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
-
-    return layouts.main(paths, args.seed, args.count, args.vcpus)
+    machine = layouts.Machine(args.vcpus, args.config, args.offload, args.pressure)
+    return layouts.main(paths, machine, args.seed, args.count)
 
 
 def _report(_: Paths, args: argparse.Namespace) -> int:

@@ -31,6 +31,7 @@ from harness.guest import ktap
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel import source, tree
+from harness.layouts import run as layouts
 from harness.series import export
 
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
@@ -42,7 +43,16 @@ DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
 )  # fmt: skip
 ARM64_SUITES = ("mte", "zdma")
-LAYOUTS = ((1, 300), (2, 25))  # virtual CPUs, and how many random layouts
+# Random layouts: how many, on which kernels, with which options of layouts.Machine.
+LAYOUTS: dict[str, tuple[tuple[int, dict[str, Any]], ...]] = {
+    "lab": (
+        (300, {"vcpus": 1}),
+        (25, {"vcpus": 2}),
+        (30, {"vcpus": 1, "offload": True}),
+        (20, {"vcpus": 1, "pressure": True}),
+    ),
+    "debug": ((12, {"vcpus": 1, "offload": True}),),
+}
 
 _NAMED = 6  # cases with the same reason that the summary names
 _DETAILED = 3  # failures that the summary tells in full
@@ -67,9 +77,13 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
     def kernel(config: str) -> Stage:
         return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
 
+    def layouts_of(config: str) -> Stage:
+        return Stage(f"kernels-{config}", lambda _: _layout_kernels(paths, out, config))
+
     return [
         kernel("base"),
         kernel("debug"),
+        layouts_of("debug"),
         Stage("kernels-lab", lambda _: _lab_kernels(paths, out)),
         kernel("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
@@ -89,14 +103,18 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         name = demo.directory_of(paths, engine).name
         return Stage(name, partial(_demo, paths, engine), f"kernel-{engine.config}")
 
+    def layouts_of(config: str) -> Stage:
+        return Stage(f"{config}-layouts", partial(_layouts, config), f"kernels-{config}")
+
     return [
         Stage("unit", lambda _: _unit_tests(paths, out)),
         show(demo.DMASIM),
         *suites("base", BASE_SUITES),
         Stage("mm-selftests", partial(_mm, paths, out), "kernel-base"),
         *suites("debug", DEBUG_SUITES),
+        layouts_of("debug"),
         Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
-        Stage("layouts", _layouts, "kernels-lab"),
+        layouts_of("lab"),
         show(demo.ZDMA),
         *suites("arm64", ARM64_SUITES),
     ]
@@ -277,10 +295,14 @@ def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
 def _lab_kernels(paths: Paths, out: Path) -> Any:
     """Build the kernels of the laboratory, and what random layouts need."""
     from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
-    from harness.layouts import run as layouts  # noqa: PLC0415
 
     lab.kernels(paths)
-    return layouts.prepare(paths, out / layouts.SUITE)
+    return _layout_kernels(paths, out, "lab")
+
+
+def _layout_kernels(paths: Paths, out: Path, config: str) -> layouts.Kernels:
+    """Build a kernel and what its random layouts are compared with."""
+    return layouts.prepare(paths, out / layouts.SUITE, config)
 
 
 def _lab(paths: Paths, out: Path) -> list[Case]:
@@ -295,13 +317,11 @@ def _lab(paths: Paths, out: Path) -> list[Case]:
     return claims.judge(first, second, published.load())
 
 
-def _layouts(kernels: Any) -> list[Case]:
+def _layouts(config: str, kernels: layouts.Kernels) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
-    from harness.layouts import run as layouts  # noqa: PLC0415
-
     cases = []
-    for vcpus, count in LAYOUTS:
-        machine = layouts.Machine(vcpus)
+    for count, options in LAYOUTS[config]:
+        machine = layouts.Machine(config=config, **options)
         outcome = layouts.run(kernels, machine, layouts.SEED, count)
         cases += layouts.cases(outcome, machine, layouts.SEED)
     return cases

@@ -12,6 +12,7 @@ Where our kernel is meant to differ from vanilla, a rule below says so; nothing 
   place and copying. What a PMD maps is exclusive if its first page is; /proc sums up huge
   pages, and tells exclusive ones, with such a PMD in mind.
 - A folio in the swap cache that has left the queue does not return to it, in either kernel.
+- What move_pages(2) says of pages that vanilla split on the way back is not compared.
 - Such a split also gives their pages of zeros back: these are not compared from then on, and
   nor is what /proc sums up where there are some.
 - Of what was split small folios are mlocked where a part of a large one would not be: that
@@ -58,6 +59,12 @@ _OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
 _OF_COPIES = _OF_FOLIO | {"fdirty", "swapbacked", "workingset", "idle"}
 _AGE = frozenset(("referenced", "active"))
 _PIN = re.compile(r"p\d+ pin ")
+_HOLD = re.compile(r"^p\d hold ")
+_MOVE = re.compile(r"move process (\d+) ")
+_STATUS = re.compile(r" ([0-9a-f]+)\+([0-9a-f]+):(-?\d+)")
+_PAUSED = re.compile(r"paused: .*, (\d+) large folios")
+_REFERENCES = re.compile(r" refs ([+-]\d+)")
+_CONTENTS = " contents "
 _CONTEXT = 1
 _SHOWN = 40
 
@@ -73,6 +80,18 @@ class Layout:
     seed: int
     built: tuple[str, ...]
     stages: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What is wrong with a layout, and what only differs; false if there is nothing."""
+
+    wrong: list[str] = field(default_factory=list)
+    different: list[str] = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        """Tell whether there is anything."""
+        return bool(self.wrong or self.different)
 
 
 @dataclass(frozen=True)
@@ -97,6 +116,12 @@ class Page:
     flags: frozenset[str] = frozenset()
     folio: Folio | None = None
     rest: str = ""
+
+    @property
+    def references(self) -> int:
+        """References to the folio that nothing visible explains."""
+        match = _REFERENCES.search(self.rest)
+        return int(match[1]) if match else 0
 
     def __str__(self) -> str:
         """Return the page as one line, with what the comparison left of it."""
@@ -198,40 +223,60 @@ def _pages_of(match: re.Match[str]) -> Iterator[Page]:
         )  # fmt: skip
 
 
+def judge(ours: Layout, vanilla: Layout | None = None) -> Finding:
+    """Return what is wrong with a layout of ours, and how it differs from vanilla's."""
+    stages = {name: parse_stage(lines) for name, lines in ours.stages.items()}
+    wrong, different = wrongs(ours), unlike_before(ours, stages)
+    if vanilla:
+        wrong += _other_contents(vanilla, ours)
+        different += compare(vanilla, ours)
+    return Finding(wrong, different)
+
+
+def _other_contents(vanilla: Layout, ours: Layout) -> list[str]:
+    """Return sums of contents that are not vanilla's, where mappings are the same."""
+    found = []
+    for name in vanilla.stages.keys() & ours.stages.keys():
+        old, new = (
+            [line for line in layout.stages[name] if line.startswith(_CONTENTS)]
+            for layout in (vanilla, ours)
+        )
+        found += _difference(f"{name}: CONTENTS", old, new)
+    return found
+
+
 def compare(vanilla: Layout, ours: Layout) -> list[str]:
     """Return how two kernels differ in one layout, in words; nothing if they do not."""
-    found = _difference("layout", vanilla.built, ours.built)
-    if found:
+    if found := _difference("layout", vanilla.built, ours.built):
         return found
     if list(vanilla.stages) != list(ours.stages):
         return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
-    before = parse_stage(ours.stages.get("before", ()))
+    before, there = (parse_stage(ours.stages.get(name, ())) for name in ("before", "there"))
     split: frozenset[Key] = frozenset()
     if "back" in ours.stages:
         split = _marked(parse_stage(vanilla.stages.get("there", ())))
     # Those that a write may copy, or not, by chance.
     shared = _small_shared(parse_stage(ours.stages.get("back", ()))) if split else split
     bound = any(line.startswith("mbind ") for said in ours.stages.values() for line in said)
+    pinned = any(_PIN.match(line) for line in ours.built)
     for name in vanilla.stages:
         old, new = vanilla.stages[name], ours.stages[name]
-        if old != new:
-            both = (parse_stage(old), parse_stage(new))
-            theirs, mine = (_flagless(one, _AGE, one.pages.keys()) for one in both)
-            if name == "written":
-                theirs, mine = (_flagless(one, _OF_COPIES, shared) for one in (theirs, mine))
-            if name == "written" and bound:
-                theirs, mine = (_nowhere(one, split | shared) for one in (theirs, mine))
-            if name == "before":
-                if any(_PIN.match(line) for line in ours.built):
-                    theirs, mine = _with_locks_kept(theirs, mine, Stage())
-                    theirs, mine = _without_labels(theirs), _without_labels(mine)
-                found += _difference(name, list(_lines(theirs)), list(_lines(mine)))
-            else:
-                found += _compare_stage(name, theirs, mine, before, split)
-        if name in ("there", "back"):
-            labels = new_labels(before, parse_stage(new))
-            found += [f"{name}: {line}" for line in labels]
-    return found + wrongs(ours)
+        if old == new:
+            continue
+        both = (parse_stage(old), parse_stage(new))
+        theirs, mine = (_flagless(one, _AGE, one.pages.keys()) for one in both)
+        if name == "written":
+            theirs, mine = (_flagless(one, _OF_COPIES, shared) for one in (theirs, mine))
+        if name == "written" and bound:
+            theirs, mine = (_nowhere(one, split | shared) for one in (theirs, mine))
+        if name == "before":
+            if pinned:
+                theirs, mine = _with_locks_kept(theirs, mine, Stage())
+                theirs, mine = _without_labels(theirs), _without_labels(mine)
+            found += _difference(name, list(_lines(theirs)), list(_lines(mine)))
+        else:
+            found += _compare_stage(name, theirs, mine, before, there, split)
+    return found
 
 
 def _marked(there: Stage) -> frozenset[Key]:
@@ -262,21 +307,42 @@ def _without_labels(stage: Stage) -> Stage:
 
 
 def _compare_stage(
-    name: str, old: Stage, new: Stage, before: Stage, split: frozenset[Key]
+    name: str, old: Stage, new: Stage, before: Stage, there: Stage, split: frozenset[Key]
 ) -> list[str]:
-    """Compare a stage after a move; `split` are the pages of what vanilla split since."""
+    """Compare a stage after a move; `split` are the pages of what vanilla splits next."""
     old, new = _with_locks_kept(old, new, before)
     if name == "there" or not split:
+        # The results of the move back are among the lines of "there".
+        old, new = (Stage(one.pages, _results_without(one.lines, split)) for one in (old, new))
         old, new = _without_labels(old), _without_labels(new)
         return _difference(name, list(_lines(old)), list(_lines(new)))
     ignored = _OF_COPIES if name == "written" else _OF_FOLIO
     old, new = (_exclusive_as_a_whole(stage, split) for stage in (old, new))
-    old, new = (_without_zeros(stage, before, split) for stage in (old, new))
+    old, new = (_without_zeros(stage, there, split) for stage in (old, new))
     old, new = (Stage(one.pages, _uncounted(one.lines)) for one in (old, new))
-    if any(key in before.pages and _by_pmd(before.pages[key]) for key in split):
+    if any(key in there.pages and _by_pmd(there.pages[key]) for key in split):
         old, new = (Stage(one.pages, _without_huge_sums(one.lines)) for one in (old, new))
     old, new = (_without(stage, ignored, split) for stage in (old, new))
     return _difference(name, list(_lines(old)), list(_lines(new)))
+
+
+def _results_without(lines: Iterable[str], keys: Set[Key]) -> list[str]:
+    """Return lines whose results of move_pages(2) are those of other pages, one by one."""
+    process, found = 0, []
+    for said in lines:
+        line = said
+        if match := _MOVE.match(line):
+            process = int(match[1])
+        if line.startswith(" status"):
+            pages = (
+                (int(first, 16) + offset, value)
+                for first, number, value in _STATUS.findall(line)
+                for offset in range(int(number, 16))
+            )
+            kept = [f"{page:x}:{value}" for page, value in pages if (process, page) not in keys]
+            line = " ".join([" status", *kept])
+        found.append(line)
+    return found
 
 
 def _with_locks_kept(old: Stage, new: Stage, before: Stage) -> tuple[Stage, Stage]:
@@ -361,9 +427,9 @@ def _by_pmd(page: Page) -> bool:
     return page.pte.startswith("pmd,")
 
 
-def _without_zeros(stage: Stage, before: Stage, split: frozenset[Key]) -> Stage:
+def _without_zeros(stage: Stage, there: Stage, split: frozenset[Key]) -> Stage:
     """Return a stage without split pages that were zero, and without sums over them."""
-    zeros = {key for key in split & before.pages.keys() if "zero" in before.pages[key].flags}
+    zeros = {key for key in split & there.pages.keys() if "zero" in there.pages[key].flags}
     if not zeros:
         return stage
     pages = {key: page for key, page in stage.pages.items() if key not in zeros}
@@ -395,12 +461,35 @@ def _lines(stage: Stage) -> Iterator[str]:
         yield f"process {process} page {number:x}: {page}"
 
 
-def new_labels(before: Stage, there: Stage) -> list[str]:
-    """Return pages of folios of ours whose mark, or place in the queue, a move changed."""
-    found = []
-    for (process, number), page in there.pages.items():
-        was = before.pages.get((process, number))
-        if not was or not was.folio or not page.folio or was.folio.order != page.folio.order:
+def unlike_before(layout: Layout, stages: Mapping[str, Stage]) -> list[str]:
+    """Return what a move of ours changed that none may change: no other kernel is needed.
+
+    That is a folio's label, or its place in the queue, unless it lost mappings meanwhile; its
+    size, unless it was labelled; and references that nobody has an account of.
+    """
+    found: list[str] = []
+    held = any(_HOLD.search(line) for lines in layout.stages.values() for line in lines)
+    for name in ("there", "back"):
+        if "before" in stages and name in stages:
+            found += _new_labels(name, stages["before"], stages[name])
+            found += [] if held else _new_references(name, stages["before"], stages[name])
+    for then, now in (("there", "back"), ("back", "written")):
+        if then in stages and now in stages:
+            found += _split(now, stages[then], stages[now])
+    return _shortened(found)
+
+
+def _pairs(then: Stage, now: Stage) -> Iterator[tuple[Page, Page, Folio, Folio, str]]:
+    """Return pages that belong to a folio at two stages, the folios, and a name."""
+    for (process, number), page in now.pages.items():
+        was = then.pages.get((process, number))
+        if was and was.folio and page.folio:
+            yield was, page, was.folio, page.folio, f"process {process} page {number:x}"
+
+
+def _new_labels(name: str, before: Stage, stage: Stage) -> Iterator[str]:
+    for was, page, old, new, where in _pairs(before, stage):
+        if old.order != new.order or (old.large, old.mapped) != (new.large, new.mapped):
             continue
         changed = (was.flags ^ page.flags) & _LABELS
         if "swapcache" in page.flags:
@@ -409,8 +498,21 @@ def new_labels(before: Stage, there: Stage) -> list[str]:
             words = ", ".join(
                 f"{'not ' if label in was.flags else ''}{label}" for label in sorted(changed)
             )
-            found.append(f"process {process} page {number:x}: now {words}: {page}")
-    return _shortened(found)
+            yield f"{name}: {where}: now {words}: {page}"
+
+
+def _new_references(name: str, before: Stage, stage: Stage) -> Iterator[str]:
+    for was, page, old, new, where in _pairs(before, stage):
+        if old.order == new.order and page.references > was.references:
+            yield f"{name}: {where}: {page.references} more references: {page}"
+
+
+def _split(name: str, then: Stage, now: Stage) -> Iterator[str]:
+    """Return pages of folios that are smaller now; what is shared is copied when written."""
+    for was, page, old, new, where in _pairs(then, now):
+        copied = name == "written" and "exclusive" not in was.flags
+        if new.order < old.order and not copied and "partial" not in was.flags:
+            yield f"{name}: {where}: order {old.order} before: {page}"
 
 
 def wrongs(layout: Layout) -> list[str]:
@@ -419,8 +521,20 @@ def wrongs(layout: Layout) -> list[str]:
         f"{name}: {line}"
         for name, lines in (("layout", layout.built), *layout.stages.items())
         for line in lines
-        if re.search(r"CONTENTS|MIGRATION|GONE|FAILED|TOO MANY|NO STATE|lost [1-9]", line)
+        if re.search(r"CONTENTS|MIGRATION|GONE|FAILED|TOO MANY|NO STATE", line)
+        or re.search(r"lost [1-9]|nr_isolated_\w+ [+-][1-9]", line)
     ]
+
+
+def pages_moved(layout: Layout) -> int:
+    """Return how many pages there were after the first move."""
+    return len(parse_stage(layout.stages.get("there", ())).pages)
+
+
+def moved_together(layout: Layout) -> int:
+    """Return how often several large folios were seen unmapped at a time."""
+    found = (_PAUSED.match(line) for lines in layout.stages.values() for line in lines)
+    return sum(int(match[1]) > 1 for match in found if match)
 
 
 def _difference(name: str, old: Sequence[str], new: Sequence[str]) -> list[str]:

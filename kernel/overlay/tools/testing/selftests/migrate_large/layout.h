@@ -5,6 +5,9 @@
  * All of it lies in an arena at a fixed address. Up to three processes have it: one
  * that builds it, and children that it forked on the way. What is printed has no
  * frame numbers and no times, and is the same for two kernels that do the same.
+ *
+ * Each file uses only those before it: layout_base.c, layout_regions.c,
+ * layout_operations.c, layout_move.c, layout_show.c, migrate_layouts.c.
  */
 #ifndef LAYOUT_H
 #define LAYOUT_H
@@ -14,15 +17,26 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "page_state/page_state.h"
+
+#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#define PMD_SIZE		(2UL << 20)
+#define KSM_DIR			"/sys/kernel/mm/ksm"
+#define NUMA_BALANCING		"/proc/sys/kernel/numa_balancing"
+
 #define ARENA_BASE	0x100000000000UL
 #define SLOT_SIZE	(6UL << 20)
 #define MAX_SLOTS	32
+#define PAUSE_ADDR	(ARENA_BASE - SLOT_SIZE)
 #define ARENA_END	(ARENA_BASE + MAX_SLOTS * SLOT_SIZE)
 
 #define MAX_PROCESSES	3
 #define MAX_VMAS	256
 #define MAX_REGIONS	6
 #define MAX_FDS		16
+#define MAX_TOUCHED	16
+
+/* layout_base.c: chance, mappings, accesses that may fail, and the state of pages */
 
 struct rng {
 	uint64_t state;
@@ -55,11 +69,20 @@ struct region {
 	struct range range;
 };
 
+/* What a child is told, as one byte; it answers with a struct range. */
+#define COMMAND_WRITE	'w'
+#define COMMAND_OPERATE	'o'
+
 struct process {
 	pid_t pid;
-	/* One byte is one command, and one byte is its answer. */
 	int command;
 	int answer;
+};
+
+/* Memory that changed while it migrated. */
+struct touched {
+	unsigned int process;
+	struct range range;
 };
 
 struct layout {
@@ -79,51 +102,65 @@ struct layout {
 	int hold[2];
 	int nodes[2];
 	int file_dir;
+	/* A file whose only page pauses a migration, where it is mapped, and on which node. */
+	int pause_fd;
+	void *pause_page;
+	/* A migration is paused: what waits for its end must not be done. */
+	bool paused;
+	unsigned int nr_touched;
+	struct touched touched[MAX_TOUCHED];
+	/* There may be too little memory: clean pages may go. */
+	bool pressure;
+	/* Shared memory was written to while it migrated: any page may have changed. */
+	bool rewritten;
 };
 
 /* The mappings of a process in the arena, in order. */
 size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max);
 /* Does /proc/self/pagemap say of any page that a userfaultfd protects it? */
 bool layout_any_uffd(struct range part);
-/* Is this page of ours there, anonymous, and a folio by itself? */
-bool layout_is_small_anon(const void *addr);
-
-/* Builds what the seed says, and prints each step and how it ended. */
-void layout_build(struct layout *layout);
+int layout_device(void);
+/* The state of each page of @range; false if there is none. */
+bool layout_states(pid_t pid, struct range range, struct page_state *states);
 /* Accesses that may fail: pages may be guards, or beyond the end of a file. */
 void layout_catch_faults(void);
 bool layout_try_read(const void *addr);
 bool layout_try_write(void *addr, uint64_t value);
 
-/* Once, by the first process: the settings that all layouts need. */
-void layout_settings(void);
-
-/* What can be done to a mapping; layout_kinds.c. */
-struct operation {
-	const char *name;
-	unsigned int weight;
-	/* The part of @vma is whole pages; 0 or -errno. */
-	int (*run)(struct layout *layout, const struct vma *vma, struct range part);
-};
-
-extern const struct operation operations[];
-extern const size_t nr_operations;
-
-/* A new region of a random kind; prints what it is. 0 or -errno. */
-int layout_add_region(struct layout *layout);
 /* An unused place in the arena, or NULL. */
 char *layout_new_slot(struct layout *layout);
-
-/*
- * Writes to every page that is there and may be written to, and reports how many
- * bytes of its own it does not find.
- */
+/* Writes to every page that may be written to, and reports how many writes were lost. */
 void layout_write_all(struct layout *layout);
 
-/* Where in a page layout_write_all() writes. */
-uint64_t *layout_own_word(const void *page);
-/* What the kernel finds there: processes may see something else. */
-bool layout_kernels_word(const void *page, uint64_t *word);
+/* layout_regions.c: the kinds of memory that a layout is made of */
+
+/* Once, by the first process: the settings that all layouts need. */
+void layout_settings(void);
+/* A new region of a random kind; prints what it is. 0 or -errno. */
+int layout_add_region(struct layout *layout);
+/* Write to some pages, or read from all. */
+void layout_write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent);
+void layout_read_pages(char *addr, size_t len);
+
+/* layout_operations.c: what can be done to it */
+
+/* A random operation on a random part of a mapping; prints both. Returns the part. */
+struct range layout_operate(struct layout *layout);
+/* Has a child do something; false if the child is no more. */
+bool layout_command(const struct layout *layout, unsigned int child, char command,
+		    struct range *answer);
+/* Lets go of pages that are pinned: a ring would do so some time after its process. */
+void layout_unpin(const struct layout *layout);
+
+/* layout_move.c: migration, and what happens meanwhile */
+
+/* Pages that wait in a CPU's batches go to the LRU. A migration begins with that. */
+void layout_drain_batches(void);
+/* Migrates the memory of all processes; with @threaded another CPU runs this process. */
+void layout_move(struct layout *layout, int node, bool threaded);
+void layout_run_on(int cpu);
+
+/* layout_show.c: what can be seen of it */
 
 /* What the pages were before the move: each still has to have its contents. */
 struct snapshot;
@@ -134,8 +171,5 @@ struct snapshot;
  */
 const struct snapshot *layout_show(const struct layout *layout, const char *stage,
 				   const struct snapshot *before);
-
-/* Lets go of pages that are pinned: a ring would do so some time after its process. */
-void layout_unpin(const struct layout *layout);
 
 #endif /* LAYOUT_H */

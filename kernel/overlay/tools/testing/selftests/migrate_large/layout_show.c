@@ -8,26 +8,29 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "layout.h"
 #include "memory.h"
 #include "offload.h"
-#include "page_state/page_state.h"
 
-#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
 #define MAX_PAGES		8192
 
 enum {
-	ANON_PAGES, MAPPED, MLOCKED, ANON_HUGE, SHMEM_HUGE, FILE_HUGE, NR_COUNTERS
+	ANON_PAGES, MAPPED, MLOCKED, ISOLATED_ANON, ISOLATED_FILE, ANON_HUGE, SHMEM_HUGE,
+	FILE_HUGE, NR_COUNTERS
 };
 
 struct snapshot {
 	size_t nr_pages;
 	struct page_state pages[MAX_PAGES];
+	/* Ascending: by process, then by address. */
+	struct {
+		unsigned int process;
+		char *addr;
+	} places[MAX_PAGES];
 	long counters[NR_COUNTERS];
-	long rss[MAX_PROCESSES][3];
+	long rss[MAX_PROCESSES][4];
 };
 
 struct bit_name {
@@ -112,7 +115,7 @@ static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
 static bool alike(const struct page_state *a, const struct page_state *b, size_t apart)
 {
 	if (a->pte != b->pte || a->page != b->page || a->mapcount != b->mapcount ||
-	    a->node != b->node || a->order != b->order || !a->folio_pfn != !b->folio_pfn)
+	    a->node != b->node || a->extra_refs != b->extra_refs || a->order != b->order || !a->folio_pfn != !b->folio_pfn)
 		return false;
 	if (!a->folio_pfn)
 		return true;
@@ -122,7 +125,7 @@ static bool alike(const struct page_state *a, const struct page_state *b, size_t
 	return a->folio_pfn == b->folio_pfn && b->index == a->index + apart;
 }
 
-static void print_run(const struct page_state *state, size_t first, size_t nr, size_t wrong)
+static void print_run(const struct page_state *state, size_t first, size_t nr)
 {
 	printf("%lx+%zx", first, nr);
 	print_bits(pte_bits, ARRAY_SIZE(pte_bits), state->pte);
@@ -132,34 +135,97 @@ static void print_run(const struct page_state *state, size_t first, size_t nr, s
 		       state->node, state->mapcount, state->large_mapcount,
 		       state->entire_mapcount, state->nr_pages_mapped);
 		print_bits(page_bits, ARRAY_SIZE(page_bits), state->page);
+		if (state->extra_refs)
+			printf(" refs %+d", state->extra_refs);
 	}
-	if (wrong)
-		printf(" CONTENTS WRONG IN %zu PAGES", wrong);
 	putchar('\n');
 }
 
-static bool contents_wrong(const struct page_state *before, const struct page_state *after)
+static bool contents_wrong(const struct layout *layout, const struct page_state *before,
+			   const struct page_state *after)
 {
+	const uint32_t kept = FOLIO_IS_ANON | FOLIO_IS_SWAPBACKED;
+
+	if (layout->pressure && !after->folio_pfn && (before->page & kept) != kept)
+		return false;
 	/* A split may have the zero page take the place of a page of zeros. */
 	if (!before->hash && (after->pte & PTE_IS_SPECIAL))
 		return false;
 	return before->folio_pfn && (!after->folio_pfn || before->hash != after->hash);
 }
 
-static void print_pages(const struct vma *vma, const struct page_state *states,
-			const struct page_state *before)
+static const struct page_state *find(const struct snapshot *snapshot, unsigned int process,
+				     const char *addr)
+{
+	size_t low = 0, high = snapshot->nr_pages;
+
+	while (low < high) {
+		size_t middle = (low + high) / 2;
+
+		if (snapshot->places[middle].process < process ||
+		    (snapshot->places[middle].process == process &&
+		     snapshot->places[middle].addr < addr))
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	if (low == snapshot->nr_pages || snapshot->places[low].process != process ||
+	    snapshot->places[low].addr != addr)
+		return NULL;
+	return &snapshot->pages[low];
+}
+
+/* What each page has to contain: as @before, unless something happened to it since. */
+static bool was_touched(const struct layout *layout, unsigned int process, const char *addr)
+{
+	for (unsigned int i = 0; i < layout->nr_touched; i++) {
+		const struct touched *touched = &layout->touched[i];
+
+		if (touched->process == process && addr >= touched->range.addr &&
+		    addr < touched->range.addr + touched->range.len)
+			return true;
+	}
+	return layout->rewritten;
+}
+
+static size_t nr_wrong(const struct layout *layout, unsigned int process,
+		       const struct snapshot *before, const struct vma *vma,
+		       const struct page_state *states)
+{
+	size_t page = memory_page_size();
+	size_t wrong = 0;
+
+	for (size_t i = 0; before && i < vma->len / page; i++) {
+		const struct page_state *was = find(before, process, vma->addr + i * page);
+
+		wrong += was && contents_wrong(layout, was, &states[i]) &&
+			 !was_touched(layout, process, vma->addr + i * page);
+	}
+	return wrong;
+}
+
+/* The contents of all pages in one number; pages of zeros and absent ones add nothing. */
+static uint64_t sum_of(const struct vma *vma, const struct page_state *states)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < vma->len / memory_page_size(); i++)
+		sum += states[i].hash * (2 * i + 1) * 0x9e3779b97f4a7c15ULL;
+	return sum;
+}
+
+static void print_pages(const struct vma *vma, const struct page_state *states)
 {
 	size_t page = memory_page_size();
 	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
 	size_t nr = vma->len / page;
-	size_t start, i, wrong;
+	size_t start, i;
 
 	for (start = 0; start < nr; start = i) {
-		wrong = 0;
 		for (i = start; i < nr && alike(&states[start], &states[i], i - start); i++)
-			wrong += before && contents_wrong(&before[i], &states[i]);
-		if (states[start].pte || wrong)
-			print_run(&states[start], first + start, i - start, wrong);
+			;
+		if (states[start].pte)
+			print_run(&states[start], first + start, i - start);
 	}
 }
 
@@ -254,6 +320,8 @@ static const char * const counter_names[NR_COUNTERS] = {
 	[ANON_PAGES]	= "nr_anon_pages",
 	[MAPPED]	= "nr_mapped",
 	[MLOCKED]	= "nr_mlock",
+	[ISOLATED_ANON]	= "nr_isolated_anon",
+	[ISOLATED_FILE]	= "nr_isolated_file",
 	[ANON_HUGE]	= "nr_anon_transparent_hugepages",
 	[SHMEM_HUGE]	= "nr_shmem_pmdmapped",
 	[FILE_HUGE]	= "nr_file_pmdmapped",
@@ -301,55 +369,11 @@ static void read_counters(long *counters)
 
 static void read_rss(pid_t pid, long *rss)
 {
-	static const char * const names[] = { "RssAnon:", "RssShmem:", "VmSwap:" };
+	static const char * const names[] = { "RssAnon:", "RssFile:", "RssShmem:", "VmSwap:" };
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	read_values(path, names, ARRAY_SIZE(names), rss);
-}
-
-static int device(void)
-{
-	static int fd = -1;
-
-	if (fd < 0)
-		fd = open("/dev/page_state", O_RDWR | O_CLOEXEC);
-	return fd;
-}
-
-static bool get_states(pid_t pid, const struct vma *vma, struct page_state *states)
-{
-	struct page_state_query query = {
-		.pid = pid, .start = (uintptr_t)vma->addr,
-		.nr = vma->len / memory_page_size(), .states = (uintptr_t)states,
-	};
-
-	return !ioctl(device(), PAGE_STATE_GET, &query);
-}
-
-bool layout_is_small_anon(const void *addr)
-{
-	const struct vma vma = { .addr = (char *)addr, .len = memory_page_size() };
-	struct page_state state;
-
-	return get_states(getpid(), &vma, &state) && state.folio_pfn && !state.order &&
-	       (state.page & (FOLIO_IS_ANON | FOLIO_IS_KSM)) == FOLIO_IS_ANON;
-}
-
-uint64_t *layout_own_word(const void *page)
-{
-	return (uint64_t *)page + PAGE_STATE_WORD;
-}
-
-bool layout_kernels_word(const void *page, uint64_t *word)
-{
-	const struct vma vma = { .addr = (char *)page, .len = memory_page_size() };
-	struct page_state state;
-
-	if (!get_states(getpid(), &vma, &state) || !state.folio_pfn)
-		return false;
-	*word = state.word;
-	return true;
 }
 
 static void show_process(const struct layout *layout, unsigned int number,
@@ -364,31 +388,39 @@ static void show_process(const struct layout *layout, unsigned int number,
 	print_smaps(pid);
 	for (size_t i = 0; i < nr; i++) {
 		size_t pages = vmas[i].len / memory_page_size();
+		struct page_state *states = now->pages + now->nr_pages;
+		const struct range range = { vmas[i].addr, vmas[i].len };
+		size_t wrong;
 
 		if (now->nr_pages + pages > MAX_PAGES) {
 			printf("TOO MANY PAGES\n");
 			return;
 		}
 		print_pagemap(pid, &vmas[i]);
-		if (!get_states(pid, &vmas[i], now->pages + now->nr_pages)) {
+		if (!layout_states(pid, range, states)) {
 			printf("NO STATE: %d\n", errno);
 			return;
 		}
 		/* Frame numbers are chance: from here on a folio has a number of ours. */
-		for (size_t j = now->nr_pages; j < now->nr_pages + pages; j++)
-			if (now->pages[j].folio_pfn)
-				now->pages[j].folio_pfn =
-					number_of(numbers, now->pages[j].folio_pfn) + 1;
-		print_pages(&vmas[i], now->pages + now->nr_pages,
-			    before ? before->pages + now->nr_pages : NULL);
-		now->nr_pages += pages;
+		for (size_t j = 0; j < pages; j++) {
+			if (states[j].folio_pfn)
+				states[j].folio_pfn = number_of(numbers, states[j].folio_pfn) + 1;
+			now->places[now->nr_pages].process = number;
+			now->places[now->nr_pages++].addr = range.addr + j * memory_page_size();
+		}
+		wrong = nr_wrong(layout, number, before, &vmas[i], states);
+		if (wrong)
+			printf("CONTENTS WRONG IN %zu PAGES\n", wrong);
+		printf(" contents %lx\n", sum_of(&vmas[i], states));
+		print_pages(&vmas[i], states);
 	}
 	read_rss(pid, now->rss[number]);
 	if (before)
-		printf(" rss anon %+ld shmem %+ld swap %+ld\n",
+		printf(" rss anon %+ld file %+ld shmem %+ld swap %+ld\n",
 		       now->rss[number][0] - before->rss[number][0],
 		       now->rss[number][1] - before->rss[number][1],
-		       now->rss[number][2] - before->rss[number][2]);
+		       now->rss[number][2] - before->rss[number][2],
+		       now->rss[number][3] - before->rss[number][3]);
 }
 
 const struct snapshot *layout_show(const struct layout *layout, const char *stage,

@@ -1,18 +1,24 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * /dev/page_state: what page tables and folios of a process look like, for tests that
- * compare kernels. Reading changes nothing: no bit, no reference that stays.
+ * compare kernels. Reading changes nothing: no bit, no reference that stays. It can also
+ * pause a migration, so that a test decides what happens to memory meanwhile.
  */
+#include <linux/file.h>
+#include <linux/fs.h>
 #include <linux/hugetlb.h>
 #include <linux/leafops.h>
+#include <linux/migrate.h>
 #include <linux/miscdevice.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/page_idle.h>
+#include <linux/pagemap.h>
 #include <linux/pgtable.h>
 #include <linux/sched/mm.h>
 #include <linux/slab.h>
 #include <linux/uaccess.h>
+#include <linux/wait.h>
 
 #include "page_state.h"
 
@@ -83,6 +89,7 @@ static void fill_folio(struct page_state *state, unsigned long pfn)
 	state->order = folio_order(folio);
 	state->node = folio_nid(folio);
 	state->mapcount = page_mapcount_of(folio, page);
+	state->extra_refs = folio_ref_count(folio) - folio_expected_ref_count(folio);
 	if (large) {
 		state->entire_mapcount = folio_entire_mapcount(folio);
 		state->large_mapcount = folio_large_mapcount(folio);
@@ -191,7 +198,57 @@ static int copy_states(struct mm_struct *mm, const struct page_state_query *quer
 	return 0;
 }
 
-static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+#define PAUSE_TIMEOUT	(20 * HZ)
+
+static enum { PAUSE_OFF, PAUSE_ARMED, PAUSE_NOW } pause_state;
+static DECLARE_WAIT_QUEUE_HEAD(pause_wait);
+
+/* Called between unmap and remap, with both folios locked: a place where one may sleep. */
+static int pausing_migrate_folio(struct address_space *mapping, struct folio *dst,
+				 struct folio *src, enum migrate_mode mode)
+{
+	if (cmpxchg(&pause_state, PAUSE_ARMED, PAUSE_NOW) == PAUSE_ARMED) {
+		wake_up_all(&pause_wait);
+		wait_event_timeout(pause_wait, READ_ONCE(pause_state) != PAUSE_NOW,
+				   PAUSE_TIMEOUT);
+	}
+	return migrate_folio(mapping, dst, src, mode);
+}
+
+static const struct address_space_operations pausing_aops = {
+	.dirty_folio = noop_dirty_folio,
+	.migrate_folio = pausing_migrate_folio,
+};
+
+/* The file keeps these operations: it has to be one that the test made for this. */
+static int pause_at(unsigned int fd)
+{
+	struct file *file = fget(fd);
+
+	if (!file)
+		return -EBADF;
+	file->f_mapping->a_ops = &pausing_aops;
+	fput(file);
+	WRITE_ONCE(pause_state, PAUSE_ARMED);
+	return 0;
+}
+
+static int pause_until_paused(void)
+{
+	int err = wait_event_interruptible(pause_wait,
+					   READ_ONCE(pause_state) != PAUSE_ARMED);
+
+	return err ?: READ_ONCE(pause_state) == PAUSE_NOW;
+}
+
+static int pause_end(void)
+{
+	WRITE_ONCE(pause_state, PAUSE_OFF);
+	wake_up_all(&pause_wait);
+	return 0;
+}
+
+static int get_states(unsigned long arg)
 {
 	struct page_state_query query;
 	struct page_state *states;
@@ -200,12 +257,11 @@ static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	struct pid *pid;
 	int err;
 
-	if (cmd != PAGE_STATE_GET)
-		return -ENOTTY;
 	if (copy_from_user(&query, (void __user *)arg, sizeof(query)))
 		return -EFAULT;
 	if (!PAGE_ALIGNED(query.start) ||
-	    query.start + query.nr * PAGE_SIZE > TASK_SIZE_MAX)
+	    query.start > TASK_SIZE_MAX ||
+	    query.nr > (TASK_SIZE_MAX - query.start) / PAGE_SIZE)
 		return -EINVAL;
 
 	pid = find_get_pid(query.pid);
@@ -223,6 +279,22 @@ static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long 
 	kvfree(states);
 	mmput(mm);
 	return err;
+}
+
+static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long arg)
+{
+	switch (cmd) {
+	case PAGE_STATE_GET:
+		return get_states(arg);
+	case PAGE_STATE_PAUSE_AT:
+		return pause_at(arg);
+	case PAGE_STATE_PAUSE_WAIT:
+		return pause_until_paused();
+	case PAGE_STATE_PAUSE_END:
+		return pause_end();
+	default:
+		return -ENOTTY;
+	}
 }
 
 static const struct file_operations page_state_fops = {

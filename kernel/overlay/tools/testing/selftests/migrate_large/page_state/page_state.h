@@ -60,6 +60,9 @@ struct page_state {
 	__s32 large_mapcount;
 	__s32 nr_pages_mapped;
 	__s32 node;
+	/* References to the folio that page tables and the page cache do not explain. */
+	__s32 extra_refs;
+	__u32 reserved;
 	/* Of the contents; 0 for zeros. */
 	__u32 hash;
 	/* Of the contents, too: what the kernel sees there. */
@@ -74,5 +77,15 @@ struct page_state_query {
 };
 
 #define PAGE_STATE_GET	_IOW('p', 0x60, struct page_state_query)
+
+/*
+ * A migration can be paused half way, while its folios are unmapped: when it moves a
+ * folio of the file whose descriptor is the argument. PAGE_STATE_PAUSE_WAIT returns 1
+ * when that has happened, and 0 if PAGE_STATE_PAUSE_END, which lets the migration go
+ * on, came first.
+ */
+#define PAGE_STATE_PAUSE_AT	_IO('p', 0x61)
+#define PAGE_STATE_PAUSE_WAIT	_IO('p', 0x62)
+#define PAGE_STATE_PAUSE_END	_IO('p', 0x63)
 
 #endif /* PAGE_STATE_H */

@@ -1,17 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
-/* A layout from its seed: a few regions, then operations on random parts of them. */
+/* What everything here is made with: chance, accesses that may fail, and the state of pages. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "layout.h"
 #include "memory.h"
-
-#define MAX_OPERATIONS	14
 
 uint64_t rng_next(struct rng *rng)
 {
@@ -147,71 +146,79 @@ char *layout_new_slot(struct layout *layout)
 	return (char *)ARENA_BASE + SLOT_SIZE * layout->nr_slots++;
 }
 
-static const struct operation *random_operation(struct rng *rng)
+int layout_device(void)
 {
-	unsigned int sum = 0;
-	uint64_t chosen;
-	size_t i;
+	static int fd = -1;
 
-	for (i = 0; i < nr_operations; i++)
-		sum += operations[i].weight;
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= operations[i].weight; i++)
-		chosen -= operations[i].weight;
-	return &operations[i];
+	if (fd < 0)
+		fd = open("/dev/page_state", O_RDWR | O_CLOEXEC);
+	return fd;
 }
 
-/* All of it, one page, or anything between; often with an end where a folio may end. */
-static struct range random_part(struct rng *rng, const struct vma *vma)
+bool layout_states(pid_t pid, struct range range, struct page_state *states)
 {
-	size_t page = memory_page_size();
-	size_t nr = vma->len / page;
-	size_t first = 0, len = nr;
+	struct page_state_query query = {
+		.pid = pid, .start = (uintptr_t)range.addr,
+		.nr = range.len / memory_page_size(), .states = (uintptr_t)states,
+	};
 
-	if (!rng_chance(rng, 15)) {
-		first = rng_below(rng, nr);
-		len = 1 + rng_below(rng, rng_chance(rng, 50) && nr > 16 ? 16 : nr);
-		if (rng_chance(rng, 30))
-			first &= ~15UL;
-		if (rng_chance(rng, 30))
-			len = (len + 15) & ~15UL;
-	}
-	if (len > nr - first)
-		len = nr - first;
-	return (struct range) { .addr = vma->addr + first * page, .len = len * page };
+	return !ioctl(layout_device(), PAGE_STATE_GET, &query);
 }
 
-static void run_random_operation(struct layout *layout)
+static uint64_t *own_word(char *page)
+{
+	return (uint64_t *)page + PAGE_STATE_WORD;
+}
+
+/* What the kernel finds there: a stale translation would show something else. */
+static bool kernels_word(char *page, uint64_t *word)
+{
+	const struct range range = { .addr = page, .len = memory_page_size() };
+	struct page_state state;
+
+	if (!layout_states(getpid(), range, &state) || !state.folio_pfn)
+		return false;
+	*word = state.word;
+	return true;
+}
+
+static uint64_t own_value(const struct layout *layout, const uint64_t *word)
+{
+	return ((uintptr_t)word << 8) + layout->self + 1;
+}
+
+/*
+ * Pages of a private mapping are this process's alone: nobody else may have seen
+ * what is written, nor may it change. Of shared ones the last writer's is there.
+ */
+void layout_write_all(struct layout *layout)
 {
 	static struct vma vmas[MAX_VMAS];
 	size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
-	const struct operation *operation;
-	const struct vma *vma;
-	struct range part;
-	int err;
+	size_t page = memory_page_size();
+	size_t written = 0, failed = 0, lost = 0;
 
-	if (!nr)
-		return;
-	vma = &vmas[rng_below(&layout->rng, nr)];
-	part = random_part(&layout->rng, vma);
-	operation = random_operation(&layout->rng);
-	err = operation->run(layout, vma, part);
-	printf("p%u %s %lx+%zx = %d\n", layout->self, operation->name,
-	       ((uintptr_t)part.addr - ARENA_BASE) / memory_page_size(),
-	       part.len / memory_page_size(), err);
-}
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
+			uint64_t *word = own_word(vmas[i].addr + j);
 
-void layout_build(struct layout *layout)
-{
-	unsigned int regions = 1 + rng_below(&layout->rng, 4);
-	unsigned int steps = 2 + rng_below(&layout->rng, MAX_OPERATIONS);
+			if (layout_try_write(word, own_value(layout, word)))
+				written++;
+			else
+				failed++;
+		}
+	for (size_t i = 0; i < nr; i++)
+		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
+			uint64_t *word = own_word(vmas[i].addr + j);
+			uint64_t value;
 
-	while (regions--) {
-		int err = layout_add_region(layout);
-
-		if (err)
-			printf("no region: %d\n", err);
-	}
-	while (steps--)
-		run_random_operation(layout);
+			if (vmas[i].shared || !layout_try_read(word))
+				continue;
+			/* Through a translation that is no more both would look right. */
+			lost += *word != own_value(layout, word) ||
+				!kernels_word(vmas[i].addr + j, &value) ||
+				value != *word;
+		}
+	printf("p%u wrote %zu pages, could not write %zu, lost %zu\n", layout->self, written,
+	       failed, lost);
 }

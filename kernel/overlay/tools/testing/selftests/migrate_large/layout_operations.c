@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* The kinds of memory that a layout is made of, and what can be done to them. */
+/* What can be done to the memory of a layout, by chance. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -21,256 +20,22 @@
 #include "memory.h"
 #include "offload.h"
 
-#define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
+#define MAX_CHILD_STEPS	4
 
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
-#define KSM_DIR		"/sys/kernel/mm/ksm"
-#define NUMA_DIR	"/sys/kernel/debug/sched/numa_balancing"
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
-#define PMD_SIZE	(2 * MIB)
-
-static const size_t folio_sizes[] = {
-	4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, 1 * MIB,
-	PMD_SIZE,
-};
-
-/* How often each of these is taken: most of what is new is about small mTHP. */
-static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
-
-static void size_setting(size_t size, const char *name, const char *value)
+static bool is_small_anon(char *addr)
 {
-	char path[128];
+	const struct range range = { .addr = addr, .len = memory_page_size() };
+	struct page_state state;
 
-	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", size / KIB, name);
-	setting_write(path, value);
-}
-
-/* Memory with MADV_HUGEPAGE gets folios of this size from now on. */
-static void only_size(size_t size)
-{
-	static size_t last;
-
-	if (last) {
-		size_setting(last, "enabled", "never");
-		size_setting(last, "shmem_enabled", "never");
-	}
-	last = size == 4 * KIB ? 0 : size;
-	if (last) {
-		size_setting(last, "enabled", "madvise");
-		size_setting(last, "shmem_enabled", "advise");
-	}
-}
-
-void layout_settings(void)
-{
-	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
-		size_setting(folio_sizes[i], "enabled", "never");
-		size_setting(folio_sizes[i], "shmem_enabled", "never");
-	}
-	/* Nothing of what happens may depend on when it happens. */
-	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
-	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
-	setting_write("/proc/sys/vm/dirty_expire_centisecs", "360000");
-	setting_write(NUMA_BALANCING, "0");
-	setting_write(NUMA_DIR "/scan_delay_ms", "1");
-	setting_write(NUMA_DIR "/scan_period_min_ms", "1");
-	setting_write(NUMA_DIR "/scan_size_mb", "4096");
-	setting_write(KSM_DIR "/run", "0");
-	setting_write(KSM_DIR "/sleep_millisecs", "1");
-	setting_write(KSM_DIR "/pages_to_scan", "100000");
-	setting_write(KSM_DIR "/smart_scan", "0");
-	setting_write("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
-		      "4");
-	setting_write("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
-		      "4");
-}
-
-static size_t random_folio_size(struct rng *rng)
-{
-	unsigned int sum = 0;
-	uint64_t chosen;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(folio_sizes); i++)
-		sum += folio_size_weights[i];
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= folio_size_weights[i]; i++)
-		chosen -= folio_size_weights[i];
-	return folio_sizes[i];
-}
-
-static void write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent)
-{
-	size_t page = memory_page_size();
-
-	for (size_t i = 0; i < len; i += page) {
-		uint64_t *word = (uint64_t *)(addr + i) + rng_below(rng, 512);
-		uint64_t value = rng_next(rng);
-
-		if (rng_chance(rng, percent))
-			layout_try_write(word, value);
-	}
-}
-
-static void read_pages(char *addr, size_t len)
-{
-	for (size_t i = 0; i < len; i += memory_page_size())
-		layout_try_read(addr + i);
-}
-
-static int new_file(struct layout *layout, bool on_disk, size_t len)
-{
-	int fd;
-
-	if (on_disk)
-		fd = openat(layout->file_dir, ".", O_TMPFILE | O_RDWR, 0600);
-	else
-		fd = memfd_create("layout", MFD_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	if (ftruncate(fd, len)) {
-		close(fd);
-		return -errno;
-	}
-	return fd;
-}
-
-/* Contents that are on disk already: dirty is what is written later. */
-static int fill_file(struct rng *rng, int fd, size_t len)
-{
-	char buffer[4096];
-
-	for (size_t i = 0; i < len; i += sizeof(buffer)) {
-		memory_stamp(buffer, sizeof(buffer), rng_next(rng) & 0xffff);
-		if (pwrite(fd, buffer, sizeof(buffer), i) != sizeof(buffer))
-			return -EIO;
-	}
-	return fsync(fd) ? -errno : 0;
-}
-
-enum region_kind {
-	ANON,
-	SHMEM,
-	/* A private mapping of a file of tmpfs: some pages its own, some the file's. */
-	TMPFS_PRIVATE,
-	DISK_SHARED,
-	DISK_PRIVATE,
-	HUGETLB,
-	NR_REGION_KINDS
-};
-
-static const struct {
-	const char *name;
-	unsigned int weight;
-} region_kinds[NR_REGION_KINDS] = {
-	[ANON]		= { "anon", 60 },
-	[SHMEM]		= { "shmem", 14 },
-	[TMPFS_PRIVATE]	= { "tmpfs_private", 10 },
-	[DISK_SHARED]	= { "disk_shared", 6 },
-	[DISK_PRIVATE]	= { "disk_private", 4 },
-	[HUGETLB]	= { "hugetlb", 2 },
-};
-
-static enum region_kind random_kind(struct rng *rng)
-{
-	unsigned int sum = 0;
-	uint64_t chosen;
-	int i;
-
-	for (i = 0; i < NR_REGION_KINDS; i++)
-		sum += region_kinds[i].weight;
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= region_kinds[i].weight; i++)
-		chosen -= region_kinds[i].weight;
-	return i;
-}
-
-int layout_add_region(struct layout *layout)
-{
-	struct rng *rng = &layout->rng;
-	enum region_kind kind = random_kind(rng);
-	size_t size = random_folio_size(rng);
-	size_t page = memory_page_size();
-	/* Some start where a folio can, others do not. */
-	size_t shift = rng_chance(rng, 50) ? 0 : rng_below(rng, 64) * page;
-	size_t len = (1 + rng_below(rng, rng_chance(rng, 20) ? 256 : 48)) * page;
-	unsigned int percent = rng_chance(rng, 70) ? 100 : 10 + rng_below(rng, 90);
-	struct region *region = &layout->regions[layout->nr_regions];
-	char *slot = layout_new_slot(layout);
-	int flags = MAP_FIXED_NOREPLACE;
-	int fd = -1;
-	char *addr;
-	int err = 0;
-
-	if (!slot || layout->nr_regions == MAX_REGIONS)
-		return -ENOSPC;
-	if (size == PMD_SIZE && rng_chance(rng, 70)) {
-		len += PMD_SIZE;
-		shift = 0;
-	}
-	if (size >= 512 * KIB && len < size)
-		len = size;
-	if (kind == HUGETLB) {
-		len = PMD_SIZE;
-		shift = 0;
-	}
-
-	switch (kind) {
-	case ANON:
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
-		break;
-	case HUGETLB:
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB;
-		break;
-	default:
-		fd = new_file(layout, kind == DISK_SHARED || kind == DISK_PRIVATE, len);
-		if (fd < 0)
-			return fd;
-		flags |= kind == SHMEM || kind == DISK_SHARED ? MAP_SHARED : MAP_PRIVATE;
-		break;
-	}
-
-	only_size(size);
-	memory_bind(layout->nodes[0]);
-	if (kind == DISK_SHARED || kind == DISK_PRIVATE)
-		err = fill_file(rng, fd, len);
-	addr = mmap(slot + shift, len, PROT_READ | PROT_WRITE, flags, fd, 0);
-	if (addr == MAP_FAILED) {
-		err = -errno;
-	} else {
-		madvise(addr, len, size > page ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-		if (kind == TMPFS_PRIVATE) {
-			char *shared = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED,
-					    fd, 0);
-
-			madvise(shared, len, MADV_HUGEPAGE);
-			write_pages(rng, shared, len, 100);
-			munmap(shared, len);
-		}
-		if (kind != ANON)
-			read_pages(addr, len);
-		write_pages(rng, addr, len, kind == ANON || kind == SHMEM ? percent :
-			    rng_below(rng, 100));
-	}
-	memory_bind(-1);
-	printf("region %s at %lx+%zx folios %zuk written %u = %d\n", region_kinds[kind].name,
-	       ((uintptr_t)slot + shift - ARENA_BASE) / page, len / page, size / KIB, percent,
-	       err);
-	*region = (struct region) {
-		.fd = fd, .len = len, .range = { .addr = addr, .len = len },
-	};
-	if (!err)
-		layout->nr_regions++;
-	else if (fd >= 0)
-		close(fd);
-	return err;
+	return layout_states(getpid(), range, &state) && state.folio_pfn && !state.order &&
+	       (state.page & (FOLIO_IS_ANON | FOLIO_IS_KSM)) == FOLIO_IS_ANON;
 }
 
 static int do_write(struct layout *layout, const struct vma *vma, struct range part)
 {
 	if (!vma->writable)
 		return -EACCES;
-	write_pages(&layout->rng, part.addr, part.len, 100);
+	layout_write_pages(&layout->rng, part.addr, part.len, 100);
 	return 0;
 }
 
@@ -278,7 +43,7 @@ static int do_read(struct layout *layout, const struct vma *vma, struct range pa
 {
 	if (!vma->readable)
 		return -EACCES;
-	read_pages(part.addr, part.len);
+	layout_read_pages(part.addr, part.len);
 	return 0;
 }
 
@@ -333,7 +98,7 @@ static int do_poison(struct layout *layout, const struct vma *vma, struct range 
 	size_t page = memory_page_size();
 
 	for (; part.len; part.addr += page, part.len -= page)
-		if (layout_is_small_anon(part.addr)) {
+		if (is_small_anon(part.addr)) {
 			part.len = page;
 			return advise(part, MADV_HWPOISON);
 		}
@@ -377,9 +142,9 @@ static int do_alias(struct layout *layout, const struct vma *vma, struct range p
 					   MAP_PRIVATE), region->fd, skip);
 	if (addr == MAP_FAILED)
 		return -errno;
-	read_pages(addr, region->len - skip);
+	layout_read_pages(addr, region->len - skip);
 	if (rng_chance(&layout->rng, 50))
-		write_pages(&layout->rng, addr, region->len - skip, 30);
+		layout_write_pages(&layout->rng, addr, region->len - skip, 30);
 	return 0;
 }
 
@@ -620,51 +385,178 @@ static int do_differ(struct layout *layout, const struct vma *vma, struct range 
 		err = share_briefly();
 		break;
 	}
-	write_pages(&layout->rng, part.addr, part.len, percent);
+	layout_write_pages(&layout->rng, part.addr, part.len, percent);
 	if (!err && read_only && mprotect(vma->addr, vma->len, PROT_READ))
 		err = -errno;
 	return err;
 }
 
+struct operation {
+	const char *name;
+	unsigned int weight;
+	/* The part of @vma is whole pages; 0 or -errno. */
+	int (*run)(struct layout *layout, const struct vma *vma, struct range part);
+	/* Can it be done while a migration is paused, without a wait for its end? */
+	enum { ANY, PRESENT, NEVER } paused;
+	bool writes;
+};
+
+static int do_fork(struct layout *layout, const struct vma *vma, struct range part);
+
+static const struct operation operations[] = {
+	{ "write", 14, do_write, PRESENT, true },
+	{ "read", 8, do_read, PRESENT },
+	{ "dontneed", 5, do_dontneed, ANY },
+	{ "free", 3, do_free, ANY },
+	{ "cold", 3, do_cold, ANY },
+	{ "pageout", 2, do_pageout, NEVER },
+	{ "guard", 2, do_guard, ANY },
+	{ "read_only", 8, do_read_only, ANY },
+	{ "writable", 6, do_writable, PRESENT },
+	{ "no_access", 4, do_no_access, ANY },
+	{ "unmap", 4, do_unmap, ANY },
+	{ "move", 12, do_move, ANY },
+	{ "alias", 8, do_alias, NEVER },
+	{ "lock", 8, do_lock, PRESENT },
+	{ "lock_on_fault", 2, do_lock_on_fault, ANY },
+	{ "unlock", 4, do_unlock, ANY },
+	{ "clear_young", 8, do_clear_young, ANY },
+	{ "clear_soft_dirty", 8, do_clear_soft_dirty, ANY },
+	{ "uffd_wp", 8, do_uffd_wp, ANY },
+	{ "uffd_rwp", 3, do_uffd_rwp, ANY },
+	{ "merge", 2, do_merge, NEVER },
+	{ "numa_hint", 1, do_numa_hint, NEVER },
+	{ "hold", 2, do_hold, PRESENT },
+	{ "pin", 3, do_pin, NEVER },
+	{ "fork", 12, do_fork, ANY },
+	{ "differ", 10, do_differ, PRESENT, true },
+	{ "poison", 3, do_poison, NEVER },
+};
+
+static const struct operation *random_operation(struct rng *rng)
+{
+	unsigned int sum = 0;
+	uint64_t chosen;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(operations); i++)
+		sum += operations[i].weight;
+	chosen = rng_below(rng, sum);
+	for (i = 0; chosen >= operations[i].weight; i++)
+		chosen -= operations[i].weight;
+	return &operations[i];
+}
+
+/* All of it, one page, or anything between; often with an end where a folio may end. */
+static struct range random_part(struct rng *rng, const struct vma *vma)
+{
+	size_t page = memory_page_size();
+	size_t nr = vma->len / page;
+	size_t first = 0, len = nr;
+
+	if (!rng_chance(rng, 15)) {
+		first = rng_below(rng, nr);
+		len = 1 + rng_below(rng, rng_chance(rng, 50) && nr > 16 ? 16 : nr);
+		if (rng_chance(rng, 30))
+			first &= ~15UL;
+		if (rng_chance(rng, 30))
+			len = (len + 15) & ~15UL;
+	}
+	if (len > nr - first)
+		len = nr - first;
+	return (struct range) { .addr = vma->addr + first * page, .len = len * page };
+}
+
+/* Is no page of it being migrated, nor possibly read from a file that is? */
+static bool all_settled(const struct vma *vma, struct range part)
+{
+	size_t page = memory_page_size();
+
+	for (; part.len; part.addr += page, part.len -= page) {
+		struct page_state state;
+
+		if (!layout_states(getpid(), (struct range) { part.addr, page }, &state) ||
+		    state.pte & PTE_IS_MIGRATION ||
+		    (vma->file && !(state.pte & PTE_IS_PRESENT)))
+			return false;
+	}
+	return true;
+}
+
+static int run_operation(struct layout *layout, const struct operation *operation,
+			 const struct vma *vma, struct range part)
+{
+	int err;
+
+	if (layout->paused && operation->paused != ANY &&
+	    (operation->paused == NEVER || !all_settled(vma, part)))
+		err = -EBUSY;
+	else
+		err = operation->run(layout, vma, part);
+	if (layout->paused && operation->writes && !err)
+		layout->rewritten = true;
+	printf("p%u %s %lx+%zx = %d\n", layout->self, operation->name,
+	       ((uintptr_t)part.addr - ARENA_BASE) / memory_page_size(),
+	       part.len / memory_page_size(), err);
+	return err;
+}
+
+struct range layout_operate(struct layout *layout)
+{
+	static struct vma vmas[MAX_VMAS];
+	size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
+	const struct operation *operation;
+	const struct vma *vma;
+	struct range part;
+
+	if (!nr)
+		return (struct range) { 0 };
+	vma = &vmas[rng_below(&layout->rng, nr)];
+	part = random_part(&layout->rng, vma);
+	operation = random_operation(&layout->rng);
+	run_operation(layout, operation, vma, part);
+	return part;
+}
+
+static void child_step(struct layout *layout)
+{
+	static const char * const names[] = { "write", "unmap", "read_only", "lock" };
+	const char *name = names[rng_below(&layout->rng, ARRAY_SIZE(names))];
+	size_t page = memory_page_size();
+	static struct vma vmas[MAX_VMAS];
+	size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
+	const struct vma *vma;
+	struct range part;
+
+	if (!nr)
+		return;
+	vma = &vmas[rng_below(&layout->rng, nr)];
+	part.len = (1 + rng_below(&layout->rng, vma->len / page)) * page;
+	part.addr = vma->addr + (rng_chance(&layout->rng, 50) ? 0 : vma->len - part.len);
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
+		if (!strcmp(operations[i].name, name))
+			run_operation(layout, &operations[i], vma, part);
+}
+
 static void child_main(struct layout *layout, int command, int answer)
 {
-	unsigned int steps = rng_below(&layout->rng, 4);
-	char byte = 0;
+	unsigned int steps = rng_below(&layout->rng, MAX_CHILD_STEPS);
+	struct range range = { 0 };
+	char byte;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	while (steps--) {
-		size_t i = rng_below(&layout->rng, 4);
-		static const char * const names[] = { "write", "unmap", "read_only", "lock" };
-		static struct vma vmas[MAX_VMAS];
-		size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
-		struct range part;
-		const struct vma *vma;
-
-		if (!nr)
-			break;
-		vma = &vmas[rng_below(&layout->rng, nr)];
-		part.len = (1 + rng_below(&layout->rng, vma->len / memory_page_size())) *
-			   memory_page_size();
-		part.addr = vma->addr + (rng_chance(&layout->rng, 50) ? 0 :
-					 vma->len - part.len);
-		for (size_t j = 0; j < nr_operations; j++)
-			if (!strcmp(operations[j].name, names[i]))
-				printf("p%u %s %lx+%zx = %d\n", layout->self, names[i],
-				       ((uintptr_t)part.addr - ARENA_BASE) /
-				       memory_page_size(), part.len / memory_page_size(),
-				       operations[j].run(layout, vma, part));
-	}
-	fflush(stdout);
-	if (write(answer, &byte, 1) != 1)
-		_exit(1);
-	while (read(command, &byte, 1) == 1) {
-		if (byte == 'w')
-			layout_write_all(layout);
+	while (steps--)
+		child_step(layout);
+	do {
 		fflush(stdout);
-		byte = 0;
-		if (write(answer, &byte, 1) != 1)
+		if (write(answer, &range, sizeof(range)) != sizeof(range) ||
+		    read(command, &byte, 1) != 1)
 			break;
-	}
+		layout->paused = byte == COMMAND_OPERATE;
+		if (byte == COMMAND_WRITE)
+			layout_write_all(layout);
+		else
+			range = layout_operate(layout);
+	} while (true);
 	_exit(0);
 }
 
@@ -672,7 +564,7 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 {
 	struct process *process = &layout->processes[layout->nr_processes];
 	int command[2], answer[2];
-	char byte;
+	struct range none;
 	pid_t pid;
 
 	if (layout->nr_processes == MAX_PROCESSES)
@@ -695,37 +587,15 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 		.pid = pid, .command = command[1], .answer = answer[0],
 	};
 	layout->nr_processes++;
-	return read(answer[0], &byte, 1) == 1 ? 0 : -EIO;
+	return read(answer[0], &none, sizeof(none)) == sizeof(none) ? 0 : -EIO;
 }
 
-const struct operation operations[] = {
-	{ "write", 14, do_write },
-	{ "read", 8, do_read },
-	{ "dontneed", 5, do_dontneed },
-	{ "free", 3, do_free },
-	{ "cold", 3, do_cold },
-	{ "pageout", 2, do_pageout },
-	{ "guard", 2, do_guard },
-	{ "read_only", 8, do_read_only },
-	{ "writable", 6, do_writable },
-	{ "no_access", 4, do_no_access },
-	{ "unmap", 4, do_unmap },
-	{ "move", 12, do_move },
-	{ "alias", 8, do_alias },
-	{ "lock", 8, do_lock },
-	{ "lock_on_fault", 2, do_lock_on_fault },
-	{ "unlock", 4, do_unlock },
-	{ "clear_young", 8, do_clear_young },
-	{ "clear_soft_dirty", 8, do_clear_soft_dirty },
-	{ "uffd_wp", 8, do_uffd_wp },
-	{ "uffd_rwp", 3, do_uffd_rwp },
-	{ "merge", 2, do_merge },
-	{ "numa_hint", 1, do_numa_hint },
-	{ "hold", 2, do_hold },
-	{ "pin", 3, do_pin },
-	{ "fork", 12, do_fork },
-	{ "differ", 10, do_differ },
-	{ "poison", 3, do_poison },
-};
+bool layout_command(const struct layout *layout, unsigned int child, char command,
+		    struct range *answer)
+{
+	const struct process *process = &layout->processes[child];
 
-const size_t nr_operations = ARRAY_SIZE(operations);
+	fflush(stdout);
+	return write(process->command, &command, 1) == 1 &&
+	       read(process->answer, answer, sizeof(*answer)) == sizeof(*answer);
+}

@@ -1,0 +1,252 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The kinds of memory that a layout is made of. */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/mman.h>
+#include <unistd.h>
+#include <linux/mman.h>
+
+#include "layout.h"
+#include "memory.h"
+#include "offload.h"
+
+#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
+#define NUMA_DIR	"/sys/kernel/debug/sched/numa_balancing"
+
+static const size_t folio_sizes[] = {
+	4 * KIB, 16 * KIB, 32 * KIB, 64 * KIB, 128 * KIB, 256 * KIB, 512 * KIB, 1 * MIB,
+	PMD_SIZE,
+};
+
+/* How often each of these is taken: most of what is new is about small mTHP. */
+static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
+
+static void size_setting(size_t size, const char *name, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", size / KIB, name);
+	setting_write(path, value);
+}
+
+/* Memory with MADV_HUGEPAGE gets folios of this size from now on. */
+static void only_size(size_t size)
+{
+	static size_t last;
+
+	if (last) {
+		size_setting(last, "enabled", "never");
+		size_setting(last, "shmem_enabled", "never");
+	}
+	last = size == 4 * KIB ? 0 : size;
+	if (last) {
+		size_setting(last, "enabled", "madvise");
+		size_setting(last, "shmem_enabled", "advise");
+	}
+}
+
+void layout_settings(void)
+{
+	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
+		size_setting(folio_sizes[i], "enabled", "never");
+		size_setting(folio_sizes[i], "shmem_enabled", "never");
+	}
+	/* Nothing of what happens may depend on when it happens. */
+	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
+	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
+	setting_write("/proc/sys/vm/dirty_expire_centisecs", "360000");
+	setting_write(NUMA_BALANCING, "0");
+	setting_write(NUMA_DIR "/scan_delay_ms", "1");
+	setting_write(NUMA_DIR "/scan_period_min_ms", "1");
+	setting_write(NUMA_DIR "/scan_size_mb", "4096");
+	setting_write(KSM_DIR "/run", "0");
+	setting_write(KSM_DIR "/sleep_millisecs", "1");
+	setting_write(KSM_DIR "/pages_to_scan", "100000");
+	setting_write(KSM_DIR "/smart_scan", "0");
+	setting_write("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
+		      "4");
+	setting_write("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
+		      "4");
+}
+
+static size_t random_folio_size(struct rng *rng)
+{
+	unsigned int sum = 0;
+	uint64_t chosen;
+	size_t i;
+
+	for (i = 0; i < ARRAY_SIZE(folio_sizes); i++)
+		sum += folio_size_weights[i];
+	chosen = rng_below(rng, sum);
+	for (i = 0; chosen >= folio_size_weights[i]; i++)
+		chosen -= folio_size_weights[i];
+	return folio_sizes[i];
+}
+
+void layout_write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent)
+{
+	size_t page = memory_page_size();
+
+	for (size_t i = 0; i < len; i += page) {
+		uint64_t *word = (uint64_t *)(addr + i) + rng_below(rng, 512);
+		uint64_t value = rng_next(rng);
+
+		if (rng_chance(rng, percent))
+			layout_try_write(word, value);
+	}
+}
+
+void layout_read_pages(char *addr, size_t len)
+{
+	for (size_t i = 0; i < len; i += memory_page_size())
+		layout_try_read(addr + i);
+}
+
+static int new_file(struct layout *layout, bool on_disk, size_t len)
+{
+	int fd;
+
+	if (on_disk)
+		fd = openat(layout->file_dir, ".", O_TMPFILE | O_RDWR, 0600);
+	else
+		fd = memfd_create("layout", MFD_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	if (ftruncate(fd, len)) {
+		close(fd);
+		return -errno;
+	}
+	return fd;
+}
+
+/* Contents that are on disk already: dirty is what is written later. */
+static int fill_file(struct rng *rng, int fd, size_t len)
+{
+	char buffer[4096];
+
+	for (size_t i = 0; i < len; i += sizeof(buffer)) {
+		memory_stamp(buffer, sizeof(buffer), rng_next(rng) & 0xffff);
+		if (pwrite(fd, buffer, sizeof(buffer), i) != sizeof(buffer))
+			return -EIO;
+	}
+	return fsync(fd) ? -errno : 0;
+}
+
+enum region_kind {
+	ANON,
+	SHMEM,
+	/* A private mapping of a file of tmpfs: some pages its own, some the file's. */
+	TMPFS_PRIVATE,
+	DISK_SHARED,
+	DISK_PRIVATE,
+	HUGETLB,
+	NR_REGION_KINDS
+};
+
+static const struct {
+	const char *name;
+	unsigned int weight;
+} region_kinds[NR_REGION_KINDS] = {
+	[ANON]		= { "anon", 60 },
+	[SHMEM]		= { "shmem", 14 },
+	[TMPFS_PRIVATE]	= { "tmpfs_private", 10 },
+	[DISK_SHARED]	= { "disk_shared", 6 },
+	[DISK_PRIVATE]	= { "disk_private", 4 },
+	[HUGETLB]	= { "hugetlb", 2 },
+};
+
+static enum region_kind random_kind(struct rng *rng)
+{
+	unsigned int sum = 0;
+	uint64_t chosen;
+	int i;
+
+	for (i = 0; i < NR_REGION_KINDS; i++)
+		sum += region_kinds[i].weight;
+	chosen = rng_below(rng, sum);
+	for (i = 0; chosen >= region_kinds[i].weight; i++)
+		chosen -= region_kinds[i].weight;
+	return i;
+}
+
+int layout_add_region(struct layout *layout)
+{
+	struct rng *rng = &layout->rng;
+	enum region_kind kind = random_kind(rng);
+	size_t size = random_folio_size(rng);
+	size_t page = memory_page_size();
+	/* Some start where a folio can, others do not. */
+	size_t shift = rng_chance(rng, 50) ? 0 : rng_below(rng, 64) * page;
+	size_t len = (1 + rng_below(rng, rng_chance(rng, 20) ? 256 : 48)) * page;
+	unsigned int percent = rng_chance(rng, 70) ? 100 : 10 + rng_below(rng, 90);
+	struct region *region = &layout->regions[layout->nr_regions];
+	char *slot = layout_new_slot(layout);
+	int flags = MAP_FIXED_NOREPLACE;
+	int fd = -1;
+	char *addr;
+	int err = 0;
+
+	if (!slot || layout->nr_regions == MAX_REGIONS)
+		return -ENOSPC;
+	if (size == PMD_SIZE && rng_chance(rng, 70)) {
+		len += PMD_SIZE;
+		shift = 0;
+	}
+	if (size >= 512 * KIB && len < size)
+		len = size;
+	if (kind == HUGETLB) {
+		len = PMD_SIZE;
+		shift = 0;
+	}
+
+	switch (kind) {
+	case ANON:
+		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
+		break;
+	case HUGETLB:
+		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB;
+		break;
+	default:
+		fd = new_file(layout, kind == DISK_SHARED || kind == DISK_PRIVATE, len);
+		if (fd < 0)
+			return fd;
+		flags |= kind == SHMEM || kind == DISK_SHARED ? MAP_SHARED : MAP_PRIVATE;
+		break;
+	}
+
+	only_size(size);
+	memory_bind(layout->nodes[0]);
+	if (kind == DISK_SHARED || kind == DISK_PRIVATE)
+		err = fill_file(rng, fd, len);
+	addr = mmap(slot + shift, len, PROT_READ | PROT_WRITE, flags, fd, 0);
+	if (addr == MAP_FAILED) {
+		err = -errno;
+	} else {
+		madvise(addr, len, size > page ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+		if (kind == TMPFS_PRIVATE) {
+			char *shared = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED,
+					    fd, 0);
+
+			madvise(shared, len, MADV_HUGEPAGE);
+			layout_write_pages(rng, shared, len, 100);
+			munmap(shared, len);
+		}
+		if (kind != ANON)
+			layout_read_pages(addr, len);
+		layout_write_pages(rng, addr, len, kind == ANON || kind == SHMEM ? percent :
+			    rng_below(rng, 100));
+	}
+	memory_bind(-1);
+	printf("region %s at %lx+%zx folios %zuk written %u = %d\n", region_kinds[kind].name,
+	       ((uintptr_t)slot + shift - ARENA_BASE) / page, len / page, size / KIB, percent,
+	       err);
+	*region = (struct region) {
+		.fd = fd, .len = len, .range = { .addr = addr, .len = len },
+	};
+	if (!err)
+		layout->nr_regions++;
+	else if (fd >= 0)
+		close(fd);
+	return err;
+}
