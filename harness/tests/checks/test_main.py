@@ -6,10 +6,12 @@ from collections.abc import Callable
 from concurrent.futures import Future
 from pathlib import Path
 
+import pytest
+
 from harness.checks import main
 from harness.checks.main import Report, Stage
 from harness.core.errors import HarnessError
-from harness.core.paths import default_paths
+from harness.core.paths import Paths, default_paths
 from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status, count
 
@@ -101,6 +103,31 @@ def test_the_slowest_stages_are_named(tmp_path: Path) -> None:
     assert re.fullmatch(
         r"s6 6:00, s5 5:00, s4 4:00, s3 3:00, s2 2:00; processors \d+ % busy", report.slowest
     )
+
+
+def test_a_whole_check(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(main, "_only_when_idle", lambda: None)  # it would last
+    built = [
+        Stage("kernel", lambda _: "a kernel"),
+        Stage("broken", failing(HarnessError("no compiler"))),
+        Stage("lint", lambda _: [GOOD]),
+    ]
+    tested = [
+        Stage("unit", lambda _: [GOOD, SKIPPED]),
+        Stage("demo", lambda ready: [Case(ready, Status.PASSED)], "kernel"),
+        Stage("lab", lambda _: [GOOD], "broken"),
+    ]
+    monkeypatch.setattr(main, "builds", lambda *_: built)
+    monkeypatch.setattr(main, "tests", lambda *_: tested)
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
+    assert main.main(paths) == 1
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 2 skipped"
+    del built[1], tested[2]
+    assert main.main(paths) == 0
+    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
+    assert (tmp_path / "out/check/times.json").exists()
 
 
 def test_every_suite_is_run_on_a_kernel_that_is_built() -> None:
