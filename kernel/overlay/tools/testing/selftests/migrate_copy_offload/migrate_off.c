@@ -3,20 +3,18 @@
  * Where the feature is switched off, or on without a route for the reason of a
  * migration, nothing changes: memory migrates as ever and no counter moves.
  */
-#include <linux/mempolicy.h>
-
 #include "kselftest_harness.h"
+#include "area.h"
 #include "memory.h"
 #include "offload.h"
 
 #define REASON		"syscall_or_cpuset"
-#define LEN		(4 * MIB)
+#define SIZE		(4 * MIB)
 
 FIXTURE(migrate_off)
 {
-	char *addr;
-	int from;
-	int to;
+	struct area area;
+	int nodes[2];
 };
 
 FIXTURE_VARIANT(migrate_off)
@@ -60,15 +58,11 @@ FIXTURE_SETUP(migrate_off)
 	settings_restore();
 	if (!offload_available())
 		SKIP(return, "no " OFFLOAD_DIR);
-	if (!memory_two_nodes(&self->from, &self->to))
+	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
 		SKIP(return, "needs two nodes with memory");
 
 	numa_balancing_off();
-	self->addr = memory_map_aligned(LEN, MIB);
-	ASSERT_NE(NULL, self->addr);
-	ASSERT_EQ(0, memory_bind(self->from));
-	memory_stamp(self->addr, LEN, getpid());
-	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, SIZE, self->nodes[0]));
 
 	ASSERT_EQ(0, offload_route_only(NULL, variant->other_routes));
 	ASSERT_EQ(0, offload_set_route(REASON, variant->route));
@@ -84,16 +78,13 @@ TEST_F(migrate_off, counters)
 {
 	offload_mark();
 	for (int i = 0; i < 4; i++) {
-		int node = i % 2 ? self->from : self->to;
-
-		EXPECT_EQ(0, memory_move(0, self->addr, LEN, memory_page_size(), node,
-					 MPOL_MF_MOVE));
-		EXPECT_EQ(0, memory_verify(self->addr, LEN, getpid()));
+		EXPECT_EQ(0, area_move(&self->area, self->nodes[(i + 1) % 2]));
+		EXPECT_EQ(0, area_wrong(&self->area));
 	}
 
 	/* The empty prefix: all counters. */
 	EXPECT_EQ(variant->copies, offload_grown("") > 0);
-	EXPECT_EQ(variant->copies ? 4 * LEN / memory_page_size() : 0,
+	EXPECT_EQ(variant->copies ? 4 * area_folios(&self->area) : 0,
 		  offload_grown("folios_copied"));
 }
 

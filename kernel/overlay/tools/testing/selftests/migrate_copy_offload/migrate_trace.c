@@ -4,9 +4,9 @@
  * is flushed, a migrator has copied, the folios are accessible again.
  */
 #include <stdlib.h>
-#include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
+#include "area.h"
 #include "memory.h"
 #include "offload.h"
 
@@ -29,8 +29,7 @@ struct event {
 };
 
 struct run {
-	char *addr;
-	size_t len;
+	struct area area;
 	int from;
 	int to;
 	struct event *seen;
@@ -80,17 +79,11 @@ FIXTURE_SETUP(migrate_trace)
 	if (!memory_two_nodes(&run->from, &run->to))
 		SKIP(return, "needs two nodes with memory");
 
-	run->len = PAGES * memory_page_size();
-	run->addr = memory_map_aligned(run->len, MIB);
-	ASSERT_NE(NULL, run->addr);
-	ASSERT_EQ(0, madvise(run->addr, run->len, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, memory_bind(run->from));
-	memory_stamp(run->addr, run->len, getpid());
-	ASSERT_EQ(0, memory_bind(-1));
+	numa_balancing_off();
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, PAGES * memory_page_size(), run->from));
 	run->seen = calloc(MAX_EVENTS, sizeof(*run->seen));
 	ASSERT_NE(NULL, run->seen);
 
-	numa_balancing_off();
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
@@ -128,10 +121,9 @@ static void traced_move(struct __test_metadata *_metadata, struct run *run)
 	FILE *file;
 
 	ASSERT_EQ(0, trace(true));
-	ASSERT_EQ(0, memory_move(0, run->addr, run->len, memory_page_size(), run->to,
-				 MPOL_MF_MOVE));
+	ASSERT_EQ(0, area_move(&run->area, run->to));
 	ASSERT_EQ(0, trace(false));
-	ASSERT_EQ(0, memory_verify(run->addr, run->len, getpid()));
+	ASSERT_EQ(0, area_wrong(&run->area));
 
 	file = fopen(TRACE_DIR "/trace", "r");
 	ASSERT_NE(NULL, file);
@@ -177,13 +169,13 @@ TEST_F(migrate_trace, order)
 TEST_F(migrate_trace, fields)
 {
 	struct run *run = &self->run;
-	uint64_t *old = memory_pfns(run->addr, run->len);
+	uint64_t *old = memory_pfns(run->area.addr, run->area.size);
 	unsigned int page = 0;
 	uint64_t *new;
 
 	ASSERT_NE(NULL, old);
 	traced_move(_metadata, run);
-	new = memory_pfns(run->addr, run->len);
+	new = memory_pfns(run->area.addr, run->area.size);
 	ASSERT_NE(NULL, new);
 
 	for (unsigned int i = 0; i < run->nr_seen; i++) {

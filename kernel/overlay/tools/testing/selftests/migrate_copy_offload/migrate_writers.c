@@ -11,6 +11,7 @@
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
+#include "area.h"
 #include "memory.h"
 #include "offload.h"
 
@@ -18,7 +19,6 @@
 #define NR_WRITERS	3
 /* However slow the machine is. */
 #define MIN_TURNS	6
-#define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
 
 struct writer {
@@ -35,35 +35,22 @@ struct writer {
 
 FIXTURE(migrate_writers)
 {
-	char *addr;
-	int from;
-	int to;
+	struct area area;
+	int nodes[2];
 	bool stop;
 	struct writer writers[NR_WRITERS];
 };
 
 FIXTURE_VARIANT(migrate_writers)
 {
-	size_t len;
-	size_t folio_size;
-	bool shared;
+	enum area_kind kind;
+	size_t size;
 };
 
-FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) {
-	.len = 2 * MIB, .folio_size = 4 * KIB,
-};
-
-FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) {
-	.len = 2 * MIB, .folio_size = 64 * KIB,
-};
-
-FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) {
-	.len = 4 * MIB, .folio_size = PMD_SIZE,
-};
-
-FIXTURE_VARIANT_ADD(migrate_writers, shmem) {
-	.len = 2 * MIB, .folio_size = 4 * KIB, .shared = true,
-};
+FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) { AREA_ANON_4K, 2 * MIB };
+FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) { AREA_ANON_64K, 2 * MIB };
+FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) { AREA_ANON_2M, 4 * MIB };
+FIXTURE_VARIANT_ADD(migrate_writers, shmem) { AREA_SHMEM, 2 * MIB };
 
 static void __attribute__((constructor)) save_settings(void)
 {
@@ -108,28 +95,12 @@ static void *write_words(void *arg)
 
 FIXTURE_SETUP(migrate_writers)
 {
-	bool small = variant->folio_size == memory_page_size();
-	void *map = NULL;
-
 	settings_restore();
-	if (!memory_two_nodes(&self->from, &self->to))
+	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
 		SKIP(return, "needs two nodes with memory");
 	numa_balancing_off();
-	if (thp_only(variant->folio_size))
-		SKIP(return, "no transparent huge pages of %zu bytes", variant->folio_size);
-
-	self->addr = memory_map_aligned(variant->len, PMD_SIZE);
-	ASSERT_NE(NULL, self->addr);
-	if (variant->shared)
-		map = mmap(self->addr, variant->len, PROT_READ | PROT_WRITE,
-			   MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0);
-	ASSERT_NE(MAP_FAILED, map);
-	ASSERT_EQ(0, madvise(self->addr, variant->len,
-			     small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE));
-	ASSERT_EQ(0, memory_bind(self->from));
-	memset(self->addr, 0, variant->len);
-	ASSERT_EQ(0, memory_bind(-1));
-	ASSERT_TRUE(memory_folios_are(self->addr, variant->len, variant->folio_size));
+	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->nodes[0]));
+	memset(self->area.addr, 0, variant->size);
 }
 
 FIXTURE_TEARDOWN(migrate_writers)
@@ -139,8 +110,7 @@ FIXTURE_TEARDOWN(migrate_writers)
 
 TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 {
-	size_t pages = variant->len / memory_page_size();
-	int node[2] = { self->to, self->from };
+	size_t pages = variant->size / memory_page_size();
 	bool offload_on = offload_on_for(REASON);
 	size_t moved[2] = { 0, 0 };
 	unsigned int turns = 0;
@@ -149,7 +119,7 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	offload_mark();
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		self->writers[i] = (struct writer) {
-			.addr = self->addr, .len = variant->len, .index = i,
+			.addr = self->area.addr, .len = variant->size, .index = i,
 			.stop = &self->stop,
 		};
 		ASSERT_EQ(0, pthread_create(&self->writers[i].thread, NULL, write_words,
@@ -158,8 +128,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 
 	end = seconds_now() + run_seconds();
 	while (seconds_now() < end || turns < MIN_TURNS) {
-		int to = node[turns % 2];
-		long missing = memory_move(0, self->addr, variant->len,
+		int to = self->nodes[(turns + 1) % 2];
+		long missing = memory_move(0, self->area.addr, variant->size,
 					   memory_page_size(), to, MPOL_MF_MOVE);
 
 		/* Now and then a page is busy: migration is best effort. */
@@ -180,8 +150,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 		size_t end_word = memory_page_size() / sizeof(uint64_t) - 1;
 		uint64_t wrong = writer->wrong;
 
-		for (size_t pos = 0; pos < variant->len; pos += memory_page_size()) {
-			const uint64_t *words = (uint64_t *)(self->addr + pos);
+		for (size_t pos = 0; pos < variant->size; pos += memory_page_size()) {
+			const uint64_t *words = (uint64_t *)(self->area.addr + pos);
 
 			wrong += words[i] != writer->rounds;
 			wrong += words[end_word - i] != writer->rounds;

@@ -1,0 +1,20 @@
+"""What the Makefile of our selftests has a kselftest run do without being asked."""
+
+import re
+
+from harness.core.paths import default_paths
+
+_DIRECTORY = default_paths().overlay / "tools/testing/selftests/migrate_copy_offload"
+# A test after which modules are stuck, or one that writes to a device's registers.
+_DANGEROUS = re.compile(r"\bstuck = true|/dev/mem")
+
+
+def test_dangerous_programs_are_not_run_by_default() -> None:
+    makefile = (_DIRECTORY / "Makefile").read_text()
+    by_default = set(re.findall(r"^TEST_GEN_PROGS [:+]= (\w+)$", makefile, re.MULTILINE))
+    on_demand = set(re.findall(r"^TEST_GEN_PROGS_EXTENDED [:+]= (\w+)$", makefile, re.MULTILINE))
+    dangerous = {
+        path.stem for path in _DIRECTORY.glob("*.c") if _DANGEROUS.search(path.read_text())
+    }
+    assert by_default & dangerous == set()
+    assert dangerous == on_demand
