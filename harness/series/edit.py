@@ -154,6 +154,10 @@ class Editor:
         self.tree = origin.home / "edit"
         self._state = self.tree / ".git" / "harness.json"
         self._steps = topics.all_steps(topics.read(paths, whole=False))
+        topic_names = {step.topic for step in self._steps}
+        self._series = {
+            one: (paths.patches / one / "series").read_text() for one in topic_names
+        }
         self._git = Git(self.tree, stack.author_of(self._steps))
 
     def edit(self, wanted: str, *, discard: bool) -> Step:
@@ -163,7 +167,7 @@ class Editor:
         if state.get("revision") != self._origin.revision:
             self._make()
             state = {}
-        elif state.get("key") and not discard and (what := self._unsaved()):
+        elif state["key"] and not discard and (what := self._unsaved()):
             raise HarnessError(f"{what} in {self.tree}: make save it, or DISCARD=1 drops it")
         if self._rebasing():
             self._git("rebase", "--abort")
@@ -195,7 +199,7 @@ class Editor:
             self._steps = topics.all_steps(topics.read(self._paths))
             if all(names[one.id] == one.name for one in new):
                 self._git("tag", "-f", "saved", "series")
-                self._record()
+                self._record(self._key())
             else:  # commits bear old names
                 name = next(names[one.id] for one in new if one.name == name)
                 self._commit()
@@ -222,19 +226,18 @@ class Editor:
 
     def _commit(self) -> None:
         with ui.step("edit commits") as progress, tempfile.TemporaryDirectory() as scratch:
-            self._state.unlink(missing_ok=True)
+            self._record(key="")  # until all are committed
             self._git("checkout", "-q", "--detach", "pristine")
             mails = stack.write_mails(self._paths, self._steps, Path(scratch), "Patch: {}")
             names = [step.name for step in self._steps]
             progress.progress(f"applying {len(mails)} patches")
             self._git.apply(mails, names, self._origin.version)
             self._git("tag", "-f", "saved")
-            self._record()
+            self._record(self._key())
             progress.done(f"{len(mails)} patches")
 
-    def _record(self) -> None:
-        record = {"revision": self._origin.revision, "key": self._key()}
-        self._state.write_text(json.dumps(record))
+    def _record(self, key: str) -> None:
+        self._state.write_text(json.dumps({"revision": self._origin.revision, "key": key}))
 
     def _key(self) -> str:
         """Name the content of kernel/patches and kernel/overlay, apart from series files."""
@@ -370,10 +373,9 @@ class Editor:
                 written.append(f"kernel/patches/{name}")
         for topic in dict.fromkeys(name.split("/")[0] for name in wanted):
             members = [one for one in new if names[one.id].startswith(f"{topic}/")]
-            series = root / topic / "series"
-            text = new_series(series.read_text(), members, names)
-            if not all(one.name for one in members) and text != series.read_text():
-                series.write_text(text)
+            if not all(one.name for one in members):
+                text = new_series(self._series[topic], members, names)
+                (root / topic / "series").write_text(text)
                 written.append(f"kernel/patches/{topic}/series")
         have = {path: what for one in old for path, what in one.added.items()}
         want = {path: what for one in new for path, what in one.added.items()}

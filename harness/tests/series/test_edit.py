@@ -277,7 +277,11 @@ def test_patches_are_refreshed_where_their_place_is_ambiguous(desk: Desk) -> Non
     later.write_text(later.read_text().replace("-15,5 +15,5", "-35,5 +35,5"))
     desk.edit("fix")
     desk.change("line 2\nline 3\nfour", "new\n" * 20 + "line 2\nline 3\nfour")
+    desk.git("commit", "-qa", "--amend", "--no-edit")
+    desk.change("line 2\nline 3\nfour", "two\nline 3\nfour")
+    desk.git("commit", "-qam", "mm: say two\n\nA new patch is not written twice.")
     assert "kernel/patches/speed/0002-more.patch" in desk.save()
+    assert len(desk.patch("fix/series").splitlines()) == 3
     tree = patches.get(desk.project.paths, desk.project.source)
     lines = (tree.path / "mm/migrate.c").read_text().splitlines()
     assert (lines.index("ten"), lines.index("more")) == (29, 56)
