@@ -89,6 +89,17 @@ def test_clean_leaves_what_another_harness_uses(checkout: Path, tmp_path: Path) 
     assert (checkout / "out").exists()
 
 
+def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) -> None:
+    text = (checkout / "requirements.txt").read_text()
+    (checkout / "requirements.txt").write_text("colorama==0.4.6\n")
+    done = make(checkout, "demo", cache=tmp_path / "cache")
+    (line,) = errors(done)
+    assert "no Python environment" in line and "hash" in line.lower()
+    assert not list((tmp_path / "cache").glob("venv-*/complete"))
+    pinned = [line for line in text.splitlines() if "==" in line]
+    assert text.count("--hash=sha256:") >= len(pinned) > 20
+
+
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Signals) -> None:
     cache = tmp_path / "cache"
