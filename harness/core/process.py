@@ -60,6 +60,21 @@ def stop(child: subprocess.Popen[Any]) -> None:
         child.wait()
 
 
+def _reading(
+    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], errors: int = subprocess.STDOUT
+) -> subprocess.Popen[str]:
+    """Start a child whose output we read, with its errors in it or apart."""
+    return start(
+        argv,
+        cwd=cwd,
+        env=env,
+        stdout=subprocess.PIPE,
+        stderr=errors,
+        text=True,
+        errors="replace",
+    )
+
+
 def run_logged(
     argv: Sequence[str],
     log: Path,
@@ -75,15 +90,7 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
-    child = start(
-        argv,
-        cwd=cwd,
-        env=environment(env),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
+    child = _reading(argv, cwd, environment(env))
     assert child.stdout is not None
     try:
         with log.open("w") as out:
@@ -107,15 +114,7 @@ def attempt(argv: Sequence[str], cwd: Path, *, timeout: float | None = None) -> 
 
     HarnessError if it takes longer than `timeout` seconds.
     """
-    child = start(
-        argv,
-        cwd=cwd,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-    )
+    child = _reading(argv, cwd, environment())
     try:
         output, _ = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as error:
@@ -137,19 +136,11 @@ def first_error(text: str) -> str:
 
 def capture(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """Return the output of a short command, which must not fail."""
-    child = start(
-        argv,
-        cwd=cwd,
-        env=environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-    )
+    child = _reading(argv, cwd, environment(), subprocess.PIPE)
     try:
         output, errors = child.communicate()
     finally:
         stop(child)
     if child.returncode:
         raise HarnessError(f"{' '.join(argv)}: {first_error(errors + output)}")
-    return str(output)
+    return output

@@ -8,6 +8,7 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
@@ -22,6 +23,8 @@ from harness.kernel.arch import PC, Architecture, Machine
 _DEBUG_FACTOR = 4
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
+_NUMBERS = ("cpus", "timeout", "silent")
+_FLAGS = ("erms", "virtual_time")
 _FAILURES_NAMED = 5
 MOST_RERUNS = 2
 
@@ -76,35 +79,26 @@ def parse_size(text: str) -> int:
 
 def parse_settings(script: str) -> Settings:
     """Read the settings in a suite's comment lines; an unknown one raises ValueError."""
-    settings: dict[str, str] = {}
-    append: list[str] = []
-    flags = {"erms": False, "virtual_time": False}
+    found: dict[str, Any] = {"append": ()}
     for line in _SETTINGS.findall(script):
         for word in line.split():
-            name, _, value = word.partition("=")
+            name, equals, value = word.partition("=")
             if name == "append":
-                append.append(value)
-            elif word in flags:
-                flags[word] = True
-            elif name in ("memory", "cpus", "timeout", "silent", "machine"):
-                settings[name] = value
+                found["append"] += (value,)
+            elif name == "memory":
+                found["memory_mib"] = parse_size(value)
+            elif name in _NUMBERS:
+                found[name] = int(value)
+            elif name == "machine":
+                found[name] = value
+            elif name in _FLAGS and not equals:
+                found[name] = True
             else:
                 raise ValueError(f"unknown QEMU setting '{word}'")
-    default = Settings()
-    cpus = int(settings.get("cpus", default.cpus))
-    if cpus < 2 or cpus % 2:
-        raise ValueError(f"cpus={cpus} cannot be shared by two nodes")
-    return Settings(
-        memory_mib=parse_size(settings["memory"])
-        if "memory" in settings
-        else default.memory_mib,
-        cpus=cpus,
-        timeout=int(settings.get("timeout", default.timeout)),
-        silent=int(settings.get("silent", default.silent)),
-        append=tuple(append),
-        **flags,
-        machine=settings.get("machine", default.machine),
-    )
+    settings = Settings(**found)
+    if settings.cpus < 2 or settings.cpus % 2:
+        raise ValueError(f"cpus={settings.cpus} cannot be shared by two nodes")
+    return settings
 
 
 def machine_of(architecture: Architecture, settings: Settings) -> Machine:
