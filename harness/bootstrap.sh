@@ -24,6 +24,7 @@ packages=(
 	qemu-system-x86 busybox-static e2fsprogs e2fsck-static
 	# the same for arm64
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm device-tree-compiler
+	mmdebstrap
 	# the harness and the linters
 	python3 python3-venv sparse shellcheck
 )

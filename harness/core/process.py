@@ -61,7 +61,10 @@ def stop(child: subprocess.Popen[Any]) -> None:
 
 
 def _reading(
-    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str], errors: int = subprocess.STDOUT
+    argv: Sequence[str],
+    cwd: Path | None,
+    env: Mapping[str, str],
+    errors: int = subprocess.STDOUT,
 ) -> subprocess.Popen[str]:
     """Start a child whose output we read, with its errors in it or apart."""
     return start(

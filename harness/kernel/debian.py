@@ -84,17 +84,17 @@ def _keyring() -> Path:
     raise HarnessError("no Debian archive keyring (package debian-archive-keyring)")
 
 
-def private_apt(directory: Path, mirror: str, suite: str, architecture: str = "") -> list[str]:
-    """Return an apt-get that knows one suite of one mirror, with all it has in `directory`.
+def _source(mirror: str, suite: str) -> str:
+    return f"deb [signed-by={_keyring()}] {mirror} {suite} main"
 
-    With an `architecture`, it is the apt-get of a machine of that kind on which nothing is
-    installed.
-    """
+
+def private_apt(directory: Path, mirror: str, suite: str) -> list[str]:
+    """Return an apt-get that knows one suite of one mirror, with all it has in `directory`."""
     shutil.rmtree(directory, ignore_errors=True)
     for name in ("lists/partial", "state", "cache/archives/partial"):
         (directory / name).mkdir(parents=True)
     sources = directory / "sources.list"
-    sources.write_text(f"deb [signed-by={_keyring()}] {mirror} {suite} main\n")
+    sources.write_text(f"{_source(mirror, suite)}\n")
     options = [
         f"Dir::Etc::sourcelist={sources}",
         "Dir::Etc::sourceparts=-",
@@ -106,14 +106,6 @@ def private_apt(directory: Path, mirror: str, suite: str, architecture: str = ""
         # root hands downloads to a user who may not reach the cache
         *(["APT::Sandbox::User=root"] if os.geteuid() == 0 else []),
     ]
-    if architecture:
-        status = directory / "state" / "status"
-        status.touch()
-        options += [
-            f"APT::Architecture={architecture}",
-            f"APT::Architectures::={architecture}",
-            f"Dir::State::status={status}",
-        ]
     command = ["apt-get", "-q"]
     for option in options:
         command += ["-o", option]
@@ -145,29 +137,18 @@ def userland(paths: Paths, architecture: str) -> Path:
             return home
 
         def fetch(mirror: str) -> Path:
-            return _unpack_all(paths, mirror, architecture, home, step)
+            fresh = home.with_name(f"{home.name}.new")
+            shutil.rmtree(fresh, ignore_errors=True)
+            # "chrootless" needs no privileges, and nothing that is unpacked runs
+            process.run_logged(
+                ["mmdebstrap", "--mode=chrootless", "--variant=extract",
+                 f"--architectures={architecture}", f"--include={','.join(PACKAGES)}",
+                 codename(), str(fresh), _source(mirror, codename())],
+                paths.logs / f"mmdebstrap-{architecture}.log",
+                "mmdebstrap",
+            )  # fmt: skip
+            return fresh.rename(home)
 
         from_any_mirror(fetch, step, f"{', '.join(PACKAGES)} for {architecture}")
         step.done(f"in {home}")
     return home
-
-
-def _unpack_all(
-    paths: Paths, mirror: str, architecture: str, home: Path, step: ui.Step
-) -> Path:
-    directory = paths.cache / f"apt-{architecture}"
-    apt = private_apt(directory, mirror, codename(), architecture)
-    step.progress("asking apt for the package list")
-    log = paths.logs / f"apt-{architecture}.log"
-    process.run_logged([*apt, "update"], log, "apt-get update")
-    step.progress("downloading")
-    install = ["install", "--download-only", "--no-install-recommends", "--yes"]
-    process.run_logged([*apt, *install, *PACKAGES], log, "apt-get install --download-only")
-    fresh = home.with_name(f"{home.name}.new")
-    shutil.rmtree(fresh, ignore_errors=True)
-    fresh.mkdir(parents=True)
-    for package in sorted((directory / "cache/archives").glob("*.deb")):
-        step.progress(f"unpacking {package.name}")
-        process.capture(["dpkg-deb", "--extract", str(package), str(fresh)])
-    shutil.rmtree(directory)
-    return fresh.rename(home)

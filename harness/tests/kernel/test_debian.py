@@ -1,11 +1,13 @@
 """Debian's packages: what the apt of another architecture is told, and its failures."""
 
+import os
 from pathlib import Path
 
 import pytest
 
 from harness.core import ui
 from harness.core.errors import HarnessError
+from harness.core.paths import Paths
 from harness.kernel import debian
 
 
@@ -15,21 +17,36 @@ def _keyring(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_private_apt_keeps_everything_below_its_directory(tmp_path: Path) -> None:
-    apt = debian.private_apt(tmp_path / "apt", "mirror:/debian", "suite", "arm64")
+    apt = debian.private_apt(tmp_path / "apt", "mirror:/debian", "suite")
     options = dict(word.split("=", 1) for word in apt[3::2])
-    assert options["APT::Architecture"] == options["APT::Architectures::"] == "arm64"
     places = [value for name, value in options.items() if name.startswith("Dir::")]
     assert [value for value in places if value not in ("-",)] == [
         value for value in places if value.startswith(str(tmp_path))
     ]
-    assert Path(options["Dir::State::status"]).read_text() == ""
     sources = Path(options["Dir::Etc::sourcelist"]).read_text()
     assert sources == "deb [signed-by=/keys.gpg] mirror:/debian suite main\n"
 
 
-def test_the_host_s_own_apt_keeps_its_architecture_and_its_packages(tmp_path: Path) -> None:
-    apt = debian.private_apt(tmp_path / "apt", "mirror:/debian", "suite")
-    assert not [word for word in apt if "rchitecture" in word or "State::status" in word]
+def test_a_userland_is_whole_or_not_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    fake = tools / "mmdebstrap"
+    fake.write_text('#!/bin/sh\nmkdir "$6"; echo "$@" >"$6/argv"; exit "$MM_STATUS"\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(debian, "mirrors", lambda _: ["mirror:/debian"])
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
+    paths.cache.mkdir()
+    monkeypatch.setenv("MM_STATUS", "1")
+    with pytest.raises(HarnessError, match="cannot fetch busybox-static"):
+        debian.userland(paths, "arm64")
+    monkeypatch.setenv("MM_STATUS", "0")
+    argv = (debian.userland(paths, "arm64") / "argv").read_text()
+    assert "--architectures=arm64 --include=busybox-static,e2fsprogs" in argv
+    assert argv.endswith("deb [signed-by=/keys.gpg] mirror:/debian "
+                         f"{debian.codename()} main\n")  # fmt: skip
 
 
 def test_the_next_mirror_is_asked_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
