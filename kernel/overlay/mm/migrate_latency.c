@@ -40,13 +40,11 @@
 #define TASK_BITS	6
 #define NR_TASKS	BIT(TASK_BITS)
 
-/*
- * Number of concurrently unmapped folios that can be measured. The table is
- * indexed by the low bits of the pfn, so folios within the same contiguous 4 GB
- * do not collide.
- */
+/* Number of concurrently unmapped folios that can be measured */
 #define FOLIO_BITS	20
 #define NR_FOLIOS	BIT(FOLIO_BITS)
+/* A folio takes one of this many adjacent slots, from its hash on. */
+#define NR_WAYS		16
 
 /* Each octave of nanoseconds has this many buckets: no bucket is wider than 1.6 %. */
 #define SUB_BITS	6
@@ -185,9 +183,38 @@ static struct migrating_task *task_claim(void)
 	return NULL;
 }
 
-static struct unmapped_folio *folio_slot(unsigned long pfn)
+static struct unmapped_folio *folio_slot(unsigned long pfn, unsigned int way)
 {
-	return &unmapped_folios[pfn % NR_FOLIOS];
+	return &unmapped_folios[(hash_long(pfn, FOLIO_BITS) + way) % NR_FOLIOS];
+}
+
+/* Return a slot for a folio; if none is free, another folio loses the first one. */
+static struct unmapped_folio *folio_slot_claim(unsigned long pfn)
+{
+	unsigned int way;
+
+	for (way = 0; way < NR_WAYS; way++) {
+		struct unmapped_folio *slot = folio_slot(pfn, way);
+		unsigned long key = READ_ONCE(slot->key);
+
+		if (!key || key == pfn + 1)
+			return slot;
+	}
+	return folio_slot(pfn, 0);
+}
+
+/* Return the slot that a folio claimed, or NULL. */
+static struct unmapped_folio *folio_slot_find(unsigned long pfn)
+{
+	unsigned int way;
+
+	for (way = 0; way < NR_WAYS; way++) {
+		struct unmapped_folio *slot = folio_slot(pfn, way);
+
+		if (READ_ONCE(slot->key) == pfn + 1)
+			return slot;
+	}
+	return NULL;
 }
 
 static void batch_end(struct migrating_task *t)
@@ -244,10 +271,11 @@ static void probe_unmapped(void *data, struct folio *src,
 			   enum migrate_reason reason)
 {
 	struct migrating_task *t = task_measured();
-	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
+	struct unmapped_folio *slot;
 
 	if (!t)
 		return;
+	slot = folio_slot_claim(folio_pfn(src));
 	t->unmapped = ktime_get_ns();
 
 	/* A key that is still set belongs to a folio that failed: overwrite it. */
@@ -313,7 +341,7 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 			     enum migrate_reason reason)
 {
 	struct migrating_task *t = task_measured();
-	struct unmapped_folio *slot = folio_slot(folio_pfn(src));
+	struct unmapped_folio *slot;
 	u64 now = ktime_get_ns();
 	u64 time, first = now;
 
@@ -342,9 +370,11 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 		totals.first_count++;
 	}
 
-	time = READ_ONCE(slot->time);
+	slot = folio_slot_find(folio_pfn(src));
+	time = slot ? READ_ONCE(slot->time) : 0;
 	/* The time is valid if the slot still has the key of this folio now. */
-	if (cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1)
+	if (slot &&
+	    cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1)
 		histogram_add(first - time);
 	else
 		atomic64_inc(&lost);

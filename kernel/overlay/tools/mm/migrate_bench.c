@@ -20,6 +20,7 @@
 #define _GNU_SOURCE
 /* __u64 is printed by %llu on every architecture. */
 #define __SANE_USERSPACE_TYPES__
+#include <dirent.h>
 #include <err.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -50,10 +51,13 @@
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
+#define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
+#define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
 #define ENGINE_TIMING	"/sys/module/dmasim/parameters/timing"
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 #define MAX_NODES	1024
+#define MAX_PROVIDERS	8
 #define BITS_PER_LONG	(8 * sizeof(unsigned long))
 #define MIN_FOLIO_KIB	4
 #define MAX_FOLIO_KIB	2048
@@ -366,8 +370,8 @@ static __u64 node_kib(int node, const char *name)
 }
 
 /*
- * A node keeps some of its memory to itself, far less than a fiftieth. Whoever
- * asks for that too meets reclaim, and the OOM killer in the end.
+ * A node keeps some of its memory to itself, far less than a fiftieth. A program
+ * that asks for that too meets reclaim, and the OOM killer in the end.
  */
 static void check_free(int node)
 {
@@ -441,8 +445,7 @@ static void allow_only(unsigned long kib)
 }
 
 /*
- * Frame numbers and page flags. Both are zero, or not there at all, for those who
- * are not privileged.
+ * Frame numbers and page flags. An unprivileged reader sees zeros, or no files.
  */
 
 struct page_maps {
@@ -810,7 +813,8 @@ static void read_latency(struct latency *latency)
 	read_phases(latency);
 	read_first_folio(latency);
 	read_inaccessible(latency);
-	if (latency->lost && !options.quiet)
+	/* Even if quiet: latencies are not those of all folios then. */
+	if (latency->lost)
 		fprintf(stderr, "migrate_bench: the instrument lost %llu folios\n",
 			latency->lost);
 }
@@ -1083,15 +1087,89 @@ static void json_cpu_model(FILE *out)
 		fputs("null", out);
 }
 
-static void json_offload(FILE *out)
+/* All parameters of a module as an object of strings; null without the module. */
+static void json_parameters(FILE *out, const char *module)
 {
-	if (access(OFFLOAD_DIR, F_OK)) {
+	char dir[128], path[512];
+	bool first = true;
+	struct dirent *entry;
+	DIR *parameters;
+
+	snprintf(dir, sizeof(dir), "/sys/module/%s/parameters", module);
+	parameters = opendir(dir);
+	if (!parameters) {
 		fputs("null", out);
 		return;
 	}
-	fprintf(out, "{\"enabled\": %s, \"route\": ",
+	fputc('{', out);
+	while ((entry = readdir(parameters))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		if (!first)
+			fputs(", ", out);
+		first = false;
+		json_string(out, entry->d_name);
+		fputs(": ", out);
+		json_line_of(out, path);
+	}
+	fputc('}', out);
+	closedir(parameters);
+}
+
+/*
+ * DMA drivers whose channels dcbm holds, each once, and how many channels it may use: those
+ * that are not quarantined. The second and fifth columns of its file in debugfs say so.
+ */
+static void json_channels(FILE *out)
+{
+	FILE *file = fopen(DCBM_CHANNELS, "re");
+	char line[256], provider[64], state[32];
+	char seen[MAX_PROVIDERS][64];
+	unsigned int nr = 0, nr_seen = 0;
+
+	if (!file) {
+		fputs("\"providers\": null, \"channels\": null", out);
+		return;
+	}
+	fputs("\"providers\": [", out);
+	/* The first line names the columns. */
+	while (fgets(line, sizeof(line), file)) {
+		unsigned int i = 0;
+
+		if (sscanf(line, "%*s %63s %*s %*d %31s", provider, state) != 2 ||
+		    !strcmp(state, "quarantined"))
+			continue;
+		nr++;
+		while (i < nr_seen && strcmp(seen[i], provider))
+			i++;
+		if (i < nr_seen || nr_seen == MAX_PROVIDERS)
+			continue;
+		strcpy(seen[nr_seen++], provider);
+		fputs(i ? ", " : "", out);
+		json_string(out, provider);
+	}
+	fclose(file);
+	fprintf(out, "], \"channels\": %u", nr);
+}
+
+static void json_offload(FILE *out)
+{
+	char migrator[64];
+
+	if (!read_line(OFFLOAD_DIR "/routes/syscall_or_cpuset", migrator, sizeof(migrator))) {
+		fputs("null", out);
+		return;
+	}
+	fprintf(out, "{\"enabled\": %s, \"migrator\": ",
 		flag_set(OFFLOAD_DIR "/enabled") ? "true" : "false");
-	json_line_of(out, OFFLOAD_DIR "/routes/syscall_or_cpuset");
+	json_string(out, migrator);
+	fputs(",\n    \"parameters\": ", out);
+	json_parameters(out, migrator);
+	fputs(",\n    ", out);
+	json_channels(out);
+	fputs(", \"copy_pages\": ", out);
+	json_line_of(out, COPY_PRIMITIVE);
 	fputc('}', out);
 }
 
@@ -1175,6 +1253,7 @@ static void json_result(FILE *out, const struct result *result)
 	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), has_cpu);
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
 		result->failed, result->split);
+	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
 	json_latency(out, result);
 	fputc('}', out);
 }
@@ -1225,7 +1304,8 @@ static void usage(void)
 	      "Speeds are in GB/s (10^9 bytes per second) of the folios that arrived; times\n"
 	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
-	      "readable.\n", stdout);
+	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
+	      "migrator copied, with the parameters of its module.\n", stdout);
 }
 
 static unsigned long parse_number(const char *text, const char *option, unsigned long min,
@@ -1401,7 +1481,7 @@ int main(int argc, char **argv)
 	instrumented = options.instrument != INSTRUMENT_OFF && instrument_present();
 
 	restore_at_end();
-	/* Nobody else may move the memory meanwhile. Not every kernel could. */
+	/* Balancing must not move the memory meanwhile. Not every kernel has it. */
 	change_setting(NUMA_BALANCING, "0");
 
 	for (unsigned int i = 0; i < options.nr_sizes; i++) {
