@@ -309,12 +309,12 @@ def _lab(paths: Paths, out: Path) -> list[Case]:
     """Run the quick laboratory twice, and judge what it says."""
     from harness.lab import run as lab  # noqa: PLC0415
     from harness.lab.judge import claims  # noqa: PLC0415
-    from harness.lab.model import preset, published  # noqa: PLC0415
+    from harness.lab.model import preset  # noqa: PLC0415
     from harness.lab.report import report  # noqa: PLC0415
 
     first, second = (lab.run(paths, preset.DEFAULT, True, out / f"lab-{n}") for n in (1, 2))
     report.write(first, out / "lab-1")
-    return claims.judge(first, second, published.load())
+    return claims.judge(first, second)
 
 
 def _layouts(config: str, kernels: layouts.Kernels) -> list[Case]:

@@ -1,110 +1,96 @@
 """From the JSON of tools/mm/migrate_bench to the runs of results.json.
 
-The lab uses convert() for what it boots; a user with real hardware gives the files of the
+The lab uses runs_of() for what it boots; a user with real hardware gives the files of the
 benchmark to `make report`, which uses from_benchmarks().
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from statistics import fmean
+from typing import Literal
 
-from harness.core import schema
+from msgspec import Struct, structs
+
 from harness.core.errors import HarnessError
 from harness.lab.results import (
-    ENGINE_DESIGNS,
-    Design,
+    Count,
     Engine,
-    Kernel,
+    Inaccessible,
     Phases,
+    Positive,
     Results,
     Run,
+    Setting,
+    convert,
 )
-
-PROGRAM = "migrate_bench"
 
 VANILLA_BATCH_PAGES = 512
 """What an unmodified kernel migrates together (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
 
 
-@dataclass(frozen=True)
-class Percentiles:
-    """Inaccessible time of folios, in ns."""
-
-    p50: float
-    p99: float
-    max: float
-
-
-@dataclass(frozen=True)
-class PhaseTotals:
+class PhaseTotals(Phases, frozen=True, forbid_unknown_fields=False):
     """Time in each phase over all batches, in ns."""
 
-    unmap: float
-    flush: float
-    copy: float
-    move: float
-    batches: int
+    batches: Count
 
 
-@dataclass(frozen=True)
-class BenchRun:
+class BenchRun(Struct, frozen=True):
     """One folio size and direction; lists have an entry for each repetition.
 
-    `folios` is how many each repetition moves, `first_folio_ns` the mean over calls.
+    `folios` is how many each repetition moves, `first_folio_ns` the mean over calls, and
+    `latency_lost` the folios that are in no latency.
     """
 
     folio_kib: int
-    move: int
+    move: Literal[1, 2]
     folios: int
-    gbps_mean: float
-    elapsed_ns: tuple[float, ...]
+    gbps_mean: Positive
     cpu_ns: tuple[float, ...] | None
     folios_failed: int
     folios_split: int
     first_folio_ns: float | None
-    inaccessible_ns: Percentiles | None
+    inaccessible_ns: dict[str, float] | None
     phases_ns: PhaseTotals | None
+    latency_lost: int
 
 
-@dataclass(frozen=True)
-class Bench:
-    """The benchmark's output, as far as it is used here.
+class Offload(Struct, frozen=True):
+    """What copied, and how.
 
-    `machine` and `offload` are looked into by name; `folios_per_call` 0 is all at once.
+    `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
+    drivers `providers`, and None where debugfs does not tell. `copy_pages` is the primitive
+    that the CPU copies with.
     """
 
-    program: str
+    enabled: bool
+    migrator: str
+    parameters: dict[str, str | None] | None
+    providers: list[str] | None
+    channels: int | None
+    copy_pages: str | None
+
+
+class Machine(Struct, frozen=True):
+    """The machine, as far as it says what it is."""
+
+    model: str | None = None
+
+
+class Bench(Struct, frozen=True):
+    """The benchmark's output, as far as it is used here; `folios_per_call` 0 is all at once."""
+
+    program: Literal["migrate_bench"]
     kernel: str
-    machine: Mapping[str, object]
+    machine: Machine
     mib: float
     folios_per_call: int
     engine_is_model: bool
-    offload: Mapping[str, object] | None
+    offload: Offload | None
     runs: tuple[BenchRun, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse the output of another program."""
-        if self.program != PROGRAM:
-            raise ValueError(f"program is '{self.program}', not '{PROGRAM}'")
-
-
-@dataclass(frozen=True)
-class Setting:
-    """What the benchmark cannot know of a run; the fields are those of Run."""
-
-    kernel: Kernel
-    design: Design
-    engine: str | None
-    channels: int | None
-    batch_pages: int | None
 
 
 def parse(document: object, where: str) -> Bench:
-    """Check the benchmark's JSON; HarnessError tells in one line what is wrong and where.
-
-    Fields that are not used are ignored: the benchmark may learn to tell more.
-    """
-    return schema.decode(Bench, document, where, lenient=True)
+    """Check the benchmark's JSON; HarnessError tells in one line what is wrong and where."""
+    return convert(document, Bench, where)
 
 
 def is_benchmark(document: object) -> bool:
@@ -112,61 +98,44 @@ def is_benchmark(document: object) -> bool:
     return isinstance(document, dict) and "program" in document
 
 
-def convert(
+def runs_of(
     bench: Bench, setting: Setting, where: str, dilation: float | None = None
 ) -> list[Run]:
     """Return the benchmark's runs in the modelled machine's time.
 
     With `dilation`, the benchmark ran in virtual time, that many times slower than that
     machine; an instruction is a nanosecond then, so the time for which the calling thread
-    ran is the number of instructions. A dilation of 1 leaves virtual time as it is (for the
-    fit).
-    Without, it is a real machine, and nobody counted instructions.
+    ran is the number of instructions. Without, it is a real machine, and nobody counted
+    instructions.
     """
     runs = []
+    microsecond = 1000 * (dilation or 1.0)
     for number, one in enumerate(bench.runs):
+        counted = dilation is not None and one.cpu_ns and one.folios
+        phases = one.phases_ns if one.phases_ns and one.phases_ns.batches else None
         fields = {
-            **vars(setting),
+            **structs.asdict(setting),
             "folio_kib": one.folio_kib,
             "move": one.move,
-            "gbps": one.gbps_mean,
-            "first_folio_us": _divided(one.first_folio_ns, 1000),
-            "inaccessible_us": _microseconds(one.inaccessible_ns),
-            "instructions_per_folio": None if dilation is None else _instructions(one),
-            "phases_us": _per_batch(one.phases_ns),
+            "gbps": one.gbps_mean * (dilation or 1.0),
+            "first_folio_us": one.first_folio_ns and one.first_folio_ns / microsecond,
+            "inaccessible_us": one.inaccessible_ns and {
+                name: one.inaccessible_ns[name] / microsecond
+                for name in Inaccessible.__struct_fields__
+            },
+            "instructions_per_folio": fmean(one.cpu_ns or ()) / one.folios if counted else None,
+            "phases_us": phases and {
+                name: getattr(phases, name) / phases.batches / microsecond
+                for name in Phases.__struct_fields__
+            },
             "total_mib": bench.mib,
             "folios_per_call": bench.folios_per_call or one.folios,
             "folios_failed": one.folios_failed,
             "folios_split": one.folios_split,
-        }
-        run = schema.decode(Run, fields, f"{where}: runs[{number}]")
-        runs.append(run.undilated(dilation or 1.0))
+            "latency_lost": one.latency_lost,
+        }  # fmt: skip
+        runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
-
-
-def _divided(value: float | None, by: float) -> float | None:
-    return None if value is None else value / by
-
-
-def _microseconds(times: Percentiles | None) -> dict[str, float] | None:
-    if times is None:
-        return None
-    return {name: value / 1000 for name, value in vars(times).items()}
-
-
-def _per_batch(totals: PhaseTotals | None) -> dict[str, float] | None:
-    if totals is None or totals.batches < 1:
-        return None
-    return {
-        name: getattr(totals, name) / totals.batches / 1000 for name in Phases.__annotations__
-    }
-
-
-def _instructions(run: BenchRun) -> float | None:
-    """Return instructions per folio: in virtual time, nanoseconds for which the caller ran."""
-    if not run.cpu_ns or run.folios < 1:
-        return None
-    return fmean(run.cpu_ns) / run.folios
 
 
 def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
@@ -179,25 +148,30 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
     runs: list[Run] = []
     engines: set[str] = set()
     machines: set[str] = set()
+    notes = []
     for where, bench in files:
         if bench.engine_is_model:
             raise HarnessError(f"{where}: a model's clock is known to `make lab` only")
-        setting = _setting(bench, where)
-        runs += convert(bench, setting, where)
+        setting = setting_of(bench.offload, where)
+        runs += runs_of(bench, setting, where)
         engines |= {setting.engine} if setting.engine else set()
-        machines.add(str(bench.machine.get("model") or "unnamed machine"))
-    if len(machines) > 1:
-        raise HarnessError(f"the files are of several machines: {', '.join(sorted(machines))}")
-    if len(engines) > 1:
-        raise HarnessError(f"the files are of several engines: {', '.join(sorted(engines))}")
-    machine = "".join(machines)
-    engine = Engine("".join(engines), False, machine) if engines else None
+        machines.add(bench.machine.model or "unnamed machine")
+        if bench.offload:
+            values = (bench.offload.parameters or {}).items()
+            parameters = " ".join(f"{name}={value}" for name, value in values)
+            notes.append(f"{where}: migrator {bench.offload.migrator} {parameters}".rstrip())
+    for what, found in (("machines", machines), ("engines", engines)):
+        if len(found) > 1:
+            raise HarnessError(f"the files are of several {what}: {', '.join(sorted(found))}")
+    (machine,) = machines
     try:
         return Results(
             calibration=None,
-            engine=engine,
+            engine=Engine(preset=engines.pop(), is_model=False, source=machine)
+            if engines
+            else None,
             runs=tuple(runs),
-            notes=(f"measured by {PROGRAM} on real hardware: {machine}",),
+            notes=(f"measured by migrate_bench on real hardware: {machine}", *notes),
             quick=False,
             kernel_release=", ".join(sorted({bench.kernel for _, bench in files})),
             qemu=None,
@@ -206,39 +180,27 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
         raise HarnessError(f"{', '.join(name for name, _ in files)}: {error}") from error
 
 
-def _setting(bench: Bench, where: str) -> Setting:
-    """Say what kind of run it was from what the benchmark saw of the offload.
-
-    `channels`, `batch_pages` and `engine` are taken from there too if the benchmark, or the
-    user by hand, put them there.
-    """
-    offload = bench.offload
-    if offload is None:
-        return Setting("vanilla", "off", None, 0, VANILLA_BATCH_PAGES)
-    try:
-        enabled, route = offload["enabled"], offload["route"]
-    except KeyError as error:
-        raise HarnessError(f"{where}: offload lacks {error.args[0]}") from error
-    if not isinstance(enabled, (bool, int)) or not isinstance(route, str):
-        raise HarnessError(f"{where}: offload is neither on nor off: {dict(offload)}")
-    design: Design = "off" if not enabled or route == "none" else "batch"
-    if route == "cpu" and design == "batch":
-        design = "cpu"
-    if design not in ENGINE_DESIGNS:
-        return Setting("ours", design, None, 0, VANILLA_BATCH_PAGES)
-    engine = str(offload.get("engine") or route)
-    return Setting(
-        "ours",
-        design,
-        engine,
-        _count(offload.get("channels"), f"{where}: offload.channels"),
-        _count(offload.get("batch_pages"), f"{where}: offload.batch_pages"),
-    )
-
-
-def _count(value: object, where: str) -> int | None:
-    if value is None:
-        return None
-    if isinstance(value, bool) or not isinstance(value, int) or value < 1:
-        raise HarnessError(f"{where}: is {value!r}, not a number from 1 on")
-    return value
+def setting_of(offload: Offload | None, where: str) -> Setting:
+    """Say what kind of run it was from what the benchmark saw of the offload."""
+    kernel = "ours" if offload else "vanilla"
+    design, engine = "off", None
+    channels: int | None = 0
+    batch: int | None = VANILLA_BATCH_PAGES
+    parameters = offload.parameters or {} if offload else {}
+    match offload:
+        case Offload(enabled=True, migrator="cpu"):
+            design = "cpu" if offload.copy_pages in (None, "per_page") else "bulk"
+        case Offload(enabled=True, migrator="mtcopy"):
+            design, channels = "threads", int(parameters.get("threads") or 0) or None
+        case Offload(enabled=True, migrator="dcbm"):
+            cut = "Y" in (parameters.get("segments"), parameters.get("lists"))
+            design = "segments" if cut else "batch"
+            engine = "+".join(offload.providers or ()) or "dcbm"
+            channels = offload.channels
+            # 0 leaves it to the kernel.
+            batch = int(parameters.get("batch_pages") or 0) or VANILLA_BATCH_PAGES
+        case Offload(enabled=True, migrator=str(name)) if name != "none":
+            design, engine, channels, batch = "other", name, None, None
+    fields = {"kernel": kernel, "design": design, "engine": engine, "channels": channels,
+              "batch_pages": batch}  # fmt: skip
+    return convert(fields, Setting, f"{where}: offload")

@@ -4,12 +4,12 @@ A boot has a kernel, perhaps an engine, and measurements one after the other; th
 each size warms up the guest's allocator and is dropped by the benchmark itself.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, Published, order_kib
-from harness.lab.results import Design, Kernel
+from harness.lab.results import ENGINE_DESIGNS, Design, Kernel, Key, Setting
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT = "lab", "lab-without"
@@ -27,6 +27,7 @@ KERNEL: dict[str, Kernel] = {
 
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)
+SEGMENT_CHANNELS = (4, 16)
 
 # By folio size the published work does not say which batch it used; its sweep is flat from
 # here on.
@@ -86,6 +87,46 @@ class Boot:
         lines += [one.line(str(number)) for number, one in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
+    def setting(self, one: Measurement, engine: str) -> Setting:
+        """Return what the benchmark cannot know of a measurement; `engine` is a preset."""
+        return Setting(
+            kernel=KERNEL[self.config],
+            design=one.design,
+            engine=engine if one.design in ENGINE_DESIGNS else None,
+            channels=one.channels,
+            batch_pages=one.batch_pages,
+        )
+
+    def keys(self, engine: str) -> list[Key]:
+        """Return the key of each run that this guest is to measure."""
+        return [
+            Key(
+                **{name: getattr(setting, name) for name in Setting.__struct_fields__},
+                folio_kib=kib,
+                move=move,
+                total_mib=one.mib,
+                folios_per_call=one.folios_per_call or one.mib * 1024 // kib,
+            )
+            for one in self.measurements
+            for setting in (self.setting(one, engine),)
+            for kib in one.folio_kib
+            for move in ((1, 2) if one.moves == 2 else (1,))
+        ]
+
+
+def keys(published: Published, quick: bool, preset: str) -> list[Key]:
+    """Return the key of each run that results must have."""
+    boots = [
+        *vanilla(published, quick),
+        *ours(quick),
+        *engine(published, quick),
+        *segments(quick),
+    ]
+    # Traced kernels add latencies to the runs of vanilla ones. And some of the workloads are
+    # the same measurement as a row of the baseline.
+    every = (key for boot in boots if boot.config != TRACED for key in boot.keys(preset))
+    return list({key.name: key for key in every}.values())
+
 
 def vanilla(published: Published, quick: bool) -> list[Boot]:
     """Return what the calibration needs: speeds, and the same with the instrument on."""
@@ -102,35 +143,30 @@ def vanilla(published: Published, quick: bool) -> list[Boot]:
     ]  # fmt: skip
     found = []
     for name, part in (("sizes", sizes), ("calls", rows)):
+        traced = tuple(replace(one, instrument="only") for one in part)
         found.append(Boot(f"vanilla-{name}", VANILLA, 0, tuple(part)))
-        found.append(Boot(f"traced-{name}", TRACED, 0, tuple(_instrumented(part))))
+        found.append(Boot(f"traced-{name}", TRACED, 0, traced))
     return found
-
-
-def _instrumented(measurements: Iterable[Measurement]) -> Iterator[Measurement]:
-    for one in measurements:
-        yield replace(one, instrument="only")
 
 
 def ours(quick: bool) -> list[Boot]:
     """Return our kernel without an engine: switched off, and with copies by the CPU.
 
-    These are made page by page, and again by the primitive that the calibration chose. What
+    The CPU copies page by page, and again by the primitive that the calibration chose. What
     is switched off is measured again where it is compiled out.
     """
     mib = _QUICK_MIB if quick else _MIB
-    sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
-    off = (Measurement("off", 0, sizes, mib, repeat=_REPEAT),)
+    sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
+    rows: tuple[tuple[str, str, Design], ...] = (
+        ("ours-off", OURS, "off"),
+        ("without-off", WITHOUT, "off"),
+        ("ours-cpu", OURS, "cpu"),
+        ("ours-bulk", OURS, "bulk"),
+    )
     return [
-        Boot("ours-off", OURS, 0, off),
-        Boot("without-off", WITHOUT, 0, off),
-        Boot("ours-cpu", OURS, 0, (Measurement("cpu", 0, sizes, mib, repeat=_REPEAT),)),
-        Boot("ours-bulk", OURS, 0, (Measurement("bulk", 0, sizes, mib, repeat=_REPEAT),)),
+        Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
+        for name, config, design in rows
     ]
-
-
-SEGMENT_CHANNELS = (4, 16)
-SMALL_BATCH_PAGES = VANILLA_BATCH_PAGES
 
 
 def segments(quick: bool) -> list[Boot]:
@@ -138,48 +174,39 @@ def segments(quick: bool) -> list[Boot]:
 
     With batches as small as vanilla's, with a single folio at a time, and by folio size.
     """
-    huge = FOLIO_KIB[-1]
+    sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     boots = []
     for channels in SEGMENT_CHANNELS:
-        part = [
-            Measurement("segments", channels, (huge,), _MIB, SMALL_BATCH_PAGES, moves=1),
-            Measurement(
-                "segments", channels, (huge,), _MIB, SMALL_BATCH_PAGES,
-                folios_per_call=1, moves=1,
-            ),
-        ]  # fmt: skip
+        small = Measurement("segments", channels, FOLIO_KIB[-1:], _MIB, moves=1)
+        part = [small, replace(small, folios_per_call=1)]
         if channels == max(SEGMENT_CHANNELS):
-            sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
-            part.append(
-                Measurement("segments", channels, sizes, _MIB, SIZE_BATCH_PAGES, moves=1)
-            )
+            part.append(replace(small, folio_kib=sizes, batch_pages=SIZE_BATCH_PAGES))
         boots.append(Boot(f"segments-{channels:02d}", OURS, channels, tuple(part)))
     return boots
 
 
 def engine(published: Published, quick: bool) -> list[Boot]:
     """Return everything that an engine copies: by folio size, and the batch sweep."""
-    sizes = FOLIO_KIB if not quick else QUICK_FOLIO_KIB
-    mib = _mib(SIZE_BATCH_PAGES)
+    sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     by_channels: dict[int, list[Measurement]] = {
-        channels: [Measurement("batch", channels, sizes, mib, SIZE_BATCH_PAGES)]
-        for channels in (CHANNELS if not quick else QUICK_CHANNELS)
+        channels: [
+            Measurement("batch", channels, sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)
+        ]
+        for channels in (QUICK_CHANNELS if quick else CHANNELS)
     }
     for row in published.sweep:
-        if quick and (
-            row.channels not in QUICK_CHANNELS
-            or (row.order, row.batch_pages) not in QUICK_SWEEP
-        ):
-            continue
         kib = order_kib(row.order)
-        if row.batch_pages == SIZE_BATCH_PAGES and kib in sizes:
-            continue  # measured already
-        by_channels.setdefault(row.channels, []).append(
-            Measurement(
-                "batch", row.channels, (kib,), _mib(row.batch_pages), row.batch_pages,
-                moves=1,
-            )
-        )  # fmt: skip
+        wanted = not quick or (
+            row.channels in QUICK_CHANNELS and (row.order, row.batch_pages) in QUICK_SWEEP
+        )
+        measured = row.batch_pages == SIZE_BATCH_PAGES and kib in sizes
+        if wanted and not measured:
+            by_channels.setdefault(row.channels, []).append(
+                Measurement(
+                    "batch", row.channels, (kib,), _mib(row.batch_pages), row.batch_pages,
+                    moves=1,
+                )
+            )  # fmt: skip
     return [
         Boot(f"engine-{channels:02d}-{kind}", OURS, channels, tuple(part))
         for channels, measurements in by_channels.items()

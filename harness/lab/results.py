@@ -5,79 +5,73 @@ All times and speeds are in the time of the machine that is modelled: virtual ti
 calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 """
 
-import json
 from collections import Counter
-from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Any, Literal, TypeVar
 
-from harness.core import schema
+import msgspec
+from msgspec import Meta, Struct
+
+from harness.core import jsonio
 from harness.core.errors import HarnessError
 
 Kernel = Literal["vanilla", "ours", "without"]
-Design = Literal["off", "cpu", "bulk", "batch", "segments", "pipeline"]
+Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "pipeline", "other"]
 Quantity = Literal["gbps", "first_folio_us"]
 
 SHOWN_KERNELS = ("vanilla", "ours")
-"""Kernels that figures and tables compare: "without" is ours with the feature compiled out, and
-is there only to say what the feature costs when it is off.
+"""Kernels that figures and tables compare. "without" is ours with the feature compiled out; it
+says only what the feature costs when it is off.
 """
 
-ENGINE_DESIGNS = ("batch", "segments", "pipeline")
-"""Designs in which an engine copies; in the others the CPU does.
+CPU_DESIGNS = ("off", "cpu", "bulk", "threads")
+"""Designs in which processors copy.
 
-"bulk" is "cpu" with ranges of pages copied by the primitive that the kernel's calibration
-chose; in all others the CPU copies page by page, as vanilla does. "batch" is what was
-published: a folio to a channel, a descriptor to a folio. With "segments" folios are cut, and
-a channel gets one descriptor for all that it copies of a batch.
+"cpu" and "bulk" are the kernel's own migrator, page by page and with the primitive that its
+calibration chose; "threads" is mtcopy.
 """
 
+ENGINE_DESIGNS = ("batch", "segments", "pipeline", "other")
+"""Designs in which an engine copies, or a migrator that the lab does not know ("other").
 
-def relative_error(published: float, lab: float) -> float:
-    """Return by how much of the published figure the lab's is larger."""
-    return lab / published - 1
+"batch" is what was published: a folio to a channel, a descriptor to a folio. With "segments"
+folios are cut, and a channel gets one descriptor for all that it copies of a batch.
+"""
+
+Positive = Annotated[float, Meta(gt=0)]
+NotNegative = Annotated[float, Meta(ge=0)]
+Count = Annotated[int, Meta(ge=0)]
+AtLeastOne = Annotated[int, Meta(ge=1)]
 
 
-@dataclass(frozen=True)
-class CalibrationRow:
-    """One published figure beside the lab's; `error` is a fraction of the published one."""
+class _Struct(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What results.json is made of; every field must be there, and nothing else."""
+
+
+class CalibrationRow(_Struct, frozen=True):
+    """One published figure beside the lab's; `error` is a fraction of the published one.
+
+    The dilation is fitted to the rows that are `fitted`.
+    """
 
     table: str
     row: str
     quantity: Quantity
-    published: float
-    lab: float
+    published: Positive
+    lab: Positive
     error: float
-
-    def __post_init__(self) -> None:
-        """Refuse figures that do not belong together."""
-        if self.published <= 0 or self.lab <= 0:
-            raise ValueError("published and lab must be positive")
-        if abs(self.error - relative_error(self.published, self.lab)) > 1e-6:
-            raise ValueError(f"error {self.error} is not that of published and lab")
-
-    @property
-    def name(self) -> str:
-        """How messages call this row."""
-        return f"{self.table}, {self.row}, {self.quantity}"
+    fitted: bool
 
 
-@dataclass(frozen=True)
-class Calibration:
+class Calibration(_Struct, frozen=True):
     """Virtual nanoseconds for each of the modelled machine, and how well that fits."""
 
-    dilation: float
-    limit: float
+    dilation: Positive
+    limit: Positive
     rows: tuple[CalibrationRow, ...]
 
-    def __post_init__(self) -> None:
-        """Refuse an impossible constant."""
-        if self.dilation <= 0 or self.limit <= 0:
-            raise ValueError("dilation and limit must be positive")
 
-
-@dataclass(frozen=True)
-class Engine:
+class Engine(_Struct, frozen=True):
     """What copied: a preset of the model, or a real engine's name."""
 
     preset: str
@@ -92,119 +86,92 @@ class Engine:
         return f"engine: real hardware, '{self.preset}'"
 
 
-@dataclass(frozen=True)
-class Inaccessible:
+class Inaccessible(_Struct, frozen=True):
     """For how long folios could not be touched, in microseconds."""
 
-    p50: float
-    p99: float
-    max: float
-
-    def __post_init__(self) -> None:
-        """Refuse negative times; p99 may be above max, since it comes from a histogram."""
-        if min(self.p50, self.p99, self.max) < 0:
-            raise ValueError("a time is negative")
+    p50: NotNegative
+    p99: NotNegative
+    max: NotNegative
 
 
-@dataclass(frozen=True)
-class Phases:
+class Phases(_Struct, frozen=True):
     """Mean time of each phase of a batch, in microseconds."""
 
-    unmap: float
-    flush: float
-    copy: float
-    move: float
-
-    def __post_init__(self) -> None:
-        """Refuse negative times."""
-        if min(self.unmap, self.flush, self.copy, self.move) < 0:
-            raise ValueError("a time is negative")
+    unmap: NotNegative
+    flush: NotNegative
+    copy: NotNegative
+    move: NotNegative
 
 
-@dataclass(frozen=True)
-class Run:
-    """One measurement.
+class Setting(_Struct, frozen=True):
+    """Which kernel ran, what copied, and with which parameters.
 
-    `channels` is 0 where no engine copies; it and `batch_pages` are None where a real
-    machine did not tell. `move` is 1 for the first move and 2 for the way back, and
-    `folios_split` is -1 where it could not be seen.
+    `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
+    copies, and like `batch_pages` None where a real machine did not tell.
     """
 
     kernel: Kernel
     design: Design
     engine: str | None
-    channels: int | None
-    folio_kib: int
-    batch_pages: int | None
-    move: Literal[1, 2]
-    gbps: float
-    first_folio_us: float | None
-    inaccessible_us: Inaccessible | None
-    instructions_per_folio: float | None
-    phases_us: Phases | None
-    total_mib: float
-    folios_per_call: int
-    folios_failed: int
-    folios_split: int
+    channels: Count | None
+    batch_pages: AtLeastOne | None
 
     def __post_init__(self) -> None:
-        """Refuse combinations that no measurement can have."""
+        """Refuse with a ValueError combinations that no measurement can have."""
         if self.kernel != "ours" and self.design != "off":
             raise ValueError(f"design '{self.design}' on the kernel '{self.kernel}'")
         if (self.engine is not None) != (self.design in ENGINE_DESIGNS):
             raise ValueError(f"design '{self.design}' with engine {self.engine!r}")
-        if self.engine is None and self.channels != 0:
+        if self.design not in (*ENGINE_DESIGNS, "threads") and self.channels != 0:
             raise ValueError(f"{self.channels} channels without an engine")
         if self.engine is not None and self.channels == 0:
             raise ValueError("an engine without channels")
-        at_least: tuple[tuple[str, float], ...] = (
-            ("channels", 0),
-            ("folio_kib", 4),
-            ("batch_pages", 1),
-            ("first_folio_us", 0),
-            ("instructions_per_folio", 0),
-            ("folios_per_call", 1),
-            ("folios_failed", 0),
-            ("folios_split", -1),
-        )
-        for name, low in at_least:
-            value = getattr(self, name)
-            if value is not None and value < low:
-                raise ValueError(f"{name} is {value}, less than {low:g}")
-        for name in ("gbps", "total_mib"):
-            if getattr(self, name) <= 0:
-                raise ValueError(f"{name} is not positive")
+
+
+class Key(Setting, frozen=True):
+    """What identifies a run: the lab plans keys, and measures a run for each.
+
+    `move` is 1 for the first move and 2 for the way back.
+    """
+
+    folio_kib: Annotated[int, Meta(ge=4)]
+    move: Literal[1, 2]
+    total_mib: Positive
+    folios_per_call: AtLeastOne
 
     @property
     def name(self) -> str:
-        """What identifies this run, for people and for comparisons."""
-        channels = "?" if self.channels is None else self.channels
+        """How people and comparisons call this run."""
         batch = "?" if self.batch_pages is None else self.batch_pages
-        engine = f", engine {self.engine}, {channels} channels" if self.engine else ""
+        copied = f", engine {self.engine}" if self.engine else ""
+        if self.channels != 0:
+            word = "channels" if self.engine else "threads"
+            copied += f", {'?' if self.channels is None else self.channels} {word}"
         return (
-            f"{self.kernel}/{self.design}{engine}, {self.folio_kib} KiB, batch {batch} pages, "
+            f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
             f"move {self.move}, {self.total_mib:g} MiB, {self.folios_per_call} folios per call"
         )
 
-    def undilated(self, dilation: float) -> "Run":
-        """Return a run measured in virtual time in the modelled machine's time.
 
-        Instructions stay what they are.
-        """
-        seen, phases = self.inaccessible_us, self.phases_us
-        first = self.first_folio_us
-        return replace(
-            self,
-            gbps=self.gbps * dilation,
-            first_folio_us=None if first is None else first / dilation,
-            inaccessible_us=seen
-            and Inaccessible(**{k: v / dilation for k, v in asdict(seen).items()}),
-            phases_us=phases and Phases(**{k: v / dilation for k, v in asdict(phases).items()}),
-        )
+class Run(Key, frozen=True):
+    """One measurement; None is what the kernel or the machine could not tell.
+
+    `instructions_per_folio` are those of the calling thread, without interrupts.
+    `folios_split` is -1 where it could not be seen, and `latency_lost` counts folios that the
+    kernel's instrument lost, so that they are in no latency.
+    """
+
+    gbps: Positive
+    first_folio_us: NotNegative | None
+    inaccessible_us: Inaccessible | None
+    instructions_per_folio: NotNegative | None
+    phases_us: Phases | None
+    folios_failed: Count
+    folios_split: Annotated[int, Meta(ge=-1)]
+    latency_lost: Count
 
 
-@dataclass(frozen=True)
-class Results:
+class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` is None on a real machine."""
 
     calibration: Calibration | None
@@ -237,22 +204,33 @@ class Results:
         return "no engine; virtual time" if self.calibration else "no engine; real hardware"
 
 
-def parse(document: object, where: str) -> Results:
-    """Check a parsed results.json; HarnessError tells in one line what is wrong and where."""
-    return schema.decode(Results, document, where)
+T = TypeVar("T")
+
+
+def convert(document: object, kind: type[T], where: str) -> T:
+    """Return parsed JSON or TOML as `kind`; HarnessError tells in one line what is wrong."""
+    try:
+        return msgspec.convert(document, kind)
+    except msgspec.ValidationError as error:
+        raise HarnessError(f"{where}: {error}") from error
 
 
 def load(path: Path) -> Results:
     """Read results.json; HarnessError tells in one line what is wrong and where."""
-    return parse(schema.load_json(path), str(path))
+    return jsonio.load(Results, path)
 
 
 def dump(results: Results) -> str:
-    """Return results as JSON, unrounded; parse() gets back an equal object.
+    """Return results as JSON, a run a line and figures with six digits."""
+    document = _rounded(msgspec.to_builtins(results))
+    runs = [msgspec.json.encode(run).decode() for run in document.pop("runs")]
+    head = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
+    return f'{head},\n  "runs": [\n' + ",\n".join(runs) + "\n]}\n"
 
-    HarnessError if a figure is no finite number, which JSON cannot hold.
-    """
-    try:
-        return json.dumps(asdict(results), indent=2, allow_nan=False) + "\n"
-    except ValueError as error:
-        raise HarnessError(f"results: {error}") from error
+
+def _rounded(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _rounded(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [_rounded(one) for one in value]
+    return float(f"{value:.6g}") if isinstance(value, float) else value

@@ -1,31 +1,28 @@
 """`make lab`: the real kernel against a modelled engine in virtual time.
 
-Guests boot in pairs; first vanilla, which the clock is fitted to, then ours, and then ours
+Guests boot in pairs: first vanilla, which the clock is fitted to, then ours, and then ours
 with an engine whose speed that clock decides.
 """
 
-import json
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core import process, ui
+from msgspec import structs
+
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import suite, vm
+from harness.guest import ktap, suite, vm
+from harness.guest.ktap import Status
 from harness.kernel.arch import PC
-from harness.lab import bench as lab_benchmark
-from harness.lab import plan
-from harness.lab import results as lab_results
-from harness.lab.bench import Setting
-from harness.lab.model import calibration as lab_calibration
-from harness.lab.model import preset as lab_preset
-from harness.lab.model import published as lab_published
+from harness.lab import bench, plan, results
+from harness.lab.judge import claims
+from harness.lab.model import calibration, preset, published
 from harness.lab.plan import Boot, Measurement
 from harness.lab.report import report
-from harness.lab.report.select import SWEEP_EXPLAINED, SWEEP_FASTER
 from harness.lab.results import Calibration, Engine, Results, Run
 
 _PREFIX = "result: "
@@ -41,32 +38,30 @@ class Lab:
     out: Path
 
 
-def parse_results(boot: Boot, text: str) -> list[tuple[Measurement, lab_benchmark.Bench]]:
+def parse_results(boot: Boot, text: str) -> list[tuple[Measurement, bench.Bench]]:
     """Return the `result:` lines of a boot beside what was asked for; all must be there."""
-    found: dict[int, lab_benchmark.Bench] = {}
+    found: dict[int, bench.Bench] = {}
     for line in text.splitlines():
         if not line.startswith(_PREFIX):
             continue
         number, _, document = line.removeprefix(_PREFIX).partition(" ")
         where = f"lab: {boot.name}: result {number}"
-        try:
-            found[int(number)] = lab_benchmark.parse(json.loads(document), where)
-        except ValueError as error:
-            raise HarnessError(f"{where} is no result: {error}") from error
+        found[int(number)] = jsonio.decode(bench.Bench, document, where)
     if missing := [n for n in range(len(boot.measurements)) if n not in found]:
         raise HarnessError(f"lab: {boot.name}: no result of measurement {missing[0]}")
     return [(one, found[number]) for number, one in enumerate(boot.measurements)]
 
 
-def runs_of(boot: Boot, text: str, preset: str, dilation: float) -> list[Run]:
+def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
     """Return a boot's runs from what it printed, in the modelled machine's time."""
     runs: list[Run] = []
-    for one, bench in parse_results(boot, text):
-        engine = preset if one.channels else None
-        setting = Setting(
-            plan.KERNEL[boot.config], one.design, engine, one.channels, one.batch_pages
-        )
-        runs += lab_benchmark.convert(bench, setting, f"lab: {boot.name}", dilation)
+    for one, measured in parse_results(boot, text):
+        setting, where = boot.setting(one, engine), f"lab: {boot.name}"
+        told = bench.setting_of(measured.offload, where)
+        for name in ("design", "channels", "batch_pages"):
+            if (saw := getattr(told, name)) != (wanted := getattr(setting, name)):
+                raise HarnessError(f"{where}: the benchmark saw {name} {saw}, not {wanted}")
+        runs += bench.runs_of(measured, setting, where, dilation)
     for run in runs:
         if run.folios_failed:
             raise HarnessError(f"lab: {run.folios_failed} folios did not arrive: {run.name}")
@@ -78,13 +73,9 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
     seen = {run.name: run for run in traced}
     if missing := [run.name for run in runs if run.name not in seen]:
         raise HarnessError(f"lab: nothing measured the latencies of {missing[0]}")
+    names = ("first_folio_us", "inaccessible_us", "phases_us", "latency_lost")
     return [
-        replace(
-            run,
-            first_folio_us=seen[run.name].first_folio_us,
-            inaccessible_us=seen[run.name].inaccessible_us,
-            phases_us=seen[run.name].phases_us,
-        )
+        structs.replace(run, **{name: getattr(seen[run.name], name) for name in names})
         for run in runs
     ]
 
@@ -114,12 +105,12 @@ def measure(
     """
     with ui.step(title) as step, ThreadPoolExecutor(max_workers=_GUESTS) as pool:
         done = 0
-        lock = threading.Lock()
+        counting = threading.Lock()
 
         def one(boot: Boot) -> tuple[str, str]:
             nonlocal done
             text = _boot(lab, boot, (parameters or {}).get(boot.channels, ""))
-            with lock:
+            with counting:
                 done += 1
                 step.progress(f"{done} of {len(boots)} guests, {boot.name}")
             return boot.name, text
@@ -133,71 +124,53 @@ def measure(
 
 def kernels(paths: Paths) -> dict[str, suite.Ready]:
     """Build the kernels that the laboratory compares, by configuration."""
-    return {
-        config: suite.prepare(paths, config)
-        for config in (
-            plan.OURS,
-            plan.TRACED,
-            plan.VANILLA,
-            plan.WITHOUT,
-        )
-    }
+    with lock.cache(paths):
+        return {config: suite.prepare(paths, config) for config in plan.KERNEL}
 
 
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     """Measure everything, and return it; HarnessError if a guest fails."""
-    preset = lab_preset.load(preset_name)
-    published = lab_published.load()
+    engine = preset.load(preset_name)
+    tables = published.load()
     lab = Lab(paths, kernels(paths), out)
 
-    boots = plan.vanilla(published, quick)
-    printed = measure(lab, "lab: vanilla", boots)
+    boots = plan.vanilla(tables, quick)
+    vanilla = measure(lab, "lab: vanilla", boots)
 
-    def in_virtual_time(part: str) -> list[Run]:
+    def runs_in(part: str, dilation: float) -> list[Run]:
         plain, traced = (
-            runs_of(boot, printed[boot.name], preset.name, 1.0)
+            runs_of(boot, vanilla[boot.name], engine.name, dilation)
             for boot in boots
             if boot.name.endswith(part)
         )
         return with_latencies(plain, traced)
 
-    parts = [in_virtual_time(part) for part in ("sizes", "calls")]
-    dilation = lab_calibration.fit(lab_calibration.baseline_fit_rows(parts[0], published))
+    dilation = calibration.fit(runs_in("sizes", 1.0), tables)
     ui.say(f"lab: {dilation:.3f} virtual ns for one of the published machine")
-    sizes, calls = ([run.undilated(dilation) for run in part] for part in parts)
-    calibration = Calibration(
-        dilation,
-        lab_calibration.LIMIT,
-        (
-            *lab_calibration.baseline_rows(sizes, published),
-            *lab_calibration.workload_rows(calls, published),
-        ),
-    )
+    sizes, calls = (runs_in(part, dilation) for part in ("sizes", "calls"))
 
     runs = [*sizes, *calls]
     own = plan.ours(quick)
-    copied = [*plan.engine(published, quick), *plan.segments(quick)]
+    copied = [*plan.engine(tables, quick), *plan.segments(quick)]
     parameters = {
-        boot.channels: preset.dmasim_parameters(boot.channels, dilation) for boot in copied
+        boot.channels: engine.dmasim_parameters(boot.channels, dilation) for boot in copied
     }
     printed = measure(lab, "lab: ours", [*own, *copied], parameters)
     for boot in [*own, *copied]:
-        runs += runs_of(boot, printed[boot.name], preset.name, dilation)
+        runs += runs_of(boot, printed[boot.name], engine.name, dilation)
     return Results(
-        calibration=calibration,
-        engine=Engine(preset.name, True, preset.source),
+        calibration=Calibration(
+            dilation=dilation,
+            limit=calibration.LIMIT,
+            rows=tuple(calibration.rows(sizes, calls, tables)),
+        ),
+        engine=Engine(preset=engine.name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),
         notes=(
             "First-folio latency, inaccessible time and phases of the vanilla kernel are "
             "those of vanilla plus our tracepoints and probes; speeds and instructions are "
             "those of vanilla alone.",
-            *(
-                f"Does not fit: {table}, {row}, {quantity}: {cause}."
-                for table, row, quantity, _, cause in lab_calibration.EXPLAINED
-            ),
-            f"Does not fit: batch sweep, {SWEEP_EXPLAINED[1]}.",
-            f"Does not fit: batch sweep, {SWEEP_FASTER[1]}.",
         ),
         quick=quick,
         kernel_release=lab.kernels[plan.OURS].kernel.release,
@@ -205,11 +178,17 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     )
 
 
-def main(paths: Paths, preset: str, quick: bool) -> int:
-    """Run `make lab`."""
+def main(paths: Paths, preset_name: str, quick: bool) -> int:
+    """Run `make lab`; 1 if a claim fails."""
     out = paths.out / "lab"
-    results = run(paths, preset, quick, out)
-    (out / "results.json").write_text(lab_results.dump(results))
-    report.write(results, out)
-    ui.say(f"lab: {len(results.runs)} runs; {out}/report.html, {out}/results.json")
-    return 0
+    found = run(paths, preset_name, quick, out)
+    jsonio.write_text(out / "results.json", results.dump(found))
+    report.write(found, out)
+    cases = claims.judge(found)
+    for case in cases:
+        if case.status in (Status.FAILED, Status.KNOWN):
+            ui.plain(f"{case.status.value}: {case.name}: {case.detail}")
+    ui.say(f"lab: {len(found.runs)} runs; {out}/report.html, {out}/results.json")
+    counts = ktap.count(cases)
+    ui.plain(str(counts))
+    return 1 if counts[Status.FAILED] else 0

@@ -1,106 +1,83 @@
 """What the laboratory claims, as test cases.
 
-It repeats, its clock fits, off costs nothing, and large folios migrate as fast as promised.
+It repeats, it reproduces what was published, off costs nothing, folios migrate as fast as
+promised, and no figure is worse than the one recorded in lab/recorded.
 """
 
 from collections.abc import Iterator
 
+from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
-from harness.lab.judge import compare, goals
-from harness.lab.judge import gains as lab_gains
-from harness.lab.model import calibration
+from harness.lab import plan
+from harness.lab import results as lab_results
+from harness.lab.judge import compare, goals, reproduced
+from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
 from harness.lab.model import published as lab_published
-from harness.lab.model.published import Published
-from harness.lab.report.plots import size_name
-from harness.lab.report.select import (
-    OFF_LIMIT,
-    SWEEP_EXPLAINED,
-    SWEEP_FASTER,
-    costs_of,
-    sweep_misses,
-    sweep_pairs,
-)
-from harness.lab.results import Results
+from harness.lab.results import Key, Results
+
+RECORDED = ROOT / "lab" / "recorded"
 
 
-def judge(first: Results, second: Results, published: Published) -> list[Case]:
-    """Judge two runs of the same laboratory: what each says, and that they say the same."""
+def planned(results: Results) -> list[Key]:
+    """Return the runs that the lab was to make; of a real machine, those that it made."""
+    if results.calibration is None or results.engine is None:
+        return list(results.runs)
+    return plan.keys(lab_published.load(), results.quick, results.engine.preset)
+
+
+def claims_of(results: Results) -> list[Claim]:
+    """Return every claim about what the lab was to measure."""
+    measured = Measured(planned(results), results.runs)
+    published = lab_published.load()
     return [
-        _repeats(first, second),
-        *_fits(first, published),
-        *_reproduces(first, published),
-        *_costs(first),
-        *_gains(first),
-        *_goals(first),
+        *reproduced.claims_of(results, measured, published),
+        *goals.claims_of(results, measured),
     ]
 
 
-def _case(name: str, wrong: str) -> Case:
-    return Case(name, Status.FAILED if wrong else Status.PASSED, wrong)
+def recorded(quick: bool) -> Results:
+    """Return the results that bounds are taken from."""
+    return lab_results.load(RECORDED / f"{'quick' if quick else 'full'}.json")
+
+
+def judged(results: Results) -> list[tuple[Claim, Case | None]]:
+    """Judge every claim; a fitted figure has no case, and those of a real machine have none."""
+    found = claims_of(results)
+    if results.calibration is None:
+        return [(claim, None) for claim in found]
+    figures = {claim.name: claim.value for claim in claims_of(recorded(results.quick))}
+    return [
+        (claim, None if claim.fitted else verdict(claim, figures.get(claim.name)))
+        for claim in found
+    ]
+
+
+def judge(results: Results, again: Results | None = None) -> list[Case]:
+    """Judge results of the lab, a second time of the same ones too if there is one."""
+    repeats = [_repeats(results, again)] if again else []
+    found = [case for _, case in judged(results) if case]
+    return [*repeats, *found, *_runs(results)]
 
 
 def _repeats(first: Results, second: Results) -> Case:
     worst = compare.largest_difference(first, second)
-    if worst is None:
-        return _case("repeats", "there are no figures")
-    return _case("repeats", str(worst) if worst.relative >= compare.LIMIT else "")
+    name = f"repeats: every figure within {100 * compare.LIMIT:g} %"
+    if worst and worst.relative < compare.LIMIT:
+        return Case(name, Status.PASSED)
+    return Case(name, Status.FAILED, str(worst or "there are no figures"))
 
 
-def _fits(results: Results, published: Published) -> Iterator[Case]:
-    if results.calibration is None:
-        yield _case("calibration", "there is none")
-        return
-    outside = calibration.unclaimed(published)
-    for row in results.calibration.rows:
-        if (row.table, row.row) not in outside:
-            known = calibration.explanation(row)
-            limit = known[0] if known else results.calibration.limit
-            wrong = f"{100 * row.error:+.1f} % off" if abs(row.error) > limit else ""
-            yield _case(f"calibration: {row.name} within {100 * limit:.0f} %", wrong)
-
-
-def _reproduces(results: Results, published: Published) -> Iterator[Case]:
-    pairs = sweep_pairs(results.runs, published)
-    if not pairs:
-        yield _case("batch sweep", "nothing was measured")
-    for row, run in pairs:
-        size = size_name(lab_published.order_kib(row.order))
-        name = f"{size}, {row.batch_pages} pages, {row.channels} channels"
-        small = row.order == 0
-        misses = sweep_misses(
-            row,
-            run,
-            SWEEP_EXPLAINED[0] if small else None,
-            None if small else SWEEP_FASTER[0],
-        )
-        yield _case(f"batch sweep: {name}", "; ".join(misses))
-
-
-def _goals(results: Results) -> Iterator[Case]:
-    for goal in goals.goals_of(results):
-        wrong = "" if goal.kept else f"{goal.value:.3g} {goal.unit}, not {goal.goal:g}"
-        yield _case(f"goal: {goal.name}", wrong)
-
-
-def _costs(results: Results) -> Iterator[Case]:
-    costs = costs_of(results.runs)
-    if not costs:
-        yield _case("cost of being there", "nothing was measured")
-    for cost in costs:
-        wrong = f"{100 * cost.overhead:+.2f} %" if cost.overhead > OFF_LIMIT else ""
-        yield _case(f"off costs nothing: {size_name(cost.folio_kib)}", wrong)
-
-
-def _gains(results: Results) -> Iterator[Case]:
-    dilation = results.calibration.dilation if results.calibration else 1.0
-    gains = lab_gains.gains_of(results.runs, dilation)
-    promises = list(lab_gains.promises_of(gains))
-    if not promises:
-        yield _case("gain over vanilla", "nothing was measured")
-    for one in promises:
-        limit = "at most" if one.at_most else "at least"
-        name = f"{one.what}, {size_name(one.folio_kib)}: {limit} {one.bound:g} of vanilla"
-        yield _case(f"gain over vanilla: {name}", "" if one.kept else f"{one.measured:.3f}")
-    for gain in gains:
-        wrong = f"{gain.split} folios were split" if gain.split else ""
-        yield _case(f"stays whole: {size_name(gain.folio_kib)}", wrong)
+def _runs(results: Results) -> Iterator[Case]:
+    """Compare each run that was planned with the recorded one, in every figure."""
+    known = {run.name: run for run in recorded(results.quick).runs}
+    found = {run.name: run for run in results.runs}
+    for name in dict.fromkeys((*(key.name for key in planned(results)), *found)):
+        case = f"{name}: no figure {100 * SLACK:g} % worse than recorded"
+        if name not in found:
+            yield Case(case, Status.FAILED, "nothing was measured")
+        elif name not in known:
+            yield Case(case, Status.FAILED, "no run is recorded")
+        else:
+            worse = compare.worse(found[name], known[name], SLACK)
+            status = Status.FAILED if worse else Status.PASSED
+            yield Case(case, status, "; ".join(map(str, worse)))

@@ -1,18 +1,15 @@
-"""How far two results are apart: the lab's repeatability, in every figure."""
+"""How far two results are apart: the lab's repeatability, and what got worse."""
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 
-from harness.lab.results import Results
+import msgspec
+
+from harness.lab.results import Key, Results, Run
 
 LIMIT = 0.005
 """Two runs of the lab differ by less than this in every figure."""
-
-_IDENTITY = frozenset(
-    ("kernel", "design", "engine", "channels", "folio_kib", "batch_pages", "move",
-     "total_mib", "folios_per_call")
-)  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -43,38 +40,72 @@ class Difference:
         return f"{self.where}: {shown[0]} against {shown[1]}{size}"
 
 
-def differences(first: Results, second: Results) -> list[Difference]:
-    """Return every figure of either result, the furthest apart first.
+def differences(first: Mapping[str, float], second: Mapping[str, float]) -> list[Difference]:
+    """Return every figure of either side, the furthest apart first.
 
-    Runs are matched by what identifies them; a run, a calibration row or a figure that only
-    one side has is an infinite difference. Two results without any figure have none.
+    A figure that only one side has is an infinite difference.
     """
-    left, right = dict(_figures(first)), dict(_figures(second))
-    found = [Difference(name, left.get(name), right.get(name)) for name in left | right]
+    found = [
+        Difference(name, first.get(name), second.get(name))
+        for name in dict.fromkeys((*first, *second))
+    ]
     return sorted(found, key=lambda one: -one.relative)
 
 
 def largest_difference(first: Results, second: Results) -> Difference | None:
     """Return the figure that is furthest apart, or None if there are no figures."""
-    found = differences(first, second)
+    found = differences(all_figures(first), all_figures(second))
     return found[0] if found else None
 
 
-def _figures(results: Results) -> Iterator[tuple[str, float]]:
-    """Yield name and value of every figure; what identifies a run is in the name."""
+def all_figures(results: Results) -> dict[str, float]:
+    """Return every figure; what identifies a run is in the name."""
+    found = {
+        f"{run.name}: {name}": value
+        for run in results.runs
+        for name, value in figures(run).items()
+    }
     if results.calibration:
-        yield "calibration: dilation", results.calibration.dilation
+        found["calibration: dilation"] = results.calibration.dilation
         for row in results.calibration.rows:
-            yield f"{row.name}: lab", row.lab
-    for run in results.runs:
-        yield from _numbers(asdict(run), run.name)
+            found[f"{row.table}, {row.row}, {row.quantity}: lab"] = row.lab
+    return found
 
 
-def _numbers(fields: Mapping[str, object], where: str) -> Iterator[tuple[str, float]]:
-    for key, value in fields.items():
-        if key in _IDENTITY or value is None:
-            continue
+def figures(run: Run) -> dict[str, float]:
+    """Return what was measured, by name."""
+    fields = msgspec.to_builtins(run)
+    return dict(
+        _numbers({name: fields[name] for name in fields if name not in Key.__struct_fields__})
+    )
+
+
+def _numbers(fields: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, float]]:
+    for name, value in fields.items():
         if isinstance(value, dict):
-            yield from _numbers(value, f"{where}: {key}")
-        elif isinstance(value, (int, float)):
-            yield f"{where}: {key}", value
+            yield from _numbers(value, f"{name}: ")
+        elif isinstance(value, int | float):
+            yield f"{prefix}{name}", value
+
+
+def worse(run: Run, recorded: Run, slack: float) -> list[Difference]:
+    """Return the figures of a run that are worse than the recorded ones, or not there.
+
+    Of GB/s more is better, and less of all else. A number of split folios below 0 could not
+    be seen, and is always worse.
+    """
+    return [
+        one
+        for one in differences(figures(recorded), figures(run))
+        if _is_worse(one.where, one.first, one.second, slack)
+    ]
+
+
+def _is_worse(name: str, recorded: float | None, value: float | None, slack: float) -> bool:
+    if recorded is None:
+        return False  # more was measured than is recorded
+    if value is None or value < 0:
+        return True
+    if name == "gbps":
+        return value < recorded * (1 - slack)
+    return value > recorded * (1 + slack)

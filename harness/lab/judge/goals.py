@@ -1,162 +1,200 @@
-"""What copies cut into segments must reach, and what they reach, from results.json.
+"""What this project promises of its own: gains over vanilla, speeds of cut folios, no cost.
 
-A goal that is not met has a bound that it must keep all the same, and a cause: both are
-printed, and for a speed what the model allows at most.
+Ratios are those of two runs of the same workload in the same laboratory.
 """
 
-from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+import math
+from collections.abc import Callable, Iterator
+from functools import partial
 
+from harness.lab.bench import VANILLA_BATCH_PAGES
+from harness.lab.judge.claim import Claim, Measured, UnplannedError, ratio, size_name
 from harness.lab.model import preset
+from harness.lab.model.published import PAGE_KIB
+from harness.lab.plan import FOLIO_KIB, SIZE_BATCH_PAGES
 from harness.lab.results import Results, Run
 
-HUGE_KIB, SMALL_KIB = 2048, 4
-SMALL_BATCH_PAGES = 512
-LARGE_BATCH_PAGES = 16384
+OFF_GROUP, GAIN_GROUP, WHOLE_GROUP, SEGMENT_GROUP = (
+    "cost of being there", "gain over vanilla", "stays whole", "folios cut into segments",
+)  # fmt: skip
 
-BY_SIZE = {"64 KB": (64, 30), "1 MB": (1024, 50)}
-"""GB/s of 16 channels with large batches; dma-offload-move-pages.csv has 8.5 and 17."""
+FIRST = {4: 1.1, 16: 1.3, 64: 1.5, 256: 1.6, 1024: 1.65}
+"""Throughput of first moves over vanilla's, at least, by folio size in KiB."""
 
+BACK = {16: 2.5, 64: 3.5, 256: 4.0, 1024: 4.3}
+"""The same on the way back, where vanilla has split all that is less than a PMD."""
 
-@dataclass(frozen=True)
-class Goal:
-    """One figure: what it is, what it must be, and what it is; `ceiling` is a model's."""
+OUTSIDE = {64: 0.30, 1024: 0.12}
+"""Instructions outside a counted copy over vanilla's, at most."""
 
-    name: str
-    unit: str
-    at_least: bool
-    goal: float
-    value: float
-    bound: float
-    cause: str = ""
-    ceiling: float | None = None
+COPY_PAGE = 1553
+"""Instructions that copying a page takes, page by page: executed ones, counted by function.
 
-    @property
-    def met(self) -> bool:
-        """Whether the goal is reached."""
-        return self._within(self.goal)
+The copy phase of a batch takes more: it has reporting, probes and interrupts in it.
+"""
 
-    @property
-    def kept(self) -> bool:
-        """Whether the figure is no worse than it was when it was last looked into."""
-        return self.met or self._within(self.bound)
+OFF = 1.003
+"""Instructions of ours switched off over those with the feature compiled out, at most."""
 
-    def _within(self, limit: float) -> bool:
-        return self.value >= limit if self.at_least else self.value <= limit
+_NO_PIPELINE = (
+    "the processor unmaps a batch, waits for the engine and remaps it: neither works while the "
+    "other does. That is left to a pipeline"
+)
+_COPY_PHASE = (
+    "the goal was set when the whole copy phase was subtracted, with reporting, probes and "
+    "interrupts in it; that flattered the ratio"
+)
+_HUGE = FOLIO_KIB[-1]
 
-
-# By the beginning of a goal's name: the bound that it keeps where it misses the goal, and why.
-MISSED: dict[str, tuple[float, str]] = {
-    "16 channels, 2 MB, 512 pages: speed": (
-        55,
-        "of 36.7 us for a 2 MB folio the engine takes 29.3. Measured by clock reads in dcbm: "
-        "3.8 us to start 16 channels, of which about 1.5 are lost while the first ones copy "
-        "alone; 3.9 from the first completion to the last one, which the lab's only processor "
-        "takes one after the other; 0.3 to wake up, 1.3 to account and unmap, 1.0 to unmap and "
-        "0.6 to move the folio. Freeing the folio before (3.0) is hidden behind the copy",
-    ),
-    **{
-        f"16 channels, {size}: speed": (
-            bound,
-            "the processor unmaps a batch, waits for the engine and remaps it: neither works "
-            "while the other does. That is left to a pipeline",
-        )
-        for size, bound in (("64 KB", 22), ("1 MB", 42))
-    },
-}
+Value = Callable[[], float | None]
 
 
-def goals_of(results: Results) -> list[Goal]:
-    """Return every goal for which there are figures."""
-    runs = [run for run in results.runs if run.move == 1]
-    found: list[Goal] = []
-
-    def add(
-        name: str, unit: str, at_least: bool, goal: float, value: float | None,
-        ceiling: float | None = None,
-    ) -> None:  # fmt: skip
-        if value is not None:
-            bound, cause = MISSED.get(name, (goal, ""))
-            found.append(Goal(name, unit, at_least, goal, value, bound, cause, ceiling))
-
-    sixteen = _first(runs, _segments(16, HUGE_KIB, SMALL_BATCH_PAGES, many=True))
-    if sixteen:
-        add("16 channels, 2 MB, 512 pages: speed", "GB/s", True, 58, sixteen.gbps,
-            _ceiling(results, sixteen))  # fmt: skip
-        first = sixteen.first_folio_us
-        add("16 channels, 2 MB, 512 pages: first folio", "us", False, 40, first)
-
-    for size, (kib, speed) in BY_SIZE.items():
-        if run := _first(runs, _segments(16, kib, LARGE_BATCH_PAGES, many=True)):
-            add(f"16 channels, {size}: speed", "GB/s", True, speed, run.gbps,
-                _ceiling(results, run))  # fmt: skip
-
-    four = _first(runs, _segments(4, HUGE_KIB, SMALL_BATCH_PAGES, many=True))
-    if four and (limit := _engine_gbps(results, 4)):
-        add("4 channels, 2 MB, 512 pages: of what four can move", "", True, 0.85,
-            four.gbps / limit)  # fmt: skip
-        add("4 channels, 2 MB, 512 pages: first folio", "us", False, 100, four.first_folio_us)
-
-    one = _first(runs, _segments(16, HUGE_KIB, SMALL_BATCH_PAGES, many=False))
-    alone = _first(
-        runs,
-        lambda run: (
-            run.kernel == "vanilla" and (run.folio_kib, run.folios_per_call) == (HUGE_KIB, 1)
-        ),
-    )
-    if one and alone and one.first_folio_us and alone.first_folio_us:
-        add("one 2 MB folio: latency, of vanilla's", "", False, 0.35,
-            one.first_folio_us / alone.first_folio_us)  # fmt: skip
-
-    for kib, goal in ((HUGE_KIB, 0.05), (SMALL_KIB, 0.80)):
-        name = "2 MB" if kib == HUGE_KIB else "4 KB"
-        add(f"{name} folios: instructions, of vanilla's", "", False, goal,
-            _instructions(runs, kib))  # fmt: skip
-    return found
+def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
+    """Yield every promise that was to be measured."""
+    yield from _costs(measured)
+    yield from _gains(measured, results.calibration.dilation if results.calibration else None)
+    yield from _segments(results, measured)
 
 
-def _ceiling(results: Results, run: Run) -> float | None:
-    """Return the GB/s of a model whose processor and engine never wait for each other.
+def _claim(
+    group: str, what: str, unit: str, value: Value, *,
+    least: float = -math.inf, most: float = math.inf, more: bool = False, cause: str = "",
+) -> Iterator[Claim]:  # fmt: skip
+    """Yield a claim, or nothing if its runs are not planned; more is better with `least`."""
+    try:
+        more = more or least > -math.inf
+        yield Claim(group, what, unit, value(), more, least, most, cause=cause)
+    except UnplannedError:
+        return
 
-    The slower of the two decides; in virtual time an instruction takes a nanosecond. What
-    the processor does in interrupts is not counted, so the truth is lower. None of hardware.
+
+def _costs(measured: Measured) -> Iterator[Claim]:
+    for size in FOLIO_KIB:
+        value = partial(
+            _quotient, measured, "instructions_per_folio",
+            {"kernel": "ours", "design": "off", "folio_kib": size}, {"kernel": "without"},
+        )  # fmt: skip
+        what = f"{size_name(size)}: instructions off over without"
+        yield from _claim(OFF_GROUP, what, "", value, most=OFF)
+
+
+def _gains(measured: Measured, dilation: float | None) -> Iterator[Claim]:
+    for size in FOLIO_KIB:
+        name = size_name(size)
+        for move, word, table in ((1, "first move", FIRST), (2, "moved back", BACK)):
+            ours = {"kernel": "ours", "design": "off", "folio_kib": size, "move": move}
+            faster = partial(_quotient, measured, "gbps", ours, {"kernel": "vanilla"})
+            yield from _claim(
+                GAIN_GROUP, f"{name}: {word}", "times", faster,
+                least=table.get(size, -math.inf), more=True,
+            )  # fmt: skip
+            split = partial(_split, measured, ours)
+            yield from _claim(WHOLE_GROUP, f"{name}: folios split, {word}", "", split, most=0)
+        if size in OUTSIDE:
+            outside = partial(_outside, measured, size, _counted_copy)
+            yield from _claim(
+                GAIN_GROUP, f"{name}: instructions outside a counted copy, of vanilla's", "",
+                outside, most=OUTSIDE[size], cause=_COPY_PHASE,
+            )  # fmt: skip
+        if size in OUTSIDE and dilation:
+            phase = partial(
+                _outside, measured, size, partial(copy_instructions, dilation=dilation)
+            )
+            yield from _claim(
+                GAIN_GROUP, f"{name}: instructions outside the copy phase, of vanilla's", "",
+                phase,
+            )  # fmt: skip
+
+
+def _segments(results: Results, measured: Measured) -> Iterator[Claim]:
+    def small(channels: int, **more: object) -> dict[str, object]:
+        return {"design": "segments", "channels": channels, "folio_kib": _HUGE,
+                "batch_pages": VANILLA_BATCH_PAGES, **more}  # fmt: skip
+
+    claim = partial(_claim, SEGMENT_GROUP)
+    for channels, latency in ((16, 40), (4, 100)):
+        name = f"{channels} channels, 2 MB, 512 pages"
+        speed = partial(measured.figure, "gbps", **small(channels))
+        first = partial(measured.figure, "first_folio_us", **small(channels))
+        yield from claim(f"{name}: first folio", "us", first, most=latency)
+        limit = engine_gbps(results, channels)
+        if channels == 16:
+            yield from claim(f"{name}: speed", "GB/s", speed, least=58, cause=_NO_PIPELINE)
+        elif limit:
+            yield from claim(f"{name}: speed", "GB/s", speed, least=0.85 * limit)
+    for size, goal in ((64, 30), (1024, 50)):
+        speed = partial(measured.figure, "gbps", design="segments", channels=16, folio_kib=size,
+                        batch_pages=SIZE_BATCH_PAGES)  # fmt: skip
+        yield from claim(f"16 channels, {size_name(size)}: speed", "GB/s", speed, least=goal,
+                         cause=_NO_PIPELINE)  # fmt: skip
+    alone = partial(
+        _quotient, measured, "first_folio_us", small(16, folios_per_call=1),
+        {"kernel": "vanilla", "folio_kib": _HUGE, "folios_per_call": 1}, alike=False,
+    )  # fmt: skip
+    yield from claim("one 2 MB folio: latency, of vanilla's", "", alone, most=0.35)
+    for size, share in ((_HUGE, 0.05), (PAGE_KIB, 0.80)):
+        left = partial(
+            _quotient, measured, "instructions_per_folio",
+            {"design": "segments", "folio_kib": size}, {"kernel": "vanilla", "folio_kib": size},
+            alike=False,
+        )  # fmt: skip
+        yield from claim(f"{size_name(size)}: instructions, of vanilla's", "", left, most=share)
+
+
+def _quotient(
+    measured: Measured, name: str, over: dict[str, object], under: dict[str, object],
+    alike: bool = True,
+) -> float | None:  # fmt: skip
+    """Return a figure of one run over that of another, of the same workload if `alike`."""
+    if alike:
+        key = measured.key(**over)
+        under = {**over, "total_mib": key.total_mib, "folios_per_call": key.folios_per_call,
+                 **under}  # fmt: skip
+    return ratio(measured.figure(name, **over), measured.figure(name, **under))
+
+
+def _split(measured: Measured, ours: dict[str, object]) -> float | None:
+    count = measured.figure("folios_split", **ours)
+    return None if count is None or count < 0 else count
+
+
+def _outside(
+    measured: Measured, size: int, copy_of: Callable[[Run], float | None]
+) -> float | None:
+    """Return instructions outside the copy, ours over vanilla's, of a first move.
+
+    `copy_of` returns the instructions of the copy, given a run in which the CPU copied page
+    by page.
     """
-    calibration = results.calibration
-    engine = _engine_gbps(results, run.channels) if run.channels else None
-    if not (engine and calibration and run.instructions_per_folio):
+    key = measured.key(kernel="ours", design="off", folio_kib=size)
+    own, theirs = (
+        measured.figure(
+            "instructions_per_folio", kernel=kernel, design="off", folio_kib=size,
+            total_mib=key.total_mib, folios_per_call=key.folios_per_call,
+        )
+        for kernel in ("ours", "vanilla")
+    )  # fmt: skip
+    run = measured.run(design="cpu", folio_kib=size)
+    copy = copy_of(run) if run else None
+    if copy is None or own is None or theirs is None:
         return None
-    processor = run.folio_kib * 1024 * calibration.dilation / run.instructions_per_folio
-    return min(engine, processor)
+    return ratio(own - copy, theirs - copy)
 
 
-def _engine_gbps(results: Results, channels: int) -> float | None:
+def _counted_copy(run: Run) -> float:
+    return COPY_PAGE * run.folio_kib / PAGE_KIB
+
+
+def copy_instructions(run: Run, dilation: float) -> float | None:
+    """Return the instructions per folio of the copy phase of a run in virtual time."""
+    if run.phases_us is None or not run.batch_pages:
+        return None
+    folios = run.batch_pages * PAGE_KIB / run.folio_kib
+    return run.phases_us.copy * 1000 * dilation / folios
+
+
+def engine_gbps(results: Results, channels: int) -> float | None:
     """Return what so many channels of the modelled engine move; None if it is no preset."""
     if not results.engine or results.engine.preset not in preset.names():
         return None
     return preset.load(results.engine.preset).total_mbps(channels) / 1000
-
-
-def _segments(
-    channels: int, folio_kib: int, batch_pages: int, *, many: bool
-) -> Callable[[Run], bool]:
-    return lambda run: (
-        (run.design, run.channels, run.folio_kib, run.batch_pages)
-        == ("segments", channels, folio_kib, batch_pages)
-        and (run.folios_per_call > 1) == many
-    )
-
-
-def _first(runs: Iterable[Run], wanted: Callable[[Run], bool]) -> Run | None:
-    return next((run for run in runs if wanted(run)), None)
-
-
-def _instructions(runs: Iterable[Run], folio_kib: int) -> float | None:
-    """Return the fraction that is left with the most channels and the largest batch."""
-    counted = [run for run in runs if run.instructions_per_folio and run.folio_kib == folio_kib]
-    vanilla = [run for run in counted if run.kernel == "vanilla" and run.folios_per_call > 1]
-    ours = [run for run in counted if run.design == "segments" and run.folios_per_call > 1]
-    if not vanilla or not ours:
-        return None
-    most = max(ours, key=lambda run: (run.channels or 0, run.batch_pages or 0))
-    base = max(vanilla, key=lambda run: run.total_mib)
-    return (most.instructions_per_folio or 0) / (base.instructions_per_folio or 1)

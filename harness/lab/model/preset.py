@@ -1,67 +1,52 @@
 """Presets of the engine model: files in lab/presets, one for each machine that is modelled.
 
-    name, source   what it is, and where its figures come from
-    channels       how many the engine has
-    latency_ns     fixed time of a descriptor, besides its bytes
-    ring_depth     descriptors that a channel takes
-    moderation_ns  least time between two completion interrupts of a channel
-    [bandwidth]    MB/s (10^6 bytes) of the whole engine by number of active channels; given
-                   for 1, for all, and for some in between
-
 All figures are in the modelled machine's time.
 """
 
 import tomllib
-from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
+from typing import Annotated
 
-from harness.core import schema
+from msgspec import Meta, Struct
+
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT
+from harness.lab.results import convert
 
 DIRECTORY = ROOT / "lab" / "presets"
 
 DEFAULT = "zen3-ptdma"
 
-# What dmasim's parameters can be.
-_MAX_CHANNELS = 256
-_MAX_RING_DEPTH = 1024
-_MAX_LATENCY_NS = 10**9  # more than a second is a mistake in the unit
+# More than a second is a mistake in the unit.
+Nanoseconds = Annotated[int, Meta(ge=0, le=10**9)]
+Megabytes = Annotated[int, Meta(ge=1)]
 
 
-@dataclass(frozen=True)
-class Preset:
-    """A modelled engine; see the head of this file for units."""
+class Preset(Struct, frozen=True, forbid_unknown_fields=True):
+    """A modelled engine, within what dmasim can be.
+
+    `latency_ns` is the fixed time of a descriptor, besides its bytes; a channel takes
+    `ring_depth` descriptors, and `moderation_ns` pass at least between two of its completion
+    interrupts. `bandwidth` holds MB/s (10^6 bytes) of the whole engine by number of active
+    channels: for 1, for all, and for some in between.
+    """
 
     name: str
     source: str
-    channels: int
-    latency_ns: int
-    ring_depth: int
-    moderation_ns: int
-    bandwidth: Mapping[str, int]
+    channels: Annotated[int, Meta(ge=1, le=256)]
+    latency_ns: Nanoseconds
+    ring_depth: Annotated[int, Meta(ge=1, le=1024)]
+    moderation_ns: Nanoseconds
+    bandwidth: dict[str, Megabytes]
 
     def __post_init__(self) -> None:
-        """Refuse with a ValueError what dmasim could not be, or what leaves a gap."""
-        for name, low, high in (
-            ("channels", 1, _MAX_CHANNELS),
-            ("latency_ns", 0, _MAX_LATENCY_NS),
-            ("ring_depth", 1, _MAX_RING_DEPTH),
-            ("moderation_ns", 0, _MAX_LATENCY_NS),
-        ):
-            value = getattr(self, name)
-            if not low <= value <= high:
-                raise ValueError(f"{name} is {value}, not in {low} to {high}")
-        for key, mbps in self.bandwidth.items():
-            if str(key) not in map(str, range(1, self.channels + 1)):
-                raise ValueError(f"bandwidth.{key} is for no number of channels it has")
-            if mbps < 1:
-                raise ValueError(f"bandwidth.{key} is {mbps}, not a speed in MB/s")
-        for needed in (1, self.channels):
-            if str(needed) not in self.bandwidth:
-                raise ValueError(f"bandwidth lacks {needed}: give the speed of 1 and of all")
+        """Refuse with a ValueError a bandwidth that leaves a gap."""
+        possible = [str(number) for number in range(1, self.channels + 1)]
+        if unknown := [key for key in self.bandwidth if key not in possible]:
+            raise ValueError(f"bandwidth.{unknown[0]} is for no number of channels it has")
+        if not {"1", str(self.channels)} <= set(self.bandwidth):
+            raise ValueError("bandwidth lacks the speed of 1 channel, or of all")
 
     def total_mbps(self, active: int) -> float:
         """Return the whole engine's MB/s with that many channels active.
@@ -88,8 +73,6 @@ class Preset:
             raise HarnessError(
                 f"preset {self.name}: has 1 to {self.channels} channels, not {channels}"
             )
-        if not dilation > 0:
-            raise HarnessError(f"preset {self.name}: a dilation of {dilation} is impossible")
         totals = [round(self.total_mbps(n) / dilation) for n in range(1, self.channels + 1)]
         if not all(totals):
             raise HarnessError(f"preset {self.name}: dilation {dilation} leaves no bandwidth")
@@ -120,7 +103,7 @@ def load(name: str, directory: Path = DIRECTORY) -> Preset:
         document = tomllib.loads(path.read_text(encoding="utf-8"))
     except (ValueError, OSError) as error:
         raise HarnessError(f"{path.name}: {error}") from error
-    preset = schema.decode(Preset, document, path.name)
+    preset = convert(document, Preset, path.name)
     if preset.name != name:
         raise HarnessError(f"{path.name}: its name is '{preset.name}'")
     return preset

@@ -5,9 +5,11 @@ a name says otherwise, and all of it is in the published machine's time.
 """
 
 import csv
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar, get_type_hints
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT
@@ -18,7 +20,6 @@ BASELINE = "baseline-move-pages"
 WORKLOAD = "vanilla-workload-sweep"
 SWEEP = "batch-sweep"
 OFFLOAD = "dma-offload-move-pages"
-PREP = "dmaengine-prep"
 
 PAGE_KIB = 4
 
@@ -28,8 +29,11 @@ def order_kib(order: int) -> int:
     return PAGE_KIB << order
 
 
-@dataclass(frozen=True)
-class Baseline:
+class _Row(Struct, frozen=True, forbid_unknown_fields=True):
+    """A row of a table; its fields are the columns."""
+
+
+class Baseline(_Row, frozen=True):
     """move_pages(2) on an unmodified kernel."""
 
     folio_kib: int
@@ -42,8 +46,7 @@ class Baseline:
         return f"{self.folio_kib} KiB"
 
 
-@dataclass(frozen=True)
-class Workload:
+class Workload(_Row, frozen=True):
     """The same by how many folios one call moves."""
 
     order: int
@@ -57,8 +60,7 @@ class Workload:
         return f"order {self.order}, {self.folios} folios"
 
 
-@dataclass(frozen=True)
-class Sweep:
+class Sweep(_Row, frozen=True):
     """Offloaded copies by batch limit; one folio is copied by one channel."""
 
     order: int
@@ -68,8 +70,7 @@ class Sweep:
     first_us: float
 
 
-@dataclass(frozen=True)
-class Offload:
+class Offload(_Row, frozen=True):
     """Offloaded copies by folio size, 1 GB in one batch."""
 
     channels: int
@@ -78,38 +79,16 @@ class Offload:
     sd: float
 
 
-@dataclass(frozen=True)
-class Prep:
-    """Bare dmaengine without any migration, 512 MB for each channel.
-
-    `run_ms` is the time of the whole run; the others are sums over channels.
-    """
-
-    mode: str
-    channels: int
-    folio_kib: int
-    batch_sge: int
-    run_ms: float
-    run_sd: float
-    prep_ms: float
-    submit_ms: float
-    issue_ms: float
-    wait_ms: float
-    prep_calls: int
-
-
-@dataclass(frozen=True)
-class Published:
+class Published(Struct, frozen=True):
     """All published tables that the lab uses."""
 
     baseline: tuple[Baseline, ...]
     workload: tuple[Workload, ...]
     sweep: tuple[Sweep, ...]
     offload: tuple[Offload, ...]
-    prep: tuple[Prep, ...]
 
 
-Row = TypeVar("Row", Baseline, Workload, Sweep, Offload, Prep)
+Row = TypeVar("Row", bound=_Row)
 
 
 def load(directory: Path = DIRECTORY) -> Published:
@@ -119,26 +98,20 @@ def load(directory: Path = DIRECTORY) -> Published:
         workload=_read(Workload, directory / f"{WORKLOAD}.csv"),
         sweep=_read(Sweep, directory / f"{SWEEP}.csv"),
         offload=_read(Offload, directory / f"{OFFLOAD}.csv"),
-        prep=_read(Prep, directory / f"{PREP}.csv"),
     )
 
 
 def _read(row: type[Row], path: Path) -> tuple[Row, ...]:
-    columns = get_type_hints(row)
+    rows = []
     try:
         with path.open(newline="", encoding="utf-8") as file:
-            reader = csv.DictReader(file)
-            if reader.fieldnames is None or list(reader.fieldnames) != list(columns):
-                raise HarnessError(f"{path}: its columns are not {', '.join(columns)}")
-            rows = []
-            for item in reader:
+            for number, item in enumerate(csv.DictReader(file, restkey="too many"), start=2):
                 try:
-                    values = {name: kind(item[name]) for name, kind in columns.items()}
-                    if None in item:
-                        raise ValueError("has too many columns")
-                except (TypeError, ValueError) as error:
-                    raise HarnessError(f"{path}:{reader.line_num}: {error}") from error
-                rows.append(row(**values))
+                    rows.append(msgspec.convert(item, row, strict=False))
+                except msgspec.ValidationError as error:
+                    raise HarnessError(f"{path}:{number}: {error}") from error
     except OSError as error:
         raise HarnessError(f"{path}: {error.strerror}") from error
+    if not rows:
+        raise HarnessError(f"{path}: has no rows")
     return tuple(rows)

@@ -16,6 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
+from harness.lab.judge.claim import size_name
 from harness.lab.results import Phases
 
 # Okabe and Ito's palette, without its yellow, which is too faint on white.
@@ -78,11 +79,6 @@ class Bars:
 def plain(value: float) -> str:
     """Return a number without an exponent."""
     return f"{value:,.0f}" if value >= 10 else f"{value:g}"
-
-
-def size_name(folio_kib: float) -> str:
-    """Return a folio size for an axis."""
-    return f"{folio_kib / 1024:g} MB" if folio_kib >= 1024 else f"{folio_kib:g} KB"
 
 
 @contextmanager
@@ -198,20 +194,3 @@ def phases(path: Path, panels: Sequence[Bars], footer: str) -> None:
                 axes.set_ylabel("us per batch")
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
-
-
-def errors(path: Path, rows: Sequence[tuple[str, float]], limit: float, footer: str) -> None:
-    """Draw named errors (fractions) as dots beside the band that the limit allows."""
-    with _figure(path, 7.0, 0.24 * len(rows) + 1.2, footer) as figure:
-        axes = figure.add_subplot()
-        axes.axvspan(-100 * limit, 100 * limit, color="#eeeeee", zorder=0)
-        axes.axvline(0, color=GREY, linewidth=0.8)
-        for number, (_, error) in enumerate(rows):
-            good = abs(error) <= limit
-            axes.plot(
-                100 * error, number, color=BLUE if good else RED, marker="o" if good else "X",
-                markersize=6,
-            )  # fmt: skip
-        axes.set_yticks(range(len(rows)), [name for name, _ in rows])
-        axes.set_ylim(len(rows) - 0.4, -0.6)
-        axes.set_xlabel(f"error, % of published (shaded: within {100 * limit:g} %)")

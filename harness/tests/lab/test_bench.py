@@ -5,11 +5,24 @@ from typing import Any
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.lab import bench as lab_benchmark
-from harness.lab.bench import Setting
-from harness.lab.results import Inaccessible, Phases
+from harness.lab import bench as bench_module
+from harness.lab.report.select import batch_curves
+from harness.lab.results import Inaccessible, Phases, Setting
 
-DCBM = {"enabled": True, "route": "dcbm"}
+
+def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
+    return {
+        "enabled": True,
+        "migrator": migrator,
+        "parameters": {"batch_pages": "2048", "segments": "Y", "lists": "Y", "channels": "0"},
+        "providers": ["idxd"],
+        "channels": 8,
+        "copy_pages": "per_page",
+        **changes,
+    }
+
+
+VANILLA = Setting(kernel="vanilla", design="off", engine=None, channels=0, batch_pages=512)
 
 
 def one_run(**changes: Any) -> dict[str, Any]:
@@ -25,6 +38,7 @@ def one_run(**changes: Any) -> dict[str, Any]:
         "cpu_ns": [63_000_000, 65_000_000],
         "folios_failed": 0,
         "folios_split": -1,
+        "latency_lost": 2,
         "first_folio_ns": 900_000.5,
         "inaccessible_ns": {"p50": 800_000, "p99": 850_000, "max": 900_000, "count": 128},
         "phases_ns": {"unmap": 4000, "flush": 400, "copy": 80000, "move": 2000, "batches": 4},
@@ -48,49 +62,62 @@ def bench(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
     }
 
 
-def parse(document: dict[str, Any]) -> lab_benchmark.Bench:
-    return lab_benchmark.parse(document, "b.json")
+def parse(document: dict[str, Any]) -> bench_module.Bench:
+    return bench_module.parse(document, "b.json")
 
 
 def test_virtual_time_is_divided_and_instructions_are_not() -> None:
-    setting = Setting("ours", "batch", "zen3-ptdma", 16, 8192)
-    (run,) = lab_benchmark.convert(parse(bench()), setting, "b.json", 4.0)
-    assert all(getattr(run, name) == value for name, value in vars(setting).items())
+    setting = Setting(
+        kernel="ours", design="batch", engine="zen3-ptdma", channels=16, batch_pages=8192
+    )
+    (run,) = bench_module.runs_of(parse(bench()), setting, "b.json", 4.0)
+    assert all(
+        getattr(run, name) == getattr(setting, name) for name in Setting.__struct_fields__
+    )
     assert run.gbps == 10.0
     assert run.instructions_per_folio == 64_000_000 / 128
     assert run.first_folio_us == pytest.approx(225.000125)
-    assert run.inaccessible_us == Inaccessible(200.0, 212.5, 225.0)
-    assert run.phases_us == Phases(0.25, 0.025, 5.0, 0.125)
+    assert run.inaccessible_us == Inaccessible(p50=200.0, p99=212.5, max=225.0)
+    assert run.phases_us == Phases(unmap=0.25, flush=0.025, copy=5.0, move=0.125)
     assert (run.total_mib, run.folios_per_call, run.folios_split) == (256.0, 128, -1)
+    assert run.latency_lost == 2
 
 
 def test_what_was_not_measured_stays_unknown() -> None:
     bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, cpu_ns=None)
-    setting = Setting("vanilla", "off", None, 0, 512)
-    (run,) = lab_benchmark.convert(parse(bench(bare, folios_per_call=8)), setting, "b", 4.0)
+    (run,) = bench_module.runs_of(parse(bench(bare, folios_per_call=8)), VANILLA, "b", 4.0)
     assert [run.first_folio_us, run.inaccessible_us, run.phases_us] == [None] * 3
     assert run.instructions_per_folio is None
     assert run.folios_per_call == 8
     none = one_run(phases_ns={"unmap": 0, "flush": 0, "copy": 0, "move": 0, "batches": 0})
-    (run,) = lab_benchmark.convert(parse(bench(none)), setting, "b", 4.0)
+    (run,) = bench_module.runs_of(parse(bench(none)), VANILLA, "b", 4.0)
     assert run.phases_us is None
 
 
 @pytest.mark.parametrize(
-    ("offload", "expected"),
+    ("told", "expected"),
     [
-        (None, ("vanilla", "off", None, 0)),
-        ({"enabled": False, "route": "dcbm"}, ("ours", "off", None, 0)),
-        ({"enabled": True, "route": "none"}, ("ours", "off", None, 0)),
-        ({"enabled": True, "route": "cpu"}, ("ours", "cpu", None, 0)),
-        (DCBM, ("ours", "batch", "dcbm", None)),
-        ({**DCBM, "engine": "idxd", "channels": 8}, ("ours", "batch", "idxd", 8)),
+        (None, ("vanilla", "off", None, 0, 512)),
+        (offload(enabled=False), ("ours", "off", None, 0, 512)),
+        (offload("none"), ("ours", "off", None, 0, 512)),
+        (offload("cpu"), ("ours", "cpu", None, 0, 512)),
+        (offload("cpu", copy_pages="auto"), ("ours", "bulk", None, 0, 512)),
+        (offload("mtcopy", parameters={"threads": "6"}), ("ours", "threads", None, 6, 512)),
+        (offload("sample", parameters=None), ("ours", "other", "sample", None, None)),
+        (offload(), ("ours", "segments", "idxd", 8, 2048)),
+        (offload(channels=4), ("ours", "segments", "idxd", 4, 2048)),
+        (offload(providers=["idxd", "ptdma"]), ("ours", "segments", "idxd+ptdma", 8, 2048)),
+        (offload(providers=None, channels=None), ("ours", "segments", "dcbm", None, 2048)),
+        (
+            offload(parameters={"batch_pages": "0", "segments": "N", "lists": "N"}),
+            ("ours", "batch", "idxd", 8, 512),
+        ),
     ],
 )
-def test_a_real_machine_says_what_it_ran(offload: Any, expected: tuple[Any, ...]) -> None:
-    found = lab_benchmark.from_benchmarks([("b.json", parse(bench(offload=offload)))])
+def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -> None:
+    found = bench_module.from_benchmarks([("b.json", parse(bench(offload=told)))])
     (run,) = found.runs
-    assert (run.kernel, run.design, run.engine, run.channels) == expected
+    assert (run.kernel, run.design, run.engine, run.channels, run.batch_pages) == expected
     assert run.gbps == 2.5
     assert run.first_folio_us == pytest.approx(900.0005)
     assert run.instructions_per_folio is None
@@ -99,50 +126,58 @@ def test_a_real_machine_says_what_it_ran(offload: Any, expected: tuple[Any, ...]
     assert found.engine is None or not found.engine.is_model
 
 
-def test_files_of_one_machine_make_one_result() -> None:
+def test_files_of_one_machine_make_a_curve_and_say_their_parameters() -> None:
+    def dcbm(channels: int, pages: int) -> Any:
+        parameters = {"batch_pages": str(pages), "segments": "Y", "lists": "Y"}
+        return parse(bench(offload=offload(channels=channels, parameters=parameters)))
+
     files = [
         ("a.json", parse(bench(kernel="7.3.4"))),
-        ("b.json", parse(bench(kernel="7.3.4-ours", offload=DCBM))),
+        ("m.json", parse(bench(offload=offload("mtcopy", parameters={"threads": "4"})))),
+        *((f"{n}-{pages}.json", dcbm(n, pages)) for n in (4, 8) for pages in (512, 2048)),
     ]
-    found = lab_benchmark.from_benchmarks(files)
-    assert [run.design for run in found.runs] == ["off", "batch"]
-    assert found.kernel_release == "7.3.4, 7.3.4-ours"
+    found = bench_module.from_benchmarks(files)
+    assert [run.design for run in found.runs] == ["off", "threads", *["segments"] * 4]
+    assert {
+        key: [run.batch_pages for run in curve]
+        for key, curve in batch_curves(found.runs).items()
+    } == {(2048, "segments", 4): [512, 2048], (2048, "segments", 8): [512, 2048]}
+    assert found.engine is not None
+    assert found.engine.label == "engine: real hardware, 'idxd'"
+    assert "4-512.json: migrator dcbm batch_pages=512 segments=Y lists=Y" in found.notes
 
 
 def test_files_that_do_not_go_together_are_refused() -> None:
     def refused(*documents: dict[str, Any]) -> str:
         files = [(f"{i}.json", parse(one)) for i, one in enumerate(documents)]
         with pytest.raises(HarnessError) as caught:
-            lab_benchmark.from_benchmarks(files)
+            bench_module.from_benchmarks(files)
         return str(caught.value)
 
     assert "there twice: vanilla/off" in refused(bench(), bench())
     assert "of several machines: A Real CPU, unnamed machine" in refused(
-        bench(), bench(machine={"model": None}, offload=DCBM)
+        bench(), bench(machine={"model": None}, offload=offload())
     )
-    assert "of several engines: dcbm, mtcopy" in refused(
-        bench(offload=DCBM), bench(offload={"enabled": True, "route": "mtcopy"})
+    assert "of several engines: idxd, ptdma" in refused(
+        bench(offload=offload()), bench(offload=offload(providers=["ptdma"]))
     )
     assert "0.json: a model's clock" in refused(bench(engine_is_model=True))
-    assert "0.json: offload lacks route" in refused(bench(offload={"enabled": True}))
-    assert "offload.channels: is 0" in refused(bench(offload={**DCBM, "channels": 0}))
+    assert "0.json: offload: an engine without channels" in refused(
+        bench(offload=offload(channels=0))
+    )
 
 
 @pytest.mark.parametrize(
     ("document", "message"),
     [
-        (bench(program="dmatest"), "b.json: program is 'dmatest', not 'migrate_bench'"),
-        (bench(one_run(gbps_mean="1")), "b.json: runs[0].gbps_mean: is '1', not a number"),
-        ({"program": "migrate_bench"}, "b.json: lacks engine_is_model"),
+        (bench(program="dmatest"), "b.json: Invalid enum value 'dmatest'"),
+        (bench(one_run(gbps_mean="1")), "b.json: Expected `float`, got `str` - at `$.runs[0]"),
+        (bench(one_run(gbps_mean=0)), "b.json: Expected `float` > 0.0 - at `$.runs[0]"),
+        (bench(offload={"enabled": True}), "b.json: Object missing required field `migrator`"),
+        ({"program": "migrate_bench"}, "b.json: Object missing required field `kernel`"),
     ],
 )
 def test_other_json_is_refused(document: dict[str, Any], message: str) -> None:
     with pytest.raises(HarnessError) as caught:
         parse(document)
     assert str(caught.value).startswith(message)
-
-
-def test_a_run_that_moved_nothing_is_refused() -> None:
-    setting = Setting("vanilla", "off", None, 0, 512)
-    with pytest.raises(HarnessError, match=r"b.json: runs\[0\]: gbps is not positive"):
-        lab_benchmark.convert(parse(bench(one_run(gbps_mean=0))), setting, "b.json")

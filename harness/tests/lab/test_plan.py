@@ -67,6 +67,24 @@ def test_off_is_measured_without_the_feature_too(quick: bool) -> None:
         assert boot.config in plan.KERNEL
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
+    keys = plan.keys(PUBLISHED, quick, "toy")
+    names = {key.name for key in keys}
+    assert len(names) == len(keys)
+    for boot, one in measurements(quick):
+        for key in boot.keys("toy"):
+            assert (boot.config == plan.TRACED) or key.name in names
+            assert key.engine == ("toy" if one.channels else None)
+        assert len(Boot("b", boot.config, boot.channels, (one,)).keys("toy")) == (
+            len(one.folio_kib) * one.moves
+        )
+    assert {key.kernel for key in keys} == {"vanilla", "ours", "without"}
+    few = Measurement("off", 0, (4,), 16, moves=1)
+    (key,) = Boot("b", plan.OURS, 0, (few,)).keys("toy")
+    assert (key.folios_per_call, key.total_mib, key.move) == (4096, 16, 1)
+
+
 def test_a_plan_is_lines_for_the_guest() -> None:
     one = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
     boot = Boot("b", plan.OURS, 4, (one,))
