@@ -40,7 +40,7 @@
  * On an idle machine it is nearly half of them; what the host does may come in between.
  */
 #define FAIR_SHARE	20
-#define FAIR_SECONDS	60
+#define FAIR_SECONDS	30
 
 struct run {
 	struct engine_test test;
