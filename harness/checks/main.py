@@ -42,7 +42,7 @@ BASE_SUITES = (
 DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
 )  # fmt: skip
-ARM64_SUITES = ("mte", "zdma")
+ARM64_SUITES = ("mte", "mthp", "zdma")
 # Random layouts: how many, on which kernels, with which options of layouts.Machine.
 LAYOUTS: dict[str, tuple[tuple[int, dict[str, Any]], ...]] = {
     "lab": (
@@ -51,6 +51,8 @@ LAYOUTS: dict[str, tuple[tuple[int, dict[str, Any]], ...]] = {
         (30, {"vcpus": 1, "offload": True}),
         (20, {"vcpus": 1, "pressure": True}),
     ),
+    # An arm64 kernel more would take minutes to build: rules that need none judge it.
+    "arm64": ((100, {"vcpus": 1}),),
     "debug": ((12, {"vcpus": 1, "offload": True}),),
 }
 
@@ -86,6 +88,7 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         layouts_of("debug"),
         Stage("kernels-lab", lambda _: _lab_kernels(paths, out)),
         kernel("arm64"),
+        layouts_of("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         Stage("series", lambda _: _series(paths, source.get(paths))),
     ]
@@ -117,6 +120,7 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         layouts_of("lab"),
         show(demo.ZDMA),
         *suites("arm64", ARM64_SUITES),
+        layouts_of("arm64"),
     ]
 
 

@@ -44,9 +44,6 @@ CONFIGS = {
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
     "base-vanilla": Config(_BASE, only=(), seed="base"),
-    "arm64-vanilla": Config(
-        (*_BASE, "arm64.config"), only=(), seed="arm64", architecture=ARM64
-    ),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_LAB, only=(), seed="lab"),

@@ -531,6 +531,12 @@ def pages_moved(layout: Layout) -> int:
     return len(parse_stage(layout.stages.get("there", ())).pages)
 
 
+def contiguous(layout: Layout) -> int:
+    """Return how many pages contiguous PTEs mapped after the first move."""
+    pages = parse_stage(layout.stages.get("there", ())).pages.values()
+    return sum("cont" in page.pte.split(",") for page in pages)
+
+
 def moved_together(layout: Layout) -> int:
     """Return how often several large folios were seen unmapped at a time."""
     found = (_PAUSED.match(line) for lines in layout.stages.values() for line in lines)

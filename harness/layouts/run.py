@@ -22,7 +22,7 @@ from harness.kernel import tree as patches
 from harness.layouts import dump
 from harness.layouts.dump import Finding, Layout
 
-TWINS = {"lab": "lab-vanilla", "base": "base-vanilla", "arm64": "arm64-vanilla", "debug": ""}
+TWINS = {"lab": "lab-vanilla", "base": "base-vanilla", "arm64": "", "debug": ""}
 """Kernels that layouts run on, and what each is compared with; '' is its own rules alone."""
 
 SUITE = "layouts"
@@ -106,6 +106,7 @@ class Outcome:
     seeds: int = 0
     pages: int = 0
     together: int = 0
+    contiguous: int = 0
     wrong: dict[int, list[str]] = field(default_factory=dict)
     differences: dict[int, list[str]] = field(default_factory=dict)
     unsteady: list[int] = field(default_factory=list)
@@ -225,6 +226,7 @@ def run(
             outcome.seeds += size
             outcome.pages += sum(map(dump.pages_moved, boot.layouts.values()))
             outcome.together += sum(map(dump.moved_together, boot.layouts.values()))
+            outcome.contiguous += sum(map(dump.contiguous, boot.layouts.values()))
             outcome.totals += wrong_totals(boot.totals, machine)
             for seed, first_finding in found.items():
                 finding = first_finding
@@ -278,7 +280,12 @@ def cases(outcome: Outcome, machine: Machine, first: int) -> list[Case]:
     ]
     name = f"{seeds}: several large folios in a batch at least {together} times"
     said = f"{outcome.together} times"
-    return [*found, Case(name, *_judged(outcome.together >= together, [said]))]
+    found.append(Case(name, *_judged(outcome.together >= together, [said])))
+    if machine.config == "arm64":
+        name = f"{seeds}: contiguous PTEs map at least {outcome.seeds} pages that moved"
+        said = f"{outcome.contiguous} pages"
+        found.append(Case(name, *_judged(outcome.contiguous >= outcome.seeds, [said])))
+    return found
 
 
 def _judged(passed: bool, lines: Sequence[str]) -> tuple[Status, str]:

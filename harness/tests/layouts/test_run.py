@@ -434,6 +434,15 @@ def test_large_folios_in_one_batch_are_counted() -> None:
     assert dump.moved_together(one) == 0
 
 
+def test_contiguous_ptes_are_required_where_there_are_any() -> None:
+    mapped = changed("there", "10+4 write,", "10+4 cont,write,")
+    assert (dump.contiguous(mapped), dump.contiguous(GOOD)) == (4, 0)
+    outcome = Outcome(seeds=4, together=4, contiguous=4)
+    assert failed(outcome, Machine(1, "arm64")) == []
+    assert failed(replace(outcome, contiguous=3), Machine(1, "arm64"))
+    assert failed(replace(outcome, contiguous=0)) == []
+
+
 def test_seeds_are_split_into_boots() -> None:
     assert list(run.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
 

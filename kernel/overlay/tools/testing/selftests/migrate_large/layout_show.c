@@ -40,6 +40,7 @@ struct bit_name {
 
 static const struct bit_name pte_bits[] = {
 	{ PTE_IS_HUGE, "pmd" },
+	{ PTE_IS_CONTIGUOUS, "cont" },
 	{ PTE_IS_WRITABLE, "write" },
 	{ PTE_IS_YOUNG, "young" },
 	{ PTE_IS_DIRTY, "dirty" },

@@ -132,6 +132,9 @@ static void fill_pte(struct page_state *state, pte_t pte)
 	state->pte |= pte_protnone(pte) ? PTE_IS_PROTNONE : 0;
 	state->pte |= pte_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
 	state->pte |= pte_uffd(pte) ? PTE_IS_UFFD : 0;
+#ifdef CONFIG_ARM64_CONTPTE
+	state->pte |= pte_cont(pte) ? PTE_IS_CONTIGUOUS : 0;
+#endif
 	fill_present(state, pte_pfn(pte));
 }
 

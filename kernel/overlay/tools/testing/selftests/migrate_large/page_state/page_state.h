@@ -27,6 +27,7 @@
 #define PTE_IS_POISON		(1U << 11)	/* its page has gone bad */
 #define PTE_IS_MARKER		(1U << 12)
 #define PTE_IS_SWAP_EXCLUSIVE	(1U << 13)
+#define PTE_IS_CONTIGUOUS	(1U << 14)	/* one of several that arm64 maps by one entry */
 
 /* Of the page and its folio. */
 #define PAGE_IS_EXCLUSIVE	(1U << 0)	/* PageAnonExclusive() */
