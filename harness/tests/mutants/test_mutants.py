@@ -73,8 +73,11 @@ def test_patch_and_description_belong_together(tmp_path: Path) -> None:
         model.load(tmp_path)
 
 
-def test_the_projects_mutants_can_be_read() -> None:
-    assert len({mutant.name for mutant in model.load(ROOT / "mutants")}) > 20
+def test_the_projects_mutants_can_be_read_and_every_claim_has_one() -> None:
+    mutants = model.load(ROOT / "mutants")
+    assert len(mutants) >= 40
+    claims = {f"A{n}" for n in range(1, 6)} | {f"B{n}" for n in range(9, 22)}
+    assert claims - {mutant.claim for mutant in mutants} == set()
 
 
 def test_mutants_are_chosen_by_name_prefix_glob_and_claim(tmp_path: Path) -> None:
