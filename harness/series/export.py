@@ -88,7 +88,8 @@ def prove(made: Stack, exported: dict[str, list[Path]]) -> None:
         names = [name for name in (*topic.needs, topic.name) for _ in exported[name]]
         mails = [mail for name in (*topic.needs, topic.name) for mail in exported[name]]
         labels = [f"{name}/{mail.name}" for name, mail in zip(names, mails, strict=True)]
-        commits = git.apply(mails, labels, made.source.version)
+        below = " with ".join([made.source.version, *filter(None, [", ".join(topic.needs)])])
+        commits = git.apply(mails, labels, below)
         applied[topic.name] = commits[-len(topic.steps) :]
         expected = made.pick([*made.before(topic), *topic.steps])
         _same_tree(made, "HEAD", expected, f"topic {topic.name}, exported,")
