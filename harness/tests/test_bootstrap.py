@@ -34,8 +34,10 @@ def make(root: Path, *words: str, cache: Path) -> "subprocess.CompletedProcess[s
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
 
-def errors(done: "subprocess.CompletedProcess[str]") -> list[str]:
-    return [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+def the_error(done: "subprocess.CompletedProcess[str]") -> str:
+    found = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(found) == 1, done.stderr
+    return found[0]
 
 
 def test_a_path_with_a_space_is_refused(checkout: Path, tmp_path: Path) -> None:
@@ -44,7 +46,7 @@ def test_a_path_with_a_space_is_refused(checkout: Path, tmp_path: Path) -> None:
         make(spaced, "demo", cache=tmp_path / "cache"),
         make(spaced, "clean", cache=tmp_path / "cache"),
     ):
-        (line,) = errors(done)
+        line = the_error(done)
         assert "a space or a colon" in line and str(spaced) in line
         assert done.returncode
     assert not (tmp_path / "cache").exists()
@@ -54,7 +56,7 @@ def test_a_directory_of_others_is_no_cache(checkout: Path, tmp_path: Path) -> No
     theirs = tmp_path / "theirs"
     theirs.mkdir()
     (theirs / "letter").touch()
-    (line,) = errors(make(checkout, "demo", cache=theirs))
+    line = the_error(make(checkout, "demo", cache=theirs))
     assert "is not empty, and not a cache of this harness" in line
     assert os.listdir(theirs) == ["letter"]  # noqa: PTH208
 
@@ -64,13 +66,13 @@ def test_clean_removes_only_a_cache_of_ours(checkout: Path, tmp_path: Path) -> N
     cache.mkdir()
     (cache / "letter").touch()
     (checkout / "out").mkdir()
-    (line,) = errors(make(checkout, "clean", "ALL=1", cache=cache))
+    line = the_error(make(checkout, "clean", "ALL=1", cache=cache))
     assert "was not made by this harness" in line
     assert not (checkout / "out").exists() and (cache / "letter").exists()
 
     # other programs mark their caches in the same way
     (cache / TAG).write_text("Signature: 8a477f597d28d172789f06886806bc55\n# by another\n")
-    assert errors(make(checkout, "clean", "ALL=1", cache=cache))
+    assert the_error(make(checkout, "clean", "ALL=1", cache=cache))
     (cache / TAG).write_text("# made by the harness of migrate copy offload\n")
     assert make(checkout, "clean", cache=cache).returncode == 0
     assert (cache / "letter").exists()
@@ -83,7 +85,7 @@ def test_clean_leaves_what_another_harness_uses(checkout: Path, tmp_path: Path) 
     (checkout / "out").mkdir()
     held = os.open(checkout, os.O_RDONLY)
     fcntl.flock(held, fcntl.LOCK_EX)
-    (line,) = errors(make(checkout, "clean", cache=tmp_path / "cache"))
+    line = the_error(make(checkout, "clean", cache=tmp_path / "cache"))
     os.close(held)
     assert "another harness is running" in line
     assert (checkout / "out").exists()
@@ -93,7 +95,7 @@ def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) 
     text = (checkout / "requirements.txt").read_text()
     (checkout / "requirements.txt").write_text("colorama==0.4.6\n")
     done = make(checkout, "demo", cache=tmp_path / "cache")
-    (line,) = errors(done)
+    line = the_error(done)
     assert "no Python environment" in line and "hash" in line.lower()
     assert not list((tmp_path / "cache").glob("venv-*/complete"))
     pinned = [line for line in text.splitlines() if "==" in line]
