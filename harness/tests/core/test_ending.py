@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.core import ending
+from harness.tests.children import heed_signals
 
 # Two threads with a child each; one of these has a child that ignores SIGTERM in a session
 # of its own, and one that has lost its parent.
@@ -28,17 +29,11 @@ run("two")
 """
 
 
-def heed_signals() -> None:
-    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(number, signal.SIG_DFL)
-
-
 def started(tmp_path: Path, ignored: str = "") -> subprocess.Popen[str]:
     """Start the program, and return when its grandchildren run."""
     argv = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     if ignored:
         argv = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *argv]
-    # A shell's background job, such as this test, may ignore what is tested.
     child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)  # noqa: PLW1509
     deadline = time.monotonic() + 20
     while not all((tmp_path / name).exists() for name in ("one", "two")):
