@@ -13,7 +13,7 @@ import pytest
 
 from harness.core import ending
 from harness.core.paths import ROOT
-from harness.tests.children import heed_signals
+from harness.tests.core.test_ending import HEEDING
 
 TAG = "CACHEDIR.TAG"
 
@@ -110,10 +110,9 @@ def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Si
         index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
         env = {**os.environ, "CACHE_DIR": str(cache), "PIP_INDEX_URL": index,
                "PIP_CONFIG_FILE": os.devnull}  # fmt: skip
-        child = subprocess.Popen(  # noqa: PLW1509
-            [checkout / "harness/bootstrap.sh", "demo"], env=env,
+        child = subprocess.Popen(
+            [*HEEDING, checkout / "harness/bootstrap.sh", "demo"], env=env,
             stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True,
-            preexec_fn=heed_signals,
         )  # fmt: skip
         silent.settimeout(60)
         silent.accept()

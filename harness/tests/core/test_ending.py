@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from harness.core import ending
-from harness.tests.children import heed_signals
+
+# A shell's background job, such as this test, may ignore signals; what it runs by this does not.
+HEEDING = ("env", "--default-signal=HUP,INT,TERM")
 
 # Two threads with a child each; one of these has a child that ignores SIGTERM in a session
 # of its own, and one that has lost its parent.
@@ -34,7 +36,7 @@ def started(tmp_path: Path, ignored: str = "") -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     if ignored:
         argv = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *argv]
-    child = subprocess.Popen(argv, stderr=subprocess.PIPE, text=True, preexec_fn=heed_signals)  # noqa: PLW1509
+    child = subprocess.Popen([*HEEDING, *argv], stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
     while not all((tmp_path / name).exists() for name in ("one", "two")):
         assert child.poll() is None and time.monotonic() < deadline
