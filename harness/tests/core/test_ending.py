@@ -11,7 +11,7 @@ import pytest
 
 from harness.core import ending
 
-# What a shell runs in the background, such as this test, may ignore signals: a child should not.
+# A background job of a shell, such as this test, may ignore signals: a child should not.
 HEEDING = ("env", "--default-signal=HUP,INT,TERM")
 
 # Two threads with a child each; one of these has a child that ignores SIGTERM in a session
