@@ -254,15 +254,15 @@ def _run(
 ) -> vm.Run:
     """Run a guest, and once more if the emulator made a mistake that we know.
 
-    Then the processors run one at a time: the mistake cannot happen there. The first run's
-    logs stay, the second one is counted (see reruns()), and a process has few of them.
+    Then the processors take turns: the mistake cannot happen there. The first run's logs
+    stay, and the second run is counted (see reruns()). A process has MOST_RERUNS of them;
+    the processors of all later guests take turns from the start.
     """
+    guest = replace(guest, parallel=guest.parallel and len(_reruns) < MOST_RERUNS)
     run = vm.run(guest, directory, bounds, progress)
-    if guest.accelerator != "tcg" or not vm.is_emulators_mistake(run):
+    if guest.accelerator != "tcg" or not (guest.parallel and vm.is_emulators_mistake(run)):
         return run
     with _reruns_lock:
-        if len(_reruns) >= MOST_RERUNS:
-            return run
         _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
     for log in ("console.log", "results.log"):
         (directory / log).rename(directory / f"first-{log}")
