@@ -40,7 +40,7 @@ _TOTAL = re.compile(r"^total: (\w+) (-?\d+)$", re.MULTILINE)
 # Pages that slabs, page tables and the allocator's lists make no account of.
 _LOST_PAGES = 300
 # Of 100 seeds, how many must have had several large folios unmapped at a time.
-_TOGETHER = 15
+_TOGETHER = 9
 
 
 @dataclass(frozen=True)

@@ -500,7 +500,7 @@ def test_wrong_contents_are_a_failure_whatever_else_is_forgiven() -> None:
     assert failed(replace(good, differences={3: ["there: - a"]}), Machine(2))
     assert failed(replace(good, unsteady=[3]))
     assert failed(replace(good, totals=["anon is 1, not 0"]))
-    assert failed(replace(good, together=14))
+    assert failed(replace(good, together=8))
 
 
 def test_how_many_seeds_are_forgiven_is_in_the_name() -> None:
