@@ -449,7 +449,7 @@ TEST_F_TIMEOUT(mtcopy, preempted_helper_is_lent_priority, TIMEOUT)
 	ASSERT_EQ(pthread_join(watch.thread, NULL), 0);
 	preempted = preemptions(watch.helper) - preempted;
 	printf("# %u moves, the longest took %.0f ms\n", moves, longest * 1000);
-	printf("# the helper was preempted %ld times, and seen %u times with the caller's nice value\n",
+	printf("# the helper was preempted %ld times, and had the caller's nice value %u times\n",
 	       preempted, watch.lent);
 	EXPECT_EQ(area_wrong(&run->area), 0);
 	EXPECT_GT(preempted, 0);

@@ -116,7 +116,8 @@ static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
 static bool alike(const struct page_state *a, const struct page_state *b, size_t apart)
 {
 	if (a->pte != b->pte || a->page != b->page || a->mapcount != b->mapcount ||
-	    a->node != b->node || a->extra_refs != b->extra_refs || a->order != b->order || !a->folio_pfn != !b->folio_pfn)
+	    a->node != b->node || a->extra_refs != b->extra_refs || a->order != b->order ||
+	    !a->folio_pfn != !b->folio_pfn)
 		return false;
 	if (!a->folio_pfn)
 		return true;
