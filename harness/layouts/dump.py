@@ -464,14 +464,16 @@ def _lines(stage: Stage) -> Iterator[str]:
 def unlike_before(layout: Layout, stages: Mapping[str, Stage]) -> list[str]:
     """Return what a move of ours changed that none may change: no other kernel is needed.
 
-    That is a folio's label, or its place in the queue, unless it lost mappings meanwhile; its
-    size, unless it was labelled; and references that nobody has an account of.
+    That is a folio's label, or its place in the queue, unless it lost mappings meanwhile, when
+    it has to be labelled; its size, unless it was labelled; and references that nobody has an
+    account of.
     """
     found: list[str] = []
     held = any(_HOLD.search(line) for lines in layout.stages.values() for line in lines)
     for name in ("there", "back"):
         if "before" in stages and name in stages:
             found += _new_labels(name, stages["before"], stages[name])
+            found += _unlabelled(name, stages["before"], stages[name])
             found += [] if held else _new_references(name, stages["before"], stages[name])
     for then, now in (("there", "back"), ("back", "written")):
         if then in stages and now in stages:
@@ -499,6 +501,14 @@ def _new_labels(name: str, before: Stage, stage: Stage) -> Iterator[str]:
                 f"{'not ' if label in was.flags else ''}{label}" for label in sorted(changed)
             )
             yield f"{name}: {where}: now {words}: {page}"
+
+
+def _unlabelled(name: str, before: Stage, stage: Stage) -> Iterator[str]:
+    for _, page, old, new, where in _pairs(before, stage):
+        whole = new.entire or new.large >= min(old.large, 1 << new.order)
+        marked = "partial" in page.flags or "anon" not in page.flags or old.order != new.order
+        if not whole and not marked:
+            yield f"{name}: {where}: mapped in part, and not marked: {page}"
 
 
 def _new_references(name: str, before: Stage, stage: Stage) -> Iterator[str]:

@@ -38,7 +38,7 @@ _LISTED = 20
 _PROGRESS = re.compile(r"# (\d+) of \d+ layouts")
 _TOTAL = re.compile(r"^total: (\w+) (-?\d+)$", re.MULTILINE)
 # Pages that slabs, page tables and the allocator's lists make no account of.
-_LOST_PAGES = 300
+_LOST_PAGES = 100
 # Of 100 seeds, how many must have had several large folios unmapped at a time.
 _TOGETHER = 9
 

@@ -419,6 +419,15 @@ def test_a_split_by_ours_is_seen_whatever_vanilla_does() -> None:
     assert not dump.judge(changed("back", "exclusive,", "", late))
 
 
+def test_a_folio_that_lost_mappings_meanwhile_has_to_be_marked() -> None:
+    zapped = changed("there", "large 4", "large 3", changed("there", "pages 4", "pages 3"))
+    assert "mapped in part" in dump.judge(zapped).different[0]
+    assert not dump.judge(changed("there", "anon,", "anon,partial,queued,", zapped)).wrong
+    marked = changed("there", "anon,", "anon,partial,queued,", zapped)
+    assert not any("mapped in part" in line for line in dump.judge(marked).different)
+    assert not any("mapped in part" in line for line in dump.judge(GOOD).different)
+
+
 def test_references_that_nobody_holds_are_seen() -> None:
     leaked = changed("there", "exclusive,anon,swapbacked", "exclusive,anon,swapbacked refs +1")
     assert "1 more references" in dump.judge(leaked).different[0]

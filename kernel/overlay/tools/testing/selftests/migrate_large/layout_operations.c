@@ -396,8 +396,11 @@ struct operation {
 	unsigned int weight;
 	/* The part of @vma is whole pages; 0 or -errno. */
 	int (*run)(struct layout *layout, const struct vma *vma, struct range part);
-	/* Can it be done while a migration is paused, without a wait for its end? */
-	enum { ANY, PRESENT, NEVER } paused;
+	/*
+	 * Can it be done while a migration is paused, without a wait for its end? On any
+	 * memory (some takes migration entries away), on what is present, or never.
+	 */
+	enum { ANY, ZAPS, PRESENT, NEVER } paused;
 	bool writes;
 };
 
@@ -406,16 +409,16 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 static const struct operation operations[] = {
 	{ "write", 14, do_write, PRESENT, true },
 	{ "read", 8, do_read, PRESENT },
-	{ "dontneed", 5, do_dontneed, ANY },
+	{ "dontneed", 5, do_dontneed, ZAPS },
 	{ "free", 3, do_free, ANY },
 	{ "cold", 3, do_cold, ANY },
 	{ "pageout", 2, do_pageout, NEVER },
-	{ "guard", 2, do_guard, ANY },
+	{ "guard", 2, do_guard, ZAPS },
 	{ "read_only", 8, do_read_only, ANY },
 	{ "writable", 6, do_writable, PRESENT },
 	{ "no_access", 4, do_no_access, ANY },
-	{ "unmap", 4, do_unmap, ANY },
-	{ "move", 12, do_move, ANY },
+	{ "unmap", 4, do_unmap, ZAPS },
+	{ "move", 12, do_move, ZAPS },
 	{ "alias", 8, do_alias, NEVER },
 	{ "lock", 8, do_lock, PRESENT },
 	{ "lock_on_fault", 2, do_lock_on_fault, ANY },
@@ -433,17 +436,26 @@ static const struct operation operations[] = {
 	{ "poison", 3, do_poison, NEVER },
 };
 
-static const struct operation *random_operation(struct rng *rng)
+static unsigned int weight_of(const struct operation *operation, bool paused)
+{
+	if (!paused)
+		return operation->weight;
+	if (operation->paused == NEVER)
+		return 0;
+	return operation->weight * (operation->paused == ZAPS ? 4 : 1);
+}
+
+static const struct operation *random_operation(struct rng *rng, bool paused)
 {
 	unsigned int sum = 0;
 	uint64_t chosen;
 	size_t i;
 
 	for (i = 0; i < ARRAY_SIZE(operations); i++)
-		sum += operations[i].weight;
+		sum += weight_of(&operations[i], paused);
 	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= operations[i].weight; i++)
-		chosen -= operations[i].weight;
+	for (i = 0; chosen >= weight_of(&operations[i], paused); i++)
+		chosen -= weight_of(&operations[i], paused);
 	return &operations[i];
 }
 
@@ -488,7 +500,7 @@ static int run_operation(struct layout *layout, const struct operation *operatio
 {
 	int err;
 
-	if (layout->paused && operation->paused != ANY &&
+	if (layout->paused && operation->paused >= PRESENT &&
 	    (operation->paused == NEVER || !all_settled(vma, part)))
 		err = -EBUSY;
 	else
@@ -513,7 +525,7 @@ struct range layout_operate(struct layout *layout)
 		return (struct range) { 0 };
 	vma = &vmas[rng_below(&layout->rng, nr)];
 	part = random_part(&layout->rng, vma);
-	operation = random_operation(&layout->rng);
+	operation = random_operation(&layout->rng, layout->paused);
 	run_operation(layout, operation, vma, part);
 	return part;
 }

@@ -18,6 +18,7 @@
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/kernel-page-flags.h>
 #include <linux/mempolicy.h>
@@ -524,6 +525,124 @@ TEST(addresses_outside_of_the_vma)
 	EXPECT_EQ(-EFAULT, status[3]);
 	EXPECT_EQ(-EFAULT, status[4]);
 	munmap(addr + page, page);
+}
+
+#define TOUCHED_FOLIOS	16
+#define TOUCH_ROUNDS	60
+#define TOUCH_SECONDS	12
+
+static long now_ns(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000000L + now.tv_nsec;
+}
+
+/* Writes to a page of each folio, one after the other, whenever it is told to. */
+struct toucher {
+	char *addr;
+	size_t folio_size;
+	/* How long the last migration of all folios took, in nanoseconds. */
+	long ns;
+	/* The round that was asked for, and the last one that is done. */
+	long asked;
+	long done;
+};
+
+static long *touched_word(const struct toucher *toucher, long round, long folio)
+{
+	size_t pages = toucher->folio_size / memory_page_size();
+	size_t page = (round * 7919 + folio * 104729) % pages;
+
+	return (long *)(toucher->addr + folio * toucher->folio_size +
+			page * memory_page_size());
+}
+
+static void *touch(void *arg)
+{
+	struct toucher *toucher = arg;
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
+	sched_setaffinity(0, sizeof(set), &set);
+	for (long round = 1; ; round++) {
+		long begin, share;
+
+		while (__atomic_load_n(&toucher->asked, __ATOMIC_ACQUIRE) < round)
+			;
+		if (!toucher->addr)
+			return NULL;
+		begin = now_ns();
+		share = toucher->ns / TOUCHED_FOLIOS;
+		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++) {
+			long then = begin + folio * share + share * (round * 37 % 101) / 101;
+
+			while (now_ns() < then)
+				;
+			__atomic_store_n(touched_word(toucher, round, folio), round,
+					 __ATOMIC_RELAXED);
+		}
+		__atomic_store_n(&toucher->done, round, __ATOMIC_RELEASE);
+	}
+}
+
+/*
+ * A page is written to while its folio is unmapped, now and then after its PTE was looked
+ * at and before it is cleared. The folio was clean: if nobody remembers that it is dirty
+ * now, reclaim throws it away.
+ */
+TEST(written_while_unmapped)
+{
+	const size_t size = 1 * MIB, len = TOUCHED_FOLIOS * size;
+	long end = now_ns() + TOUCH_SECONDS * 1000000000L;
+	struct toucher toucher = { .folio_size = size };
+	size_t lost = 0, stayed = 0;
+	pthread_t thread;
+	int nodes[2];
+	long round;
+
+	if (!memory_two_nodes(&nodes[0], &nodes[1]))
+		SKIP(return, "needs two nodes with memory");
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	if (size_count(size, "split") < 0)
+		SKIP(return, "no folios of this size");
+	only_size(size);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, &toucher));
+
+	for (round = 1; round <= TOUCH_ROUNDS && now_ns() < end; round++) {
+		char *addr = memory_map_aligned(len, PMD_SIZE);
+		long began;
+
+		ASSERT_NE(NULL, addr);
+		ASSERT_EQ(0, madvise(addr, len, MADV_HUGEPAGE));
+		ASSERT_EQ(0, memory_bind(nodes[0]));
+		for (size_t i = 0; i < len; i += size)
+			addr[i] = 1;
+		ASSERT_EQ(0, memory_bind(-1));
+		ASSERT_TRUE(memory_folios_are(addr, len, size));
+		ASSERT_EQ(0, madvise(addr, len, MADV_FREE));
+		toucher.addr = addr;
+		__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
+		began = now_ns();
+		stayed += memory_move(0, addr, len, size, nodes[1], MPOL_MF_MOVE);
+		toucher.ns = now_ns() - began;
+		while (__atomic_load_n(&toucher.done, __ATOMIC_ACQUIRE) < round)
+			;
+		ASSERT_EQ(0, madvise(addr, len, MADV_PAGEOUT));
+		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
+			lost += *touched_word(&toucher, round, folio) != round;
+		munmap(addr, len);
+	}
+	toucher.addr = NULL;
+	__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	settings_restore();
+	EXPECT_EQ(0, lost) TH_LOG("in %ld rounds", round - 1);
+	/* Now and then somebody else has a reference to a folio. */
+	EXPECT_GE(round / 10 + 1, stayed);
 }
 
 static sigjmp_buf at_sigbus;
