@@ -107,7 +107,8 @@ def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) 
 def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Signals) -> None:
     cache = tmp_path / "cache"
     with socket.create_server(("127.0.0.1", 0)) as silent:
-        index = f"http://127.0.0.1:{silent.getsockname()[1]}/simple"
+        host, port = silent.getsockname()
+        index = f"http://{host}:{port}/simple"
         env = {**os.environ, "CACHE_DIR": str(cache), "PIP_INDEX_URL": index,
                "PIP_CONFIG_FILE": os.devnull}  # fmt: skip
         child = subprocess.Popen(
