@@ -20,6 +20,7 @@ SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 _PR_SET_CHILD_SUBREAPER = 36
 GRACE = 5.0
 """Seconds in which a child may obey a signal."""
+_DEATH_SECONDS = 20.0  # a busy machine needs some to end what is killed
 _POLL_SECONDS = 0.05
 
 
@@ -41,8 +42,8 @@ def install() -> None:
 def _wait(reader: int) -> None:
     number = signal.Signals(os.read(reader, 1)[0])
     process.starting.acquire()  # for good: from now on nothing starts
-    for request in (signal.SIGTERM, signal.SIGKILL):
-        deadline = time.monotonic() + GRACE
+    for request, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, _DEATH_SECONDS)):
+        deadline = time.monotonic() + seconds
         while (found := descendants(os.getpid())) and time.monotonic() < deadline:
             for pid in found:
                 with suppress(ProcessLookupError, PermissionError):
