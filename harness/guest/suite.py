@@ -24,7 +24,7 @@ _DEBUG_FACTOR = 4
 _KVM_PROBE = vm.Limits(total=10, silent=10)
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 _NUMBERS = ("cpus", "timeout", "silent")
-_FLAGS = ("erms", "virtual_time", "simultaneous")
+_FLAGS = ("erms", "virtual_time")
 _FAILURES_NAMED = 5
 MOST_RERUNS = 4
 
@@ -33,8 +33,8 @@ MOST_RERUNS = 4
 class Settings:
     """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
 
-    `machine` is '' for the first machine of the kernel's architecture; `virtual_time`
-    and `simultaneous` are described in vm.Guest.
+    `machine` is '' for the first machine of the kernel's architecture; `virtual_time` is
+    described in vm.Guest.
     """
 
     memory_mib: int = 2048
@@ -44,7 +44,6 @@ class Settings:
     append: tuple[str, ...] = ()
     erms: bool = False
     virtual_time: bool = False
-    simultaneous: bool = False
     machine: str = ""
 
 
@@ -213,7 +212,6 @@ def _guest(
         accelerator="tcg" if settings.virtual_time else accelerator,
         erms=settings.erms,
         virtual_time=settings.virtual_time,
-        simultaneous=settings.simultaneous,
         machine=machine,
         device_tree=ready.device_trees.get(machine.name),
     )
@@ -256,23 +254,23 @@ def _run(
 ) -> vm.Run:
     """Run a guest, and once more if the emulator made a mistake that we know.
 
-    Then the processors take turns, unless they must be `simultaneous`: the mistake cannot
-    happen there. The first run's logs stay, and the second run is counted (see reruns()). A
-    process has MOST_RERUNS of them; after that processors take turns from the start.
+    Then the processors take turns, where it cannot happen, and tests of what several do at a
+    time ask for less (mig.turns). The first run's logs stay, and the second run is counted (see
+    reruns()). A process has MOST_RERUNS of them; after that processors take turns from the
+    start.
     """
+    in_turns = replace(guest, parallel=False, command_line=f"{guest.command_line} mig.turns=1")
     if len(_reruns) >= MOST_RERUNS:
-        guest = replace(guest, parallel=guest.simultaneous)
+        guest = in_turns
     run = vm.run(guest, directory, bounds, progress)
     if guest.accelerator != "tcg" or not (guest.parallel and vm.is_emulators_mistake(run)):
         return run
     with _reruns_lock:
-        if len(_reruns) >= MOST_RERUNS:
-            return run
         _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
     for log in ("console.log", "results.log"):
         (directory / log).rename(directory / f"first-{log}")
     ui.say(f"{directory}: once more: QEMU ran code that was patched away (first-console.log)")
-    return vm.run(replace(guest, parallel=guest.simultaneous), directory, bounds, progress)
+    return vm.run(in_turns, directory, bounds, progress)
 
 
 def run_quietly(

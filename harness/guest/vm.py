@@ -44,8 +44,7 @@ class Guest:
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
     `erms` only on demand.
-    Emulated processors take turns unless they are `parallel`. What needs `simultaneous` ones
-    fails where they take turns.
+    Emulated processors take turns unless they are `parallel`.
     With one processor the second node has none. With `virtual_time` there is one, an
     instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
     is the same, but takes three times as long.
@@ -63,7 +62,6 @@ class Guest:
     machine: Machine = PC
     device_tree: Path | None = None
     parallel: bool = True
-    simultaneous: bool = False
 
 
 class Outcome(Enum):

@@ -1,6 +1,5 @@
 """Suites: settings in their comments, the kernel command line, the words for a failure."""
 
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -106,6 +105,7 @@ def guest_that_says(
     ran: list[bool] = []
 
     def run(guest: vm.Guest, directory: Path, *_: object) -> vm.Run:
+        assert guest.parallel is not ("mig.turns=1" in guest.command_line)
         ran.append(guest.parallel)
         directory.mkdir(exist_ok=True)
         for log in ("console.log", "results.log"):
@@ -139,17 +139,6 @@ def test_a_check_has_few_reruns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path)
         suite._run(guest, tmp_path / str(number), LIMITS, print)
     assert len(suite.reruns()) == 2
     assert ran == [True, False] * 2 + [False] * 2
-
-
-def test_simultaneous_processors_never_take_turns(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    guest, ran = guest_that_says(monkeypatch, "Oops: int3: 0000")
-    monkeypatch.setattr(suite, "MOST_RERUNS", 1)
-    for number in range(2):
-        suite._run(replace(guest, simultaneous=True), tmp_path / str(number), LIMITS, print)
-    assert ran == [True] * 3
-    assert len(suite.reruns()) == 1
 
 
 def test_other_panics_are_never_run_again(
