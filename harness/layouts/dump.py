@@ -37,8 +37,6 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 
-STAGES = ("before", "there", "back", "written")
-
 _PAGES = re.compile(
     r"(?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+) (?P<pte>\S+)"
     r"(?: folio (?P<folio>\d+)\.(?P<index>\d+) order (?P<order>\d+) node (?P<node>-?\d+)"

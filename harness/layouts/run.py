@@ -5,14 +5,13 @@ is a failure. With two, a seed that differs in flags is run again, alone; one wh
 wrong fails at first sight.
 """
 
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.core import lock, process, ui
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import suite, vm
@@ -145,7 +144,7 @@ def _module(paths: Paths, kernel: build.Kernel) -> bytes:
     objects = kernel.objects.with_name(f"{kernel.objects.name}.{MODULE}")
     record, built = objects / "key.json", objects / f"{MODULE}.ko"
     key = [kernel.key, tree.subset_key(f"^{_DIRECTORY}/")]
-    if not (record.exists() and json.loads(record.read_text()) == key):
+    if jsonio.recall(list[str], record) != key:
         objects.mkdir(exist_ok=True)
         process.run_logged(
             ["make", "-C", str(kernel.objects), *kernel.architecture.make_variables,
@@ -153,7 +152,7 @@ def _module(paths: Paths, kernel: build.Kernel) -> bytes:
             paths.logs / f"{objects.name}.log",
             f"module {MODULE} for {kernel.config}",
         )  # fmt: skip
-        record.write_text(json.dumps(key))
+        jsonio.write(record, key)
     return built.read_bytes()
 
 

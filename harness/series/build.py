@@ -13,7 +13,7 @@ import shutil
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.core import process, ui
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import build, kconfig
@@ -86,9 +86,7 @@ class Builder:
         for topic in reversed(self._made.topics):
             for last in range(len(topic.steps), 0, -1):
                 builds.append(([*self._made.before(topic), *topic.steps[:last]], ""))
-        old: dict[str, float] = (
-            json.loads(self._record.read_text()) if self._record.exists() else {}
-        )
+        old = jsonio.recall(dict[str, float], self._record) or {}
         new: dict[str, float] = {}
         failures: list[HarnessError] = []
         for directory in (self._tree, *self._tree.parent.glob("objects-steps*")):
@@ -109,9 +107,9 @@ class Builder:
                     progress.done("FAILED")
                     continue
                 new[key] = progress.seconds
-                self._record.write_text(json.dumps({**old, **new}))
+                jsonio.write(self._record, {**old, **new})
                 progress.done(text)
-        self._record.write_text(json.dumps(new))
+        jsonio.write(self._record, new)
         if failures:
             others = [str(error) for error in failures[1:]]
             raise HarnessError(str(failures[0]), "\n".join([*others, failures[0].detail]))

@@ -15,7 +15,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from harness.core import process, ui
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import source, stack, topics
@@ -163,7 +163,7 @@ class Editor:
     def edit(self, wanted: str, *, discard: bool) -> Step:
         """Check the tree out at a patch; first make the tree and the commits if need be."""
         step = topics.find(topics.all_steps(topics.read(self._paths)), wanted)
-        state = json.loads(self._state.read_text()) if self._state.exists() else {}
+        state = self._known() if self._state.exists() else {}
         if state.get("revision") != self._origin.revision:
             self._make()
             state = {}
@@ -183,7 +183,7 @@ class Editor:
         """Write the edit back to kernel/patches and kernel/overlay; return what changed."""
         if not self._state.exists():
             raise HarnessError("nothing is edited: make edit PATCH=<name> comes first")
-        if json.loads(self._state.read_text()).get("key") != self._key():
+        if self._known().get("key") != self._key():
             raise HarnessError(_DIRTY)
         name = self._name("at")
         self._rebase(topics.find(self._steps, name))
@@ -237,7 +237,11 @@ class Editor:
             progress.done(f"{len(mails)} patches")
 
     def _record(self, key: str) -> None:
-        self._state.write_text(json.dumps({"revision": self._origin.revision, "key": key}))
+        jsonio.write(self._state, {"revision": self._origin.revision, "key": key})
+
+    def _known(self) -> dict[str, str]:
+        """Return what was recorded; damage is an error, since the tree may hold edits."""
+        return jsonio.load(dict[str, str], self._state)
 
     def _key(self) -> str:
         """Name the content of kernel/patches and kernel/overlay, apart from series files."""

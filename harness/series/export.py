@@ -10,7 +10,7 @@ import os
 import shutil
 from pathlib import Path
 
-from harness.core import ui
+from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import build, source, stack
@@ -50,7 +50,7 @@ def base_lines(origin: Source, topic: Topic) -> str:
     """Say what a topic applies to; hashing the whole tree takes seconds, once a revision."""
     known = origin.home / "tree-id"
     if not known.exists() or known.read_text().split()[0] != origin.revision:
-        known.write_text(f"{origin.revision} {tree_id(origin.pristine).hex()}\n")
+        jsonio.write_text(known, f"{origin.revision} {tree_id(origin.pristine).hex()}\n")
     needs = f"needs: {', '.join(topic.needs)}\n" if topic.needs else ""
     name = origin.package or origin.home.name
     tree = known.read_text().split()[1]
