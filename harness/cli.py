@@ -119,7 +119,8 @@ def parser() -> argparse.ArgumentParser:
 
 
 def _kernel(paths: Paths, args: argparse.Namespace) -> int:
-    suite.kernel(paths, args.config)
+    with lock.cache(paths):
+        build.get(paths, build.tree(paths, args.config), args.config)
     return 0
 
 

@@ -16,6 +16,7 @@ from harness.core.paths import Paths
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel.arch import ZCU102
+from harness.kernel.build import Kernel
 
 FOLIO_KIB = (4, 64, 2048)
 MODES = ("off", "cpu", "dcbm")
@@ -166,10 +167,10 @@ def directory_of(paths: Paths, engine: Engine) -> Path:
     return paths.out / ("demo" if engine == DMASIM else f"demo-{engine.name}")
 
 
-def run(paths: Paths, ready: guest.Ready, engine: Engine = DMASIM) -> Report:
+def run(paths: Paths, kernel: Kernel, engine: Engine = DMASIM) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
-    suite = guest.run_suite(paths, ready, "demo", "", directory, engine.machine)
+    suite = guest.run_suite(paths, kernel, "demo", "", directory, engine.machine)
     found = [f"demo: {suite.failure}"] if suite.failure else []
     results: list[Result] = []
     try:
@@ -179,7 +180,7 @@ def run(paths: Paths, ready: guest.Ready, engine: Engine = DMASIM) -> Report:
     if not found:
         found += problems(results, engine)
     document = {
-        "kernel": ready.kernel.release,
+        "kernel": kernel.release,
         "emulated": True,
         "runs": results,
     }

@@ -31,6 +31,7 @@ from harness.guest import ktap
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel import source, tree
+from harness.kernel.build import Kernel
 from harness.layouts import run as layouts
 from harness.series import export
 
@@ -248,22 +249,22 @@ def _series(paths: Paths, origin: source.Source) -> list[Case]:
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 
-def _suite(paths: Paths, out: Path, suite: str, ready: guest.Ready) -> list[Case]:
-    directory = out / f"{ready.kernel.config}-{suite}"
-    result = guest.run_suite(paths, ready, suite, "", directory)
+def _suite(paths: Paths, out: Path, suite: str, kernel: Kernel) -> list[Case]:
+    directory = out / f"{kernel.config}-{suite}"
+    result = guest.run_suite(paths, kernel, suite, "", directory)
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)
 
 
-def _demo(paths: Paths, engine: demo.Engine, ready: guest.Ready) -> list[Case]:
-    shown = demo.run(paths, ready, engine)
+def _demo(paths: Paths, engine: demo.Engine, kernel: Kernel) -> list[Case]:
+    shown = demo.run(paths, kernel, engine)
     if shown.suite.failure:
         guest.show_failure(shown.suite, demo.directory_of(paths, engine))
     return shown.cases
 
 
-def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
+def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
     """Run the tree's mm selftests with the offload, and those that do not pass without it.
 
     Cases that no single run can judge are repeated in both modes.
@@ -272,7 +273,7 @@ def _mm(paths: Paths, out: Path, ready: guest.Ready) -> list[Case]:
     def run(mode: str, programs: Sequence[str] = (), number: int = 1) -> list[Case]:
         directory = out / f"mm-selftests-{mode}-{number}"
         args = ",".join([mode, *programs])
-        result = guest.run_suite(paths, ready, "mm-selftests", args, directory)
+        result = guest.run_suite(paths, kernel, "mm-selftests", args, directory)
         verdict = result.run.verdict
         if verdict.outcome is not verdict.outcome.FINISHED:
             guest.show_failure(result, directory)

@@ -8,7 +8,7 @@ wrong may get lost on the way to the totals.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from xml.etree import ElementTree
@@ -39,6 +39,7 @@ class Status(Enum):
     RERUN = "re-run"
 
 
+_NAMED = 5
 _ALWAYS_COUNTED = (Status.PASSED, Status.FAILED, Status.SKIPPED)
 
 
@@ -68,6 +69,12 @@ def count(cases: Iterable[Case]) -> Counts:
     return Counts(case.status for case in cases)
 
 
+def some(names: Sequence[str]) -> str:
+    """Return the first few names, and how many more there are."""
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return ", ".join(names[:_NAMED]) + more
+
+
 @dataclass
 class _Level:
     """One open document: results at one indentation."""
@@ -87,7 +94,6 @@ class _Parser:
     def __init__(self) -> None:
         self.cases: list[tuple[int, Case]] = []  # with the indentation of each
         self.levels: list[_Level] = []
-        self.notes: list[str] = []
 
     def level(self, indent: int) -> _Level:
         """Return the document at an indentation; deeper ones end with this line."""
@@ -174,28 +180,22 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
     )
 
 
-def junit(suites: dict[str, Sequence[Case]]) -> str:
+def junit(suites: Mapping[str, Sequence[Case]]) -> str:
     """Return suites of cases as JUnit XML."""
     root = ElementTree.Element("testsuites")
     for name, cases in suites.items():
-        counts = count(cases)
-        suite = ElementTree.SubElement(
-            root,
-            "testsuite",
-            name=name,
-            tests=str(len(cases)),
-            failures=str(counts[Status.FAILED]),
-            skipped=str(len(cases) - counts[Status.FAILED] - counts[Status.PASSED]),
-        )
+        failed = sum(case.status is Status.FAILED for case in cases)
+        other = sum(case.status not in (Status.FAILED, Status.PASSED) for case in cases)
+        words = {"tests": str(len(cases)), "failures": str(failed), "skipped": str(other)}
+        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **words})
         for case in cases:
-            element = ElementTree.SubElement(suite, "testcase", classname=name, name=case.name)
+            one = ElementTree.SubElement(suite, "testcase", classname=name, name=case.name)
             if case.status is Status.FAILED:
-                ElementTree.SubElement(
-                    element, "failure", message=case.detail[:200]
-                ).text = case.detail
+                failure = ElementTree.SubElement(one, "failure", message=case.detail[:200])
+                failure.text = case.detail
             elif case.status is not Status.PASSED:
                 ElementTree.SubElement(
-                    element, "skipped", type=case.status.value, message=case.detail
+                    one, "skipped", type=case.status.value, message=case.detail
                 )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"

@@ -4,11 +4,12 @@ import functools
 import os
 import re
 import shutil
-import threading
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
+
+import msgspec
 
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
@@ -18,95 +19,66 @@ from harness.guest.ktap import Case, Status
 from harness.kernel import build, programs
 from harness.kernel import tree as patches
 from harness.kernel.arch import PC, Architecture, Machine
+from harness.kernel.build import Kernel
 
 # The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
 _DEBUG_FACTOR = 4
-_KVM_PROBE = vm.Limits(total=10, silent=10)
+_KVM_PROBE_SECONDS = 10
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
-_NUMBERS = ("cpus", "timeout", "silent")
-_FLAGS = ("erms", "virtual_time")
-_FAILURES_NAMED = 5
 MOST_RERUNS = 4
 
 
-@dataclass(frozen=True)
-class Settings:
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
 
-    `machine` is '' for the first machine of the kernel's architecture; `virtual_time` is
-    described in vm.Guest.
+    `timeout` and `silent` are in seconds. One processor runs in virtual time (see vm.Guest),
+    and two nodes share several. `machine` is '' for the first one of the architecture.
     """
 
-    memory_mib: int = 2048
+    memory: Annotated[str, msgspec.Meta(pattern="^[0-9]+[MG]$")] = "2G"
     cpus: int = 2
     timeout: int = 900
     silent: int = 120
     append: tuple[str, ...] = ()
     erms: bool = False
-    virtual_time: bool = False
     machine: str = ""
 
-
-@dataclass(frozen=True)
-class Ready:
-    """A kernel and an initramfs that can be booted together.
-
-    `device_trees` has those of its machines that need one, by the name of the machine.
-    """
-
-    kernel: build.Kernel
-    initrd: Path
-    device_trees: Mapping[str, Path] = field(default_factory=dict, hash=False)
+    @property
+    def memory_mib(self) -> int:
+        """The memory in MiB."""
+        return int(self.memory[:-1]) * (1024 if self.memory[-1] == "G" else 1)
 
 
 @dataclass(frozen=True)
 class SuiteResult:
     """A suite that has run; `failure` is '' if all is well, or says what is not."""
 
-    suite: str
     run: vm.Run
     cases: tuple[Case, ...]
     failure: str
 
 
-def parse_size(text: str) -> int:
-    """Return a size such as 512M or 4G in MiB."""
-    match = re.fullmatch(r"(\d+)([MG])", text)
-    if not match:
-        raise ValueError(f"{text} is not a size such as 512M or 4G")
-    return int(match[1]) * (1024 if match[2] == "G" else 1)
-
-
 def parse_settings(script: str) -> Settings:
-    """Read the settings in a suite's comment lines; an unknown one raises ValueError."""
-    found: dict[str, Any] = {"append": ()}
-    for line in _SETTINGS.findall(script):
-        for word in line.split():
-            name, equals, value = word.partition("=")
-            if name == "append":
-                found["append"] += (value,)
-            elif name == "memory":
-                found["memory_mib"] = parse_size(value)
-            elif name in _NUMBERS:
-                found[name] = int(value)
-            elif name == "machine":
-                found[name] = value
-            elif name in _FLAGS and not equals:
-                found[name] = True
-            else:
-                raise ValueError(f"unknown QEMU setting '{word}'")
-    settings = Settings(**found)
-    if settings.cpus < 2 or settings.cpus % 2:
+    """Read the settings in a suite's comment lines; ValueError says what is wrong."""
+    found: dict[str, Any] = {"append": []}
+    for word in " ".join(_SETTINGS.findall(script)).split():
+        name, _, value = word.partition("=")
+        if name == "append":
+            found[name].append(value)
+        else:
+            found[name] = value or True
+    settings = msgspec.convert(found, Settings, strict=False)
+    if settings.cpus != 1 and settings.cpus % 2:
         raise ValueError(f"cpus={settings.cpus} cannot be shared by two nodes")
     return settings
 
 
 def machine_of(architecture: Architecture, settings: Settings) -> Machine:
-    """Return the machine on which a suite runs; ValueError if there is none."""
+    """Return the machine on which a suite runs; HarnessError if there is none."""
     for machine in architecture.machines:
         if settings.machine in ("", machine.name):
             return machine
-    raise ValueError(f"no machine '{settings.machine}' for a kernel for {architecture.name}")
+    raise HarnessError(f"no machine '{settings.machine}' for a kernel for {architecture.name}")
 
 
 def command_line(
@@ -125,63 +97,38 @@ def command_line(
     return " ".join(words)
 
 
-def limits(config: str, settings: Settings) -> vm.Limits:
-    """Return how long a suite may take on a configuration."""
-    factor = _DEBUG_FACTOR if config == "debug" else 1
-    return vm.Limits(total=settings.timeout * factor, silent=settings.silent * factor)
-
-
 def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
     """Say in one line what is wrong with a run, or return ''."""
     if verdict.outcome is not vm.Outcome.FINISHED:
         return verdict.message
-    failed = [case.name for case in cases if case.status is Status.FAILED]
-    if failed:
-        more = (
-            f" and {len(failed) - _FAILURES_NAMED} more"
-            if len(failed) > _FAILURES_NAMED
-            else ""
-        )
-        names = ", ".join(failed[:_FAILURES_NAMED])
+    if failed := [case.name for case in cases if case.status is Status.FAILED]:
         tests = "a test" if len(failed) == 1 else f"{len(failed)} tests"
-        return f"the guest failed {tests}: {names}{more}"
-    if verdict.status:
-        return f"the suite failed: {verdict.message}"
-    return ""
+        return f"the guest failed {tests}: {ktap.some(failed)}"
+    return f"the suite failed: {verdict.message}" if verdict.status else ""
 
 
-def kernel(
-    paths: Paths, config: str, tree: patches.Tree | None = None
-) -> tuple[patches.Tree, build.Kernel]:
-    """Return a patched tree, the configuration's own by default, and a kernel built from it."""
+def prepare(paths: Paths, config: str, mutated: patches.Tree | None = None) -> Kernel:
+    """Build all that a guest needs: a kernel, of a patched tree of its own if that is given."""
     with lock.cache(paths):
-        tree = tree or build.tree(paths, config)
-        return tree, build.get(paths, tree, config)
-
-
-def prepare(paths: Paths, config: str, mutated: patches.Tree | None = None) -> Ready:
-    """Build all that a guest needs."""
-    with lock.cache(paths):
-        tree, built = kernel(paths, config, mutated)
+        tree = mutated or build.tree(paths, config)
+        kernel = build.get(paths, tree, config)
         if tree.name != patches.ALL and not mutated:
             tree = patches.get(paths, tree.source)
-        ours = programs.get(paths, tree, built.architecture)
-        return Ready(built, image.build(paths, built, ours), _device_trees(paths, built))
+        image.build(paths, kernel, programs.get(paths, tree, kernel.architecture))
+        for machine in kernel.architecture.machines:
+            if machine.device_tree:
+                source = paths.guest / "machines" / machine.device_tree
+                process.run_logged(
+                    ["dtc", "-I", "dts", "-O", "dtb", "-o", str(_device_tree(kernel, machine)),
+                     str(source)],
+                    paths.logs / f"dtc-{machine.name}.log",
+                    f"device tree of {machine.name}",
+                )  # fmt: skip
+        return kernel
 
 
-def _device_trees(paths: Paths, kernel: build.Kernel) -> dict[str, Path]:
-    """Compile the device trees of a kernel's machines."""
-    trees = {}
-    for machine in kernel.architecture.machines:
-        if machine.device_tree:
-            trees[machine.name] = kernel.out / f"{machine.name}.dtb"
-            process.run_logged(
-                ["dtc", "-I", "dts", "-O", "dtb", "-o", str(trees[machine.name]),
-                 str(paths.guest / "machines" / machine.device_tree)],
-                paths.logs / f"dtc-{machine.name}.log",
-                f"device tree of {machine.name}",
-            )  # fmt: skip
-    return trees
+def _device_tree(kernel: Kernel, machine: Machine) -> Path:
+    return kernel.out / f"{machine.name}.dtb"
 
 
 def settings_of(paths: Paths, suite: str) -> Settings:
@@ -197,51 +144,49 @@ def settings_of(paths: Paths, suite: str) -> Settings:
 
 
 def _guest(
-    ready: Ready, suite: str, args: str, settings: Settings, accelerator: str
+    kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str
 ) -> vm.Guest:
-    try:
-        machine = machine_of(ready.kernel.architecture, settings)
-    except ValueError as error:
-        raise HarnessError(f"suite {suite}: {error}") from error
+    machine = machine_of(kernel.architecture, settings)
+    factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
     return vm.Guest(
-        kernel=ready.kernel.image,
-        initrd=ready.initrd,
-        command_line=command_line(ready.kernel.config, suite, args, settings, machine),
+        kernel=kernel.image,
+        initrd=image.path(kernel),
+        command_line=command_line(kernel.config, suite, args, settings, machine),
         memory_mib=machine.memory_mib or settings.memory_mib,
         cpus=machine.cpus or settings.cpus,
-        accelerator="tcg" if settings.virtual_time else accelerator,
+        accelerator=accelerator,
         erms=settings.erms,
-        virtual_time=settings.virtual_time,
         machine=machine,
-        device_tree=ready.device_trees.get(machine.name),
+        device_tree=_device_tree(kernel, machine) if machine.device_tree else None,
+        timeout=settings.timeout * factor,
+        silent=settings.silent * factor,
     )
 
 
 @functools.cache
-def accelerator(paths: Paths, ready: Ready) -> str:
+def accelerator(paths: Paths, kernel: Kernel) -> str:
     """Return 'kvm' if a probe guest has really run with it on this boot, or else 'tcg'."""
-    if not ready.kernel.architecture.native or not os.access("/dev/kvm", os.R_OK | os.W_OK):
+    if not kernel.architecture.native or not os.access("/dev/kvm", os.R_OK | os.W_OK):
         return "tcg"
     record = paths.cache / "kvm.json"
     boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
     known = jsonio.recall(dict[str, str], record) or {}
     if known.get("boot") != boot:
         with ui.step("KVM probe") as step:
-            guest = _guest(ready, "hello", "", Settings(), "kvm")
+            settings = Settings(timeout=_KVM_PROBE_SECONDS, silent=_KVM_PROBE_SECONDS)
+            guest = _guest(kernel, "hello", "", settings, "kvm")
             try:
-                run = vm.run(guest, paths.out / "kvm-probe", _KVM_PROBE, step.progress)
-                works = run.verdict.status == 0
-                step.done("works" if works else f"not used: {run.verdict.message}")
+                verdict = vm.run(guest, paths.out / "kvm-probe", step.progress).verdict
+                works, why = verdict.status == 0, verdict.message
             except HarnessError as error:
-                works = False
-                step.done(f"not used: {error}")
+                works, why = False, str(error)
+            step.done("works" if works else f"not used: {why}")
         known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
         jsonio.write(record, known)
     return known.get("accelerator", "tcg")
 
 
 _reruns: list[Case] = []
-_reruns_lock = threading.Lock()
 
 
 def reruns() -> list[Case]:
@@ -249,9 +194,7 @@ def reruns() -> list[Case]:
     return list(_reruns)
 
 
-def _run(
-    guest: vm.Guest, directory: Path, bounds: vm.Limits, progress: Callable[[str], None]
-) -> vm.Run:
+def _run(guest: vm.Guest, directory: Path, progress: Callable[[str], None]) -> vm.Run:
     """Run a guest, and once more if the emulator made a mistake that we know.
 
     Then the processors take turns, where it cannot happen, and tests of what several do at a
@@ -259,95 +202,76 @@ def _run(
     reruns()). A process has MOST_RERUNS of them; after that processors take turns from the
     start.
     """
+    shutil.rmtree(directory, ignore_errors=True)
     in_turns = replace(guest, parallel=False, command_line=f"{guest.command_line} mig.turns=1")
     if len(_reruns) >= MOST_RERUNS:
         guest = in_turns
-    run = vm.run(guest, directory, bounds, progress)
+    run = vm.run(guest, directory, progress)
     if guest.accelerator != "tcg" or not (guest.parallel and vm.is_emulators_mistake(run)):
         return run
-    with _reruns_lock:
-        _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
+    _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
     for log in ("console.log", "results.log"):
         (directory / log).rename(directory / f"first-{log}")
     ui.say(f"{directory}: once more: QEMU ran code that was patched away (first-console.log)")
-    return vm.run(in_turns, directory, bounds, progress)
+    return vm.run(in_turns, directory, progress)
 
 
 def run_quietly(
     paths: Paths,
-    ready: Ready,
+    kernel: Kernel,
     suite: str,
     directory: Path,
+    files: Mapping[str, bytes],
     *,
     args: str = "",
-    files: Mapping[str, bytes],
-    virtual_time: bool,
-    cpus: int = 0,
+    cpus: int = 1,
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
-    """Run one suite with additional files, and without a word, in emulated processors.
-
-    `cpus` may be 1, of which no suite can tell that it is enough; 0 is what it asks for.
-    """
+    """Run one suite with additional files on emulated processors, and print nothing."""
     settings = settings_of(paths, suite)
-    shutil.rmtree(directory, ignore_errors=True)
-    guest = replace(
-        _guest(ready, suite, args, settings, "tcg"),
-        virtual_time=virtual_time,
-        extra=image.archive(files),
+    settings = msgspec.structs.replace(
+        settings, cpus=cpus, append=(*settings.append, "norandmaps")
     )
-    if cpus:
-        guest = replace(guest, cpus=cpus)
-    guest = replace(guest, command_line=f"{guest.command_line} norandmaps")
-    bounds = limits(ready.kernel.config, settings)
-    run = _run(guest, directory, bounds, progress)
+    guest = _guest(kernel, suite, args, settings, "tcg")
+    run = _run(replace(guest, extra=image.archive(files)), directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 
 
-def run_in_virtual_time(
-    paths: Paths, ready: Ready, suite: str, files: Mapping[str, str], directory: Path
-) -> vm.Run:
-    """Run one suite with additional files in virtual time, where every run is the same."""
-    contents = {name: text.encode() for name, text in files.items()}
-    return run_quietly(paths, ready, suite, directory, files=contents, virtual_time=True)
-
-
 def run_suite(
-    paths: Paths, ready: Ready, suite: str, args: str, directory: Path, machine: str = ""
+    paths: Paths, kernel: Kernel, suite: str, args: str, directory: Path, machine: str = ""
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
     `machine` is the one to run it on, or '' for the one that it asks for.
     """
     settings = settings_of(paths, suite)
-    settings = replace(settings, machine=machine or settings.machine)
-    config = ready.kernel.config
-    shutil.rmtree(directory, ignore_errors=True)
-    guest = _guest(ready, suite, args, settings, accelerator(paths, ready))
-    with ui.step(f"guest {config} {suite}" + (f" {args}" if args else "")) as step:
-        run = _run(guest, directory, limits(config, settings), step.progress)
+    settings = msgspec.structs.replace(settings, machine=machine or settings.machine)
+    virtual = settings.cpus == 1
+    guest = _guest(
+        kernel, suite, args, settings, "tcg" if virtual else accelerator(paths, kernel)
+    )
+    with ui.step(f"guest {kernel.config} {suite} {args}".rstrip()) as step:
+        run = _run(guest, directory, step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)
         counts = str(ktap.count(cases)) if cases else "finished"
         step.done(f"FAILED: {failure}" if failure else counts)
-    return SuiteResult(suite=suite, run=run, cases=cases, failure=failure)
+    return SuiteResult(run, cases, failure)
 
 
 def show_failure(result: SuiteResult, directory: Path) -> None:
     """Print what helps to understand a failed run: the tests' words, the console's end."""
-    for case in result.cases:
-        if case.status is Status.FAILED:
-            ui.plain(f"  not ok {case.name}")
-            for line in case.detail.splitlines():
-                ui.plain(f"      {line}")
-    if all(case.status is not Status.FAILED for case in result.cases):
-        ui.plain(f"  end of the results ({directory}/results.log):")
-        for line in process.tail(result.run.results).splitlines():
+    failed = [case for case in result.cases if case.status is Status.FAILED]
+    for case in failed:
+        ui.plain(f"  not ok {case.name}")
+        for line in case.detail.splitlines():
+            ui.plain(f"      {line}")
+    results = [] if failed else [("results", process.tail(result.run.results))]
+    for log, end in [*results, ("console", result.run.console_end)]:
+        ui.plain(f"  end of {directory}/{log}.log:")
+        for line in end.splitlines():
             ui.plain(f"    | {line}")
-    ui.plain(f"  end of the console log ({directory}/console.log):")
-    for line in result.run.console_end.splitlines():
-        ui.plain(f"    | {line}")
 
 
 def main(paths: Paths, config: str, suite: str, args: str) -> int:
@@ -363,8 +287,8 @@ def main(paths: Paths, config: str, suite: str, args: str) -> int:
 
 def shell(paths: Paths, config: str) -> int:
     """Boot a guest with a shell on this terminal."""
-    ready = prepare(paths, config)
+    kernel = prepare(paths, config)
     settings = settings_of(paths, "shell")
-    guest = _guest(ready, "shell", "", settings, accelerator(paths, ready))
+    guest = _guest(kernel, "shell", "", settings, accelerator(paths, kernel))
     ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

@@ -31,23 +31,13 @@ _DONE = re.compile(r"^guest: done rc=(\d+)\s*$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
-class Limits:
-    """How long a guest may run, and how long it may print nothing, in seconds."""
-
-    total: float
-    silent: float
-
-
-@dataclass(frozen=True)
 class Guest:
-    """What to boot, and how.
+    """What to boot, and how; `timeout` and `silent` are the seconds until we end it.
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
-    `erms` only on demand.
-    Emulated processors take turns unless they are `parallel`.
-    With one processor the second node has none. With `virtual_time` there is one, an
-    instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
-    is the same, but takes three times as long.
+    `erms` only on demand. Several take turns unless they are `parallel`. A single one is on the
+    first node, and runs in virtual time: an instruction takes one nanosecond, an idle processor
+    jumps to the next timer, and every run is the same, but takes three times as long.
     """
 
     kernel: Path
@@ -56,12 +46,13 @@ class Guest:
     memory_mib: int
     cpus: int = 2
     accelerator: str = "tcg"
-    virtual_time: bool = False
     extra: bytes = b""
     erms: bool = False
     machine: Machine = PC
     device_tree: Path | None = None
     parallel: bool = True
+    timeout: int = 900
+    silent: int = 120
 
 
 class Outcome(Enum):
@@ -71,14 +62,6 @@ class Outcome(Enum):
     PANICKED = "panicked"
     HUNG = "hung"
     VANISHED = "ended without a result"
-
-
-class End(Enum):
-    """Why we stopped watching."""
-
-    EXITED = "exited"
-    TIMED_OUT = "timed out"
-    SILENT = "silent"
 
 
 @dataclass(frozen=True)
@@ -95,7 +78,6 @@ class Run:
     """A guest that has ended."""
 
     verdict: Verdict
-    seconds: float
     console: str
     results: str
 
@@ -121,73 +103,45 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
     second, or to what stands in for it, goes to `results`. A machine with a device tree of ours
     has no nodes: its kernel has.
     """
+    port = ["-serial", f"file:{results}"]
+    if guest.machine.virtio_results:
+        path = str(results).replace(",", ",,")  # as in the value of any option
+        port = ["-chardev", f"file,id=results,path={path}", "-device", "virtio-serial-device",
+                "-device", "virtconsole,chardev=results"]  # fmt: skip
     return [
         guest.machine.qemu, "-nodefaults", "-no-user-config", "-no-reboot",
-        "-display", "none", "-monitor", "none",
-        *_machine_words(guest),
-        "-serial", console,
-        *_results_words(guest.machine, results),
+        "-display", "none", "-monitor", "none", "-machine", guest.machine.machine,
+        *_processors_and_memory(guest),
+        "-serial", console, *port,
         "-kernel", str(guest.kernel),
         "-initrd", str(guest.initrd),
         "-append", guest.command_line,
     ]  # fmt: skip
 
 
-def _machine_words(guest: Guest) -> list[str]:
-    machine = guest.machine
-    words = ["-machine", machine.machine]
-    emulated = f"tcg,thread={'multi' if guest.parallel else 'single'}"
+def _processors_and_memory(guest: Guest) -> list[str]:
+    single = guest.cpus == 1 or not guest.parallel
+    accelerator = f"tcg,thread={'single' if single else 'multi'}"
     if guest.device_tree:
-        return [
-            *words, "-accel", emulated, "-smp", str(guest.cpus),
-            "-m", f"{guest.memory_mib}M", "-dtb", str(guest.device_tree),
-        ]  # fmt: skip
-    half = guest.memory_mib // 2
-    cores = guest.cpus // 2
-    cpu = "host" if guest.accelerator == "kvm" else machine.cpu
-    if guest.erms:
-        cpu = cpu.replace("-erms", "+erms")
-    single = guest.virtual_time or guest.cpus == 1
-    if guest.virtual_time:
-        time = [
-            "-accel", "tcg,thread=single", "-icount", "shift=0,sleep=off", "-seed", "1",
-            "-rtc", "base=2026-01-01T00:00:00,clock=vm", "-smp", "1",
-        ]  # fmt: skip
-    elif single:
-        time = ["-accel", "tcg,thread=single", "-smp", "1"]
+        return ["-accel", accelerator, "-smp", str(guest.cpus), "-m", f"{guest.memory_mib}M",
+                "-dtb", str(guest.device_tree)]  # fmt: skip
+    cpu = guest.machine.cpu.replace("-erms", "+erms" if guest.erms else "-erms")
+    if guest.accelerator == "kvm":
+        accelerator, cpu = "kvm", "host"
+    half, cores = guest.memory_mib // 2, guest.cpus // 2
+    words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M"]
+    if guest.cpus == 1:
+        processors = ("cpus=0,", "")
+        words += ["-smp", "1", "-icount", "shift=0,sleep=off", "-seed", "1",
+                  "-rtc", "base=2026-01-01T00:00:00,clock=vm"]  # fmt: skip
     else:
-        time = [
-            "-accel", "kvm" if guest.accelerator == "kvm" else emulated,
-            # Without sockets the guest warns in topology_sane(): CPUs of one package on two
-            # nodes.
-            "-smp", f"{2 * cores},sockets=2,cores={cores},threads=1",
-        ]  # fmt: skip
-    words += ["-cpu", cpu, *time, "-m", f"{2 * half}M"]
-    for node in (0, 1):
-        cpus = f"cpus={_cpu_range(node, cores)},"
-        if single:
-            cpus = "" if node else "cpus=0,"
-        words += [
-            "-object", f"memory-backend-ram,id=memory{node},size={half}M",
-            "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}",
-        ]  # fmt: skip
+        processors = (f"cpus=0-{cores - 1},", f"cpus={cores}-{2 * cores - 1},")
+        # Without sockets topology_sane() warns: the CPUs of one package are on two nodes.
+        words += ["-smp", f"{2 * cores},sockets=2,cores={cores},threads=1"]
+    for node, cpus in enumerate(processors):
+        words += ["-object", f"memory-backend-ram,id=memory{node},size={half}M",
+                  "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}"]  # fmt: skip
     return words
-
-
-def _results_words(machine: Machine, results: Path) -> list[str]:
-    if not machine.virtio_results:
-        return ["-serial", f"file:{results}"]
-    # Commas in the value of an option are doubled.
-    path = str(results).replace(",", ",,")
-    return [
-        "-chardev", f"file,id=results,path={path}",
-        "-device", "virtio-serial-device", "-device", "virtconsole,chardev=results",
-    ]  # fmt: skip
-
-
-def _cpu_range(node: int, cores: int) -> str:
-    first = node * cores
-    return f"{first}-{first + cores - 1}" if cores > 1 else str(first)
 
 
 def is_emulators_mistake(run: Run) -> bool:
@@ -208,24 +162,21 @@ def complaint(console: str) -> str:
     return ""
 
 
-def judge(console: str, results: str, end: End, limits: Limits) -> Verdict:
-    """Say how a guest ended, from what it left behind."""
+def judge(console: str, results: str, hung: str = "") -> Verdict:
+    """Say how a guest ended, from what it left behind, and from why we ended it, if we did."""
     if said := complaint(console):
         return Verdict(Outcome.PANICKED, f"the guest panicked: {said}")
-    done = _DONE.search(results)
-    if done:
+    if done := _DONE.search(results):
         status = int(done[1])
         return Verdict(Outcome.FINISHED, f"the suite ended with status {status}", status)
-    words = [line for line in results.splitlines() if line.strip()]
-    last = f"; last result: {words[-1].strip()}" if words else "; it printed no results"
-    if end is End.TIMED_OUT:
-        return Verdict(Outcome.HUNG, f"the guest hung: not done in {limits.total:.0f} s{last}")
-    if end is End.SILENT:
-        return Verdict(Outcome.HUNG, f"the guest hung: silent for {limits.silent:.0f} s{last}")
-    return Verdict(Outcome.VANISHED, f"the guest ended without its last line{last}")
+    words = results.strip().splitlines()
+    last = f"last result: {words[-1].strip()}" if words else "it printed no results"
+    if hung:
+        return Verdict(Outcome.HUNG, f"the guest hung: {hung}; {last}")
+    return Verdict(Outcome.VANISHED, f"the guest ended without its last line; {last}")
 
 
-def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str], None]) -> Run:
+def run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run:
     """Boot a guest and watch it to its end; `on_result` gets each result line as it comes."""
     directory.mkdir(parents=True, exist_ok=True)
     console, results = directory / "console.log", directory / "results.log"
@@ -237,11 +188,10 @@ def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str]
         guest = replace(guest, initrd=combined)
     argv = qemu_argv(guest, f"file:{console}", results)
     (directory / "qemu.cmd").write_text(shlex.join(argv) + "\n")
-    began = time.monotonic()
     with (directory / "qemu.log").open("wb") as log:
         child = process.start(argv, stdout=log, stderr=subprocess.STDOUT)
     try:
-        end = _watch(child, console, results, limits, on_result)
+        hung = _watch(guest, child, console, results, on_result)
     finally:
         process.stop(child)
     words = console.read_text(errors="replace")
@@ -249,23 +199,18 @@ def run(guest: Guest, directory: Path, limits: Limits, on_result: Callable[[str]
     if not words and not said and child.returncode > 0:
         reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
         raise HarnessError(f"QEMU does not start: {reason}")
-    return Run(
-        verdict=judge(words, said, end, limits),
-        seconds=time.monotonic() - began,
-        console=words,
-        results=said,
-    )
+    return Run(judge(words, said, hung), words, said)
 
 
 def _watch(
+    guest: Guest,
     child: subprocess.Popen[bytes],
     console: Path,
     results: Path,
-    limits: Limits,
     on_result: Callable[[str], None],
-) -> End:
-    began = time.monotonic()
-    grown = began
+) -> str:
+    """Wait until a guest has ended, and return ''; or return why it must be ended."""
+    began = grown = time.monotonic()
     panicked: float | None = None
     rest = ""
     with results.open(errors="replace") as news, console.open(errors="replace") as words:
@@ -281,11 +226,11 @@ def _watch(
             if "Kernel panic - not syncing" in words.read() and panicked is None:
                 panicked = now
             if ended or (panicked and now - panicked > _PANIC_GRACE_SECONDS):
-                return End.EXITED
-            if now - began > limits.total:
-                return End.TIMED_OUT
-            if now - grown > limits.silent:
-                return End.SILENT
+                return ""
+            if now - began > guest.timeout:
+                return f"not done in {guest.timeout} s"
+            if now - grown > guest.silent:
+                return f"silent for {guest.silent} s"
             time.sleep(_POLL_SECONDS)
 
 
@@ -295,8 +240,7 @@ def interact(guest: Guest, results: Path) -> int:
     Ctrl-C belongs to the guest; Ctrl-A X ends QEMU.
     """
     results.parent.mkdir(parents=True, exist_ok=True)
-    argv = qemu_argv(guest, "mon:stdio", results)
-    child = process.start(argv, stdin=None)
+    child = process.start(qemu_argv(guest, "mon:stdio", results), stdin=None)
     try:
         return int(child.wait())
     finally:

@@ -18,6 +18,7 @@ from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Status
 from harness.kernel.arch import PC
+from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
 from harness.lab.judge import claims
 from harness.lab.model import calibration, preset, published
@@ -34,7 +35,7 @@ class Lab:
     """Kernels that are ready to boot, by configuration, and where results go."""
 
     paths: Paths
-    kernels: dict[str, suite.Ready]
+    kernels: dict[str, Kernel]
     out: Path
 
 
@@ -83,11 +84,8 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
 def _boot(lab: Lab, boot: Boot, parameters: str) -> str:
     """Run one guest and return what it printed; HarnessError if anything went wrong."""
     directory = lab.out / "guests" / boot.name
-    files = {"lab.plan": boot.plan(parameters)}
-    run = suite.run_in_virtual_time(
-        lab.paths, lab.kernels[boot.config], "lab", files, directory
-    )
-    (directory / "initrd").unlink(missing_ok=True)
+    files = {"lab.plan": boot.plan(parameters).encode()}
+    run = suite.run_quietly(lab.paths, lab.kernels[boot.config], "lab", directory, files)
     if run.verdict.outcome is not vm.Outcome.FINISHED:
         raise HarnessError(f"lab: {boot.name}: {run.verdict.message}", run.what_happened)
     if run.verdict.status:
@@ -122,7 +120,7 @@ def measure(
     return printed
 
 
-def kernels(paths: Paths) -> dict[str, suite.Ready]:
+def kernels(paths: Paths) -> dict[str, Kernel]:
     """Build the kernels that the laboratory compares, by configuration."""
     with lock.cache(paths):
         return {config: suite.prepare(paths, config) for config in plan.KERNEL}
@@ -173,7 +171,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
             "those of vanilla alone.",
         ),
         quick=quick,
-        kernel_release=lab.kernels[plan.OURS].kernel.release,
+        kernel_release=lab.kernels[plan.OURS].release,
         qemu=process.capture([PC.qemu, "--version"]).splitlines()[0],
     )
 

@@ -85,7 +85,7 @@ class Kernels:
     """Kernels that are ready to boot, and the module for each."""
 
     paths: Paths
-    ready: Mapping[str, suite.Ready]
+    ready: Mapping[str, build.Kernel]
     modules: Mapping[str, bytes]
     out: Path
 
@@ -126,7 +126,7 @@ def spans(first: int, count: int, size: int = _PER_BOOT) -> Iterator[tuple[int, 
 
 
 def prepare(
-    paths: Paths, out: Path, config: str = "lab", ours: suite.Ready | None = None
+    paths: Paths, out: Path, config: str = "lab", ours: build.Kernel | None = None
 ) -> Kernels:
     """Build the kernels, ours unless it is given, the guest's programs, and the modules."""
     ready, modules = {}, {}
@@ -134,7 +134,7 @@ def prepare(
         for name in filter(None, (config, TWINS[config])):
             given = ours if name == config else None
             ready[name] = given or suite.prepare(paths, name)
-            modules[name] = _module(paths, ready[name].kernel)
+            modules[name] = _module(paths, ready[name])
     return Kernels(paths, ready, modules, out)
 
 
@@ -173,9 +173,8 @@ def _boot(
     """Run some seeds on one kernel; HarnessError if anything but a layout goes wrong."""
     run = suite.run_quietly(
         kernels.paths, kernels.ready[config], SUITE, directory,
+        {f"{MODULE}.ko": kernels.modules[config]},
         args=machine.args(*span, config),
-        files={f"{MODULE}.ko": kernels.modules[config]},
-        virtual_time=machine.vcpus == 1,
         cpus=machine.vcpus,
         progress=progress,
     )  # fmt: skip

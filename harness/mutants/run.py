@@ -135,8 +135,7 @@ class Checkout:
         if not all(log.exists() for log in logs):
             return Result(Kind.BUILD, process.first_error(said))
         console, results = (log.read_text(errors="replace") for log in logs)
-        verdict = vm.judge(console, results, vm.End.EXITED, vm.Limits(0, 0))
-        return of_guest(verdict, ktap.parse(results))
+        return of_guest(vm.judge(console, results), ktap.parse(results))
 
 
 class Kernels:
@@ -156,29 +155,27 @@ class Kernels:
             origin = source.get(self._paths)
             tree = patches.get(self._paths, origin, _TREE, extra=(patch,)) if patch else None
             try:
-                ready = suite.prepare(self._paths, config + build.MUTANT * bool(tree), tree)
+                kernel = suite.prepare(self._paths, config + build.MUTANT * bool(tree), tree)
             except HarnessError as error:
                 return partial(Result, Kind.BUILD, str(error))
-            ready = self._copy(ready, config)
+            kernel = self._copy(kernel, config)
             if runner == "layouts":
-                return self._layouts(ready, *(int(word) for word in words))
-        return partial(self._suite, ready, words[0], ",".join(words[1:]))
+                return self._layouts(kernel, *(int(word) for word in words))
+        return partial(self._suite, kernel, words[0], ",".join(words[1:]))
 
-    def _copy(self, ready: suite.Ready, config: str) -> suite.Ready:
+    def _copy(self, kernel: build.Kernel, config: str) -> build.Kernel:
         """Copy what is booted, which the next mutant replaces; two of them are in use."""
         self._built += 1
         out = self._out / f"kernel-{self._built % 2}"
         shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(ready.kernel.out, out, ignore=shutil.ignore_patterns("modules"))
-        trees = {name: out / path.name for name, path in ready.device_trees.items()}
-        kernel = replace(ready.kernel, config=config, out=out)
-        return suite.Ready(kernel, out / ready.initrd.name, trees)
+        shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
+        return replace(kernel, config=config, out=out)
 
-    def _suite(self, ready: suite.Ready, name: str, args: str) -> Result:
-        done = suite.run_suite(self._paths, ready, name, args, self._out / "guest")
+    def _suite(self, kernel: build.Kernel, name: str, args: str) -> Result:
+        done = suite.run_suite(self._paths, kernel, name, args, self._out / "guest")
         return of_guest(done.run.verdict, done.cases)
 
-    def _layouts(self, ours: suite.Ready, vcpus: int, count: int, first: int = 1) -> Run:
+    def _layouts(self, ours: build.Kernel, vcpus: int, count: int, first: int = 1) -> Run:
         from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
 
         kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours=ours)

@@ -21,8 +21,8 @@ SKIPPED = Case("skipped", Status.SKIPPED, "no huge pages")
 
 
 def result(verdict: vm.Verdict, *cases: Case) -> suite.SuiteResult:
-    run = vm.Run(verdict, seconds=1, console="", results="")
-    return suite.SuiteResult("suite", run, cases, suite.describe(verdict, cases))
+    run = vm.Run(verdict, console="", results="")
+    return suite.SuiteResult(run, cases, suite.describe(verdict, cases))
 
 
 def failures(verdict: vm.Verdict, *cases: Case) -> list[str]:
@@ -43,8 +43,8 @@ def test_a_panic_or_hang_is_a_failure_beside_those_of_tests() -> None:
 
 def test_a_panic_is_told_from_its_first_line_on() -> None:
     console = "booting\nBUG: KASAN: use-after-free in f\nCall Trace:\n"
-    run = vm.Run(vm.Verdict(vm.Outcome.PANICKED, "the guest panicked"), 1, console, "")
-    case = main.suite_cases(suite.SuiteResult("suite", run, (GOOD,), "the guest panicked"))[-1]
+    run = vm.Run(vm.Verdict(vm.Outcome.PANICKED, "the guest panicked"), console, "")
+    case = main.suite_cases(suite.SuiteResult(run, (GOOD,), "the guest panicked"))[-1]
     assert case.detail.splitlines() == [
         "the guest panicked", "BUG: KASAN: use-after-free in f", "Call Trace:",
     ]  # fmt: skip
