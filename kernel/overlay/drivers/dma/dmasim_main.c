@@ -9,6 +9,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/cleanup.h>
 #include <linux/debugfs.h>
 #include <linux/dma-direct.h>
 #include <linux/dma-map-ops.h>
@@ -163,6 +164,7 @@ struct dmasim_side {
  * @outcome: decided when the descriptor is submitted
  * @turn: decided when the descriptor is submitted
  * @due: when to execute it; 0 until its turn comes, KTIME_MAX for never
+ * @twice: call back once more after the first time
  * @terminated: the worker must stop copying, and free the descriptor
  *
  * A descriptor is always on exactly one list, by @vd.node: the channel's free
@@ -182,6 +184,7 @@ struct dmasim_desc {
 	enum dmasim_outcome	outcome;
 	enum dmasim_turn	turn;
 	ktime_t			due;
+	bool			twice;
 	bool			terminated;
 };
 
@@ -355,6 +358,8 @@ static void dmasim_desc_free(struct virt_dma_desc *vd)
 	dma_descriptor_unmap(&vd->tx);
 
 	spin_lock_irqsave(&chan->vc.lock, flags);
+	if (to_dmasim_desc(vd)->twice)
+		dmaengine_desc_get_callback(&vd->tx, &chan->again);
 	dmasim_put_desc(chan, to_dmasim_desc(vd));
 	spin_unlock_irqrestore(&chan->vc.lock, flags);
 }
@@ -591,8 +596,7 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 		dmasim_put_desc(chan, desc);
 		return;
 	}
-	if (dmasim_should_fail(DMASIM_CALL_TWICE))
-		dmaengine_desc_get_callback(&desc->vd.tx, &chan->again);
+	desc->twice = dmasim_should_fail(DMASIM_CALL_TWICE);
 	dmasim_complete(chan, desc);
 }
 
@@ -770,14 +774,15 @@ static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
 	vchan_get_all_descriptors(&chan->vc, head);
 	list_splice_tail_init(&chan->waiting, head);
 	chan->held = NULL;
-	memset(&chan->again, 0, sizeof(chan->again));
 	if (chan->active && !chan->active->terminated) {
 		WRITE_ONCE(chan->active->terminated, true);
 		dmasim_set_failed(chan, chan->active->vd.tx.cookie);
 	}
-	list_for_each_entry(vd, head, node)
+	list_for_each_entry(vd, head, node) {
+		to_dmasim_desc(vd)->twice = false;
 		if (vd->tx.cookie)
 			dmasim_set_failed(chan, vd->tx.cookie);
+	}
 }
 
 /*
@@ -817,6 +822,8 @@ static void dmasim_synchronize(struct dma_chan *c)
 
 	kthread_flush_worker(chan->worker);
 	vchan_synchronize(&chan->vc);
+	scoped_guard(spinlock_irqsave, &chan->vc.lock)
+		memset(&chan->again, 0, sizeof(chan->again));
 }
 
 static int dmasim_alloc_chan_resources(struct dma_chan *c)

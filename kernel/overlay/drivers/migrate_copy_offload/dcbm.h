@@ -70,14 +70,13 @@ struct dcbm_slot {
 	struct dcbm_lane *lane;
 	s32 cookie;
 	struct dcbm_range range;
-	unsigned int in_flight;		/* a completion exchanges it for 0 */
+	unsigned long token;		/* of its descriptor in flight; a completion exchanges it for 0 */
 	bool error;
 };
 
 /*
  * One batch. Only the task that submitted the batch accesses its job, except
- * that completions access @completed, @in_flight, @wake_at and @wait. Jobs stay
- * allocated as long as any channel is held, so a late callback is harmless.
+ * that completions access @completed, @in_flight, @wake_at and @wait.
  */
 struct dcbm_job {
 	struct migrate_copy_batch *batch;
@@ -114,6 +113,8 @@ struct dcbm_lane {
 	struct dma_chan *chan;
 	struct device *dev;
 	struct dcbm_job *job;
+	unsigned int id;		/* index in dcbm_by_id[] */
+	unsigned long uses;		/* how many descriptors had a slot of this lane */
 	char name[24];
 	char provider[24];
 
@@ -159,6 +160,7 @@ void dcbm_init_job(struct dcbm_job *job);
 int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch);
 
 /* dcbm_channels.c */
+extern struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
 struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch);
 struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane);
 void dcbm_put_job(struct dcbm_job *job);
@@ -183,7 +185,7 @@ unsigned int dcbm_nr_lanes(size_t bytes, unsigned int segment_bytes,
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		unsigned int nr_lanes, size_t lead, struct dcbm_range *share);
 size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes);
-bool dcbm_completed(struct dcbm_slot *slot, enum dma_status status);
+bool dcbm_judge(struct dcbm_slot *slot, enum dma_status status);
 void dcbm_account(struct dcbm_job *job, const struct dcbm_slot *slot);
 void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range);
 enum migrate_copy_status dcbm_item_status(const struct dcbm_job *job,

@@ -63,6 +63,10 @@ static struct dcbm_lane *lanes[DCBM_MAX_LANES];
 static unsigned int nr_lanes;
 static bool live;
 
+/* By these, callbacks find the lane of a token. */
+struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
+static unsigned long last_uses[DCBM_MAX_LANES];
+
 /* Protects the free lists and the assignment of lanes and jobs. */
 static DEFINE_SPINLOCK(dcbm_lock);
 static LIST_HEAD(free_lanes);
@@ -467,11 +471,16 @@ static struct dcbm_lane *alloc_lane(struct dma_chan *chan, bool shared)
 	sg_init_table(lane->dst_sg, DCBM_MAX_ENTRIES);
 	lane->nents = DCBM_MAX_ENTRIES;
 	lane->nr_free = ARRAY_SIZE(lane->slots);
+	while (rcu_access_pointer(dcbm_by_id[lane->id]))
+		lane->id++;
 	for (i = 0; i < lane->nr_free; i++) {
 		lane->slots[i].lane = lane;
 		lane->free[i] = &lane->slots[i];
 	}
 	find_reach(lane);
+	/* A new lane goes on where the last one with this id ended. */
+	lane->uses = last_uses[lane->id];
+	rcu_assign_pointer(dcbm_by_id[lane->id], lane);
 
 	return lane;
 }
@@ -681,6 +690,8 @@ static void release(lane_filter filter, const void *arg)
 	for (i = 0; i < nr_gone; i++) {
 		wait_event(lane_returned, !READ_ONCE(gone[i]->job));
 		put_channel(gone[i]);
+		last_uses[gone[i]->id] = gone[i]->uses;
+		RCU_INIT_POINTER(dcbm_by_id[gone[i]->id], NULL);
 	}
 
 	synchronize_rcu();

@@ -54,30 +54,52 @@ static bool lists = true;
 module_param(lists, bool, 0644);
 MODULE_PARM_DESC(lists, "Use one descriptor for a channel's whole share of a batch if the provider takes scatterlists (default: Y)");
 
-/* Called in any context. Afterwards the slot belongs to the task that has the job. */
-static void complete_slot(struct dcbm_slot *slot, bool error)
+/*
+ * A callback gets a token, which stands for one descriptor and is never used
+ * again. A call that comes twice, or late, therefore says nothing about the
+ * descriptor that has the slot now, even if the lane is gone.
+ */
+static unsigned long new_token(struct dcbm_lane *lane,
+			       const struct dcbm_slot *slot)
 {
+	return (++lane->uses * DCBM_MAX_LANES + lane->id) *
+	       ARRAY_SIZE(lane->slots) + (slot - lane->slots);
+}
+
+static struct dcbm_lane *lane_of_token(unsigned long token)
+{
+	unsigned int id = token / DCBM_MAX_ENTRIES % DCBM_MAX_LANES;
+
+	return rcu_dereference(dcbm_by_id[id]);
+}
+
+/* Called in any context. Afterwards the slot belongs to the task that has the job. */
+static void complete_token(unsigned long token, bool error)
+{
+	struct dcbm_lane *lane;
+	struct dcbm_slot *slot;
 	struct dcbm_job *job;
 	bool wake;
 
 	/* A lane is freed only after a grace period. */
 	guard(rcu)();
 
-	/* The error may belong to an earlier use of the slot: fail either way. */
-	if (error)
-		WRITE_ONCE(slot->error, true);
+	lane = lane_of_token(token);
+	if (!lane)
+		return;
+	slot = &lane->slots[token % ARRAY_SIZE(lane->slots)];
 
 	/*
 	 * Disable preemption so that settle() never waits for a task preempted
-	 * between the xchg() and the atomic_dec_return().
+	 * between the cmpxchg() and the atomic_dec_return().
 	 */
 	scoped_guard(preempt) {
-		/* Some providers call back twice. */
-		if (!xchg(&slot->in_flight, 0))
+		if (cmpxchg(&slot->token, token, 0) != token)
 			return;
 
+		slot->error = error;
 		/* The lane keeps its job until the count below reaches the job. */
-		job = READ_ONCE(slot->lane->job);
+		job = READ_ONCE(lane->job);
 		llist_add(&slot->node, &job->completed);
 		wake = atomic_dec_return(&job->in_flight) <=
 		       READ_ONCE(job->wake_at);
@@ -88,14 +110,15 @@ static void complete_slot(struct dcbm_slot *slot, bool error)
 
 static void dcbm_callback(void *param)
 {
-	complete_slot(param, false);
+	complete_token((unsigned long)param, false);
 }
 
 static void dcbm_callback_result(void *param,
 				 const struct dmaengine_result *result)
 {
-	complete_slot(param, result && (result->result != DMA_TRANS_NOERROR ||
-					result->residue));
+	complete_token((unsigned long)param,
+		       result && (result->result != DMA_TRANS_NOERROR ||
+				  result->residue));
 }
 
 /* A bounce buffer would make two copies of one: treat it as unreachable. */
@@ -333,19 +356,19 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 		   const struct dcbm_range *range)
 {
 	struct dcbm_slot *slot = lane->free[--lane->nr_free];
+	unsigned long token = new_token(lane, slot);
 	struct dcbm_job *job = lane->job;
 
 	slot->range = *range;
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = dcbm_callback;
 	tx->callback_result = dcbm_callback_result;
-	tx->callback_param = slot;
+	tx->callback_param = (void *)token;
 
 	/* The descriptor may complete before dmaengine_submit() returns. */
-	slot->error = false;
 	atomic_inc(&job->in_flight);
-	/* A completion that sees in_flight set also sees the slot and the count. */
-	smp_store_release(&slot->in_flight, 1);
+	/* A completion that sees the token also sees the slot and the count. */
+	smp_store_release(&slot->token, token);
 	slot->cookie = dmaengine_submit(tx);
 	lane->stalls = 0;
 	if (!dma_submit_error(slot->cookie)) {
@@ -354,7 +377,7 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	}
 
 	/* The driver took the descriptor back and copies nothing. */
-	if (xchg(&slot->in_flight, 0)) {
+	if (xchg(&slot->token, 0)) {
 		atomic_dec(&job->in_flight);
 		lane->free[lane->nr_free++] = slot;
 	}
@@ -422,55 +445,12 @@ static enum dma_status slot_status(const struct dcbm_slot *slot)
 					NULL);
 }
 
-/*
- * A stale callback consumed this slot's completion. Whether the slot's own
- * descriptor succeeds can no longer be told, and its callback may already have
- * run: treat it as failed.
- */
-static void rearm_slot(struct dcbm_job *job, struct dcbm_slot *slot)
-{
-	WRITE_ONCE(slot->error, true);
-	atomic_inc(&job->in_flight);
-	/* A callback that still saw 0 ran before slot_status() reads the cookie. */
-	smp_store_mb(slot->in_flight, 1);
-	if (slot_status(slot) != DMA_IN_PROGRESS)
-		complete_slot(slot, true);
-}
-
-static void reap_slot(struct dcbm_job *job, struct dcbm_slot *slot)
-{
-	struct dcbm_lane *lane = slot->lane;
-
-	if (!dcbm_completed(slot, slot_status(slot))) {
-		rearm_slot(job, slot);
-		return;
-	}
-
-	dcbm_account(job, slot);
-	if (slot->error)
-		lane->errors++;
-	else
-		lane->bytes += slot->range.len;
-	lane->free[lane->nr_free++] = slot;
-}
-
-/* Drain the list: the next job must not find slots of this one. */
-static void reap(struct dcbm_job *job)
-{
-	struct llist_node *completed;
-	struct dcbm_slot *slot, *next;
-
-	while ((completed = llist_del_all(&job->completed)))
-		llist_for_each_entry_safe(slot, next, completed, node)
-			reap_slot(job, slot);
-}
-
 static bool lane_in_flight(const struct dcbm_lane *lane)
 {
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(lane->slots); i++)
-		if (READ_ONCE(lane->slots[i].in_flight))
+		if (READ_ONCE(lane->slots[i].token))
 			return true;
 
 	return false;
@@ -514,11 +494,38 @@ static void stop_lane(struct dcbm_lane *lane)
 	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
 		struct dcbm_slot *slot = &lane->slots[i];
 
-		if (xchg(&slot->in_flight, 0)) {
+		if (xchg(&slot->token, 0)) {
 			atomic_dec(&lane->job->in_flight);
 			lane->free[lane->nr_free++] = slot;
 		}
 	}
+}
+
+static void reap_slot(struct dcbm_job *job, struct dcbm_slot *slot)
+{
+	struct dcbm_lane *lane = slot->lane;
+
+	/* A driver that calls back early: the engine may still write. */
+	if (!dcbm_judge(slot, slot_status(slot)))
+		stop_lane(lane);
+
+	dcbm_account(job, slot);
+	if (slot->error)
+		lane->errors++;
+	else
+		lane->bytes += slot->range.len;
+	lane->free[lane->nr_free++] = slot;
+}
+
+/* Drain the list: the next job must not find slots of this one. */
+static void reap(struct dcbm_job *job)
+{
+	struct llist_node *completed;
+	struct dcbm_slot *slot, *next;
+
+	while ((completed = llist_del_all(&job->completed)))
+		llist_for_each_entry_safe(slot, next, completed, node)
+			reap_slot(job, slot);
 }
 
 /* Shared lanes cannot be terminated: give them the time-out once more. */
@@ -548,10 +555,6 @@ static void settle(struct dcbm_job *job)
 	reap(job);
 }
 
-/*
- * Bounded whatever callbacks arrive: each lane is stopped at most once, and slots
- * of a stopped lane are not rearmed.
- */
 static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
@@ -561,12 +564,6 @@ static void stop_job(struct dcbm_job *job)
 	/* Stop only lanes with something in flight: what completed in time counts. */
 	list_for_each_entry(lane, &job->lanes, node)
 		if (lane_in_flight(lane))
-			stop_lane(lane);
-	settle(job);
-
-	/* settle() rearms a slot after a stale callback: stop its lane, too. */
-	list_for_each_entry(lane, &job->lanes, node)
-		if (!lane_idle(lane))
 			stop_lane(lane);
 	settle(job);
 }

@@ -204,18 +204,17 @@ size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes)
 EXPORT_SYMBOL_IF_KUNIT(dcbm_lead);
 
 /**
- * dcbm_completed() - judge a completion
+ * dcbm_judge() - judge a completion
  * @slot: a slot whose callback ran; its error is set if there was one
  * @status: what the provider says of the slot's cookie
  *
  * No completion after a termination counts as a success: some providers call
  * back for descriptors that they dropped, and report success.
  *
- * Return: true if the descriptor is no longer in flight; false if the callback
- * belongs to an earlier use of the slot.
+ * Return: false if the provider contradicts itself: it called back, and says
+ * that the descriptor is in progress
  */
-bool dcbm_completed(struct dcbm_slot *slot,
-		    enum dma_status status)
+bool dcbm_judge(struct dcbm_slot *slot, enum dma_status status)
 {
 	/* The folios of a quarantined lane stay lost even if it completes. */
 	if (slot->lane->terminated || slot->lane->quarantined) {
@@ -224,12 +223,12 @@ bool dcbm_completed(struct dcbm_slot *slot,
 	}
 
 	/* Some providers report an error here and nowhere else. */
-	if (status == DMA_ERROR)
+	if (status == DMA_ERROR || status == DMA_IN_PROGRESS)
 		slot->error = true;
 
 	return status != DMA_IN_PROGRESS;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_completed);
+EXPORT_SYMBOL_IF_KUNIT(dcbm_judge);
 
 /**
  * dcbm_account() - account for a completion

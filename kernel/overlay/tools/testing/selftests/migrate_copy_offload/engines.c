@@ -244,11 +244,9 @@ TEST_F_TIMEOUT(engines, public_channel_is_late, TIMEOUT)
 	expect_copies(_metadata, 1, "fallback_", 0);
 }
 
-/* The engine calls back again while the next descriptor is in flight: that is no copy. */
+/* The engine calls back again while the next descriptor is in flight: that says nothing of it. */
 TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 {
-	/* Whether the engine fails in each move: a second call is left over from the last. */
-	static const bool errors[] = { false, true, true, false };
 	unsigned int i;
 
 	ASSERT_TRUE(engine_load("channels=1", LONG_MS));
@@ -258,7 +256,7 @@ TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 	ASSERT_EQ(engine_set_fault_times("call_twice", 2), 0);
 	for (i = 0; i < 4; i++) {
 		move(_metadata, self, self->test.nodes[(i + 1) % 2]);
-		expect_copies(_metadata, !errors[i], "fallback_error", errors[i]);
+		expect_copies(_metadata, 1, "fallback_", 0);
 		area_stamp(&self->area, 2 + i);
 	}
 }

@@ -6,6 +6,7 @@
  * quarantine.
  */
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -26,6 +27,10 @@
 #define LATE_MS		400
 /* A debug kernel needs some of it for what is not late. */
 #define SHORT_DEBUG_MS	150
+
+/* Pairs of faults are many. */
+#define PAIR_SHORT_MS	5
+#define PAIR_LATE_MS	60
 
 /* Fewer folios than this may all be lucky at 10 %. */
 #define ENOUGH_FOLIOS	128
@@ -241,6 +246,118 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 				       1 : variant->timeout_ms), 0);
 	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
 	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+/* Each pair of faults, since one may hide the other. */
+FIXTURE(pairs)
+{
+	struct engine_test test;
+	struct area area;
+	uint64_t seed;
+};
+
+FIXTURE_VARIANT(pairs)
+{
+	enum area_kind kind;
+	size_t size;
+	/* Whether a channel gets a list or segments. */
+	int lists;
+};
+
+FIXTURE_VARIANT_ADD(pairs, small_lists)
+{
+	.kind = AREA_ANON_4K, .size = 256 * KIB, .lists = 1,
+};
+
+FIXTURE_VARIANT_ADD(pairs, small_segments)
+{
+	.kind = AREA_ANON_4K, .size = 256 * KIB,
+};
+
+FIXTURE_VARIANT_ADD(pairs, large_lists)
+{
+	.kind = AREA_ANON_64K, .size = 1 * MIB, .lists = 1,
+};
+
+FIXTURE_VARIANT_ADD(pairs, large_segments)
+{
+	.kind = AREA_ANON_64K, .size = 1 * MIB,
+};
+
+FIXTURE_SETUP(pairs)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	/* The area just fills the rings where each page is a segment. */
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=16", "segment_bytes=16384"));
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists", variant->lists), 0);
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", PAIR_LATE_MS), 0);
+	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
+				self->test.nodes[0]));
+}
+
+FIXTURE_TEARDOWN(pairs)
+{
+	area_destroy(&self->area);
+	EXPECT_EQ(engine_test_end(&self->test), 0);
+}
+
+static bool strikes_by_time(const char *fault)
+{
+	return !strcmp(fault, "never_complete") || !strcmp(fault, "late");
+}
+
+/* Contents change with each move: a page that was not copied cannot hold them by chance. */
+static size_t stamp_and_move(FIXTURE_DATA(pairs) *self)
+{
+	area_stamp(&self->area, ++self->seed);
+	area_move(&self->area, self->test.nodes[self->seed % 2]);
+	return area_wrong(&self->area);
+}
+
+static void one_pair(struct __test_metadata *_metadata, FIXTURE_DATA(pairs) *self,
+		     const char *first, const char *second)
+{
+	const bool by_time = strikes_by_time(first) || strikes_by_time(second);
+	const unsigned int moves = by_time ? 2 : 12;
+	size_t wrong = 0;
+	unsigned int i;
+
+	offload_mark();
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms",
+				       by_time ? PAIR_SHORT_MS : LONG_MS), 0);
+	for (i = 0; i < moves; i++) {
+		/* Often enough to meet, and rarely enough for something to be copied. */
+		ASSERT_EQ(engine_set_fault(first, 30), 0);
+		ASSERT_EQ(engine_set_fault(second, strcmp(second, "call_twice") ? 30 : 100), 0);
+		wrong += stamp_and_move(self);
+		engine_clear_faults();
+		/* Has terminated channels back at once. */
+		ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 0), 0);
+	}
+	EXPECT_EQ(wrong, 0)
+		TH_LOG("%s and %s", first, second);
+	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
+		  moves * area_folios(&self->area))
+		TH_LOG("%s and %s", first, second);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", LONG_MS), 0);
+	offload_mark();
+	EXPECT_EQ(stamp_and_move(self), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area))
+		offload_show_grown();
+}
+
+TEST_F_TIMEOUT(pairs, every_pair, TIMEOUT)
+{
+	unsigned int i, j;
+
+	for (i = 0; engine_faults[i]; i++)
+		for (j = i + 1; engine_faults[j]; j++)
+			one_pair(_metadata, self, engine_faults[i], engine_faults[j]);
 }
 
 FIXTURE(all_faults)

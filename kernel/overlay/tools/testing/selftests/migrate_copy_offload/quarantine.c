@@ -4,7 +4,7 @@
  * the engine may still write to, nor unload code that it may still call. The channels
  * are lost for good: these tests need a machine that is rebooted afterwards, and run in
  * the order in which they stand here. One boot has either private channels (fixture
- * quarantine) or public ones (public_quarantine).
+ * quarantine), public ones (public_quarantine), or many (pairs_quarantine).
  */
 #include <errno.h>
 #include <pthread.h>
@@ -59,6 +59,11 @@ static void tear_down(struct __test_metadata *_metadata, struct run *run)
 	EXPECT_EQ(engine_test_end(&run->test), 0);
 }
 
+FIXTURE(pairs_quarantine)
+{
+	struct run run;
+};
+
 FIXTURE_SETUP(quarantine)
 {
 	set_up(_metadata, &self->run, "channels=4 ring_depth=1024", "segment_bytes=4096");
@@ -75,6 +80,16 @@ FIXTURE_SETUP(public_quarantine)
 }
 
 FIXTURE_TEARDOWN(public_quarantine)
+{
+	tear_down(_metadata, &self->run);
+}
+
+FIXTURE_SETUP(pairs_quarantine)
+{
+	set_up(_metadata, &self->run, "channels=64 ring_depth=16 sg=0", "segment_bytes=16384");
+}
+
+FIXTURE_TEARDOWN(pairs_quarantine)
 {
 	tear_down(_metadata, &self->run);
 }
@@ -271,6 +286,41 @@ TEST_F_TIMEOUT(public_quarantine, never_terminated, TIMEOUT)
 	}
 	EXPECT_EQ(stuck, 1);
 	EXPECT_EQ(module_unload("dcbm"), -EAGAIN);
+}
+
+/* terminate_error together with each other fault; faults has the pairs of the others. */
+TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
+{
+	struct area *area = &self->run.area;
+	uint64_t seed = 0;
+	unsigned int i, j;
+
+	for (i = 0; engine_faults[i]; i++) {
+		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
+				     !strcmp(engine_faults[i], "late");
+
+		ASSERT_TRUE(area_create(area, AREA_ANON_4K, 128 * KIB, self->run.test.nodes[0]));
+		ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms",
+					       by_time ? TIMEOUT_MS : 20000), 0);
+		offload_mark();
+		for (j = 0; j < 4; j++) {
+			area_stamp(area, ++seed);
+			ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
+			/* Few: each of them costs a channel. */
+			ASSERT_EQ(engine_set_fault_times(engine_faults[i], by_time ? 2 : 8), 0);
+			area_move(area, self->run.test.nodes[1 - j % 2]);
+			EXPECT_EQ(area_wrong(area), 0)
+				TH_LOG("%s and terminate_error", engine_faults[i]);
+		}
+		engine_clear_faults();
+		EXPECT_EQ(offload_grown("fallback_lost") > 0, by_time)
+			offload_show_grown();
+		EXPECT_GT(offload_grown("folios_copied"), 0);
+		area_stamp(area, ++seed);
+		usleep(by_time ? 1500 * LATE_MS : 0);
+		EXPECT_EQ(area_wrong(area), 0);
+		area_destroy(area);
+	}
 }
 
 TEST_HARNESS_MAIN
