@@ -6,20 +6,19 @@ benchmark to `make report`, which uses from_benchmarks().
 
 from collections.abc import Sequence
 from statistics import fmean
-from typing import Literal
+from typing import Any, Literal
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.lab.results import (
-    Count,
     Engine,
     Inaccessible,
+    Kernel,
     Phases,
     Positive,
     Results,
     Run,
-    Setting,
     convert,
 )
 
@@ -27,17 +26,12 @@ VANILLA_BATCH_PAGES = 512
 """What an unmodified kernel migrates together (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
 
 
-class PhaseTotals(Phases, frozen=True, forbid_unknown_fields=False):
-    """Time in each phase over all batches, in ns."""
-
-    batches: Count
-
-
 class BenchRun(Struct, frozen=True):
     """One folio size and direction; lists have an entry for each repetition.
 
-    `folios` is how many each repetition moves, `first_folio_ns` the mean over calls, and
-    `latency_lost` the folios that are in no latency.
+    `folios` is how many each repetition moves, `first_folio_ns` the mean over calls,
+    `phases_ns` the sum over `batches`, which it counts as well, and `latency_lost` the folios
+    that are in no latency.
     """
 
     folio_kib: int
@@ -49,7 +43,7 @@ class BenchRun(Struct, frozen=True):
     folios_split: int
     first_folio_ns: float | None
     inaccessible_ns: dict[str, float] | None
-    phases_ns: PhaseTotals | None
+    phases_ns: dict[str, float] | None
     latency_lost: int
 
 
@@ -88,46 +82,40 @@ class Bench(Struct, frozen=True):
     runs: tuple[BenchRun, ...]
 
 
-def parse(document: object, where: str) -> Bench:
-    """Check the benchmark's JSON; HarnessError tells in one line what is wrong and where."""
-    return convert(document, Bench, where)
-
-
-def is_benchmark(document: object) -> bool:
-    """Tell the benchmark's output from results.json."""
-    return isinstance(document, dict) and "program" in document
-
-
 def runs_of(
-    bench: Bench, setting: Setting, where: str, dilation: float | None = None
-) -> list[Run]:
+    bench: Bench, where: str, dilation: float | None = None, kernel: Kernel | None = None,
+    preset: str | None = None,
+) -> list[Run]:  # fmt: skip
     """Return the benchmark's runs in the modelled machine's time.
 
     With `dilation`, the benchmark ran in virtual time, that many times slower than that
     machine; an instruction is a nanosecond then, so the time for which the calling thread
     ran is the number of instructions. Without, it is a real machine, and nobody counted
-    instructions.
+    instructions. `kernel` and `preset` are what the lab calls the kernel and the engine.
     """
     runs = []
     microsecond = 1000 * (dilation or 1.0)
+    setting = setting_of(bench.offload)
+    setting |= {"kernel": kernel or setting["kernel"],
+                "engine": setting["engine"] and (preset or setting["engine"])}  # fmt: skip
     for number, one in enumerate(bench.runs):
+        phases, inaccessible = one.phases_ns, one.inaccessible_ns
+        batches = phases["batches"] if phases else 0
         counted = dilation is not None and one.cpu_ns and one.folios
-        phases = one.phases_ns if one.phases_ns and one.phases_ns.batches else None
         fields = {
-            **structs.asdict(setting),
+            **setting,
             "folio_kib": one.folio_kib,
             "move": one.move,
             "gbps": one.gbps_mean * (dilation or 1.0),
             "first_folio_us": one.first_folio_ns and one.first_folio_ns / microsecond,
-            "inaccessible_us": one.inaccessible_ns and {
-                name: one.inaccessible_ns[name] / microsecond
+            "inaccessible_us": inaccessible and {
+                name: inaccessible[name] / microsecond
                 for name in Inaccessible.__struct_fields__
             },
             "instructions_per_folio": fmean(one.cpu_ns or ()) / one.folios if counted else None,
             "phases_us": phases and {
-                name: getattr(phases, name) / phases.batches / microsecond
-                for name in Phases.__struct_fields__
-            },
+                name: phases[name] / batches / microsecond for name in Phases.__struct_fields__
+            } if batches else None,
             "total_mib": bench.mib,
             "folios_per_call": bench.folios_per_call or one.folios,
             "folios_failed": one.folios_failed,
@@ -146,20 +134,17 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
     not of one machine and one engine.
     """
     runs: list[Run] = []
-    engines: set[str] = set()
-    machines: set[str] = set()
     notes = []
     for where, bench in files:
         if bench.engine_is_model:
             raise HarnessError(f"{where}: a model's clock is known to `make lab` only")
-        setting = setting_of(bench.offload, where)
-        runs += runs_of(bench, setting, where)
-        engines |= {setting.engine} if setting.engine else set()
-        machines.add(bench.machine.model or "unnamed machine")
+        runs += runs_of(bench, where)
         if bench.offload:
             values = (bench.offload.parameters or {}).items()
             parameters = " ".join(f"{name}={value}" for name, value in values)
             notes.append(f"{where}: migrator {bench.offload.migrator} {parameters}".rstrip())
+    machines = {bench.machine.model or "unnamed machine" for _, bench in files}
+    engines = {run.engine for run in runs if run.engine}
     for what, found in (("machines", machines), ("engines", engines)):
         if len(found) > 1:
             raise HarnessError(f"the files are of several {what}: {', '.join(sorted(found))}")
@@ -180,9 +165,8 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
         raise HarnessError(f"{', '.join(name for name, _ in files)}: {error}") from error
 
 
-def setting_of(offload: Offload | None, where: str) -> Setting:
-    """Say what kind of run it was from what the benchmark saw of the offload."""
-    kernel = "ours" if offload else "vanilla"
+def setting_of(offload: Offload | None) -> dict[str, Any]:
+    """Return what the benchmark saw of kernel and offload, as fields of a run."""
     design, engine = "off", None
     channels: int | None = 0
     batch: int | None = VANILLA_BATCH_PAGES
@@ -201,6 +185,5 @@ def setting_of(offload: Offload | None, where: str) -> Setting:
             batch = int(parameters.get("batch_pages") or 0) or VANILLA_BATCH_PAGES
         case Offload(enabled=True, migrator=str(name)) if name != "none":
             design, engine, channels, batch = "other", name, None, None
-    fields = {"kernel": kernel, "design": design, "engine": engine, "channels": channels,
-              "batch_pages": batch}  # fmt: skip
-    return convert(fields, Setting, f"{where}: offload")
+    return {"kernel": "ours" if offload else "vanilla", "design": design, "engine": engine,
+            "channels": channels, "batch_pages": batch}  # fmt: skip

@@ -4,12 +4,13 @@ A boot has a kernel, perhaps an engine, and measurements one after the other; th
 each size warms up the guest's allocator and is dropped by the benchmark itself.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import partial
 
 from harness.lab.bench import VANILLA_BATCH_PAGES
-from harness.lab.model.published import PAGE_KIB, Published, order_kib
-from harness.lab.results import ENGINE_DESIGNS, Design, Kernel, Key, Setting
+from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
+from harness.lab.results import Design, Kernel, Key
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT = "lab", "lab-without"
@@ -43,8 +44,9 @@ _LARGE_PAGES = 32768
 
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
-QUICK_SWEEP = ((0, 512), (0, 8192), (9, 512), (9, 2048), (9, 8192))
-_QUICK_WORKLOAD = ((0, 2048), (9, 1), (9, 256))
+# Of the published tables: folio size in KiB, and pages a batch or folios a call.
+QUICK_SWEEP = ((4, 512), (4, 8192), (2048, 512), (2048, 2048), (2048, 8192))
+_QUICK_WORKLOAD = ((4, 2048), (2048, 1), (2048, 256))
 
 
 @dataclass(frozen=True)
@@ -58,7 +60,6 @@ class Measurement:
     batch_pages: int = VANILLA_BATCH_PAGES
     folios_per_call: int = 0
     moves: int = 2
-    warmup: int = 1
     repeat: int = 1
     instrument: str = "auto"
 
@@ -68,7 +69,7 @@ class Measurement:
         return (
             f"measure {name} {self.design} {self.batch_pages} --folio-kib={sizes} "
             f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
-            f"--warmup={self.warmup} --repeat={self.repeat} --instrument={self.instrument}"
+            f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}"
         )
 
 
@@ -87,142 +88,102 @@ class Boot:
         lines += [one.line(str(number)) for number, one in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
-    def setting(self, one: Measurement, engine: str) -> Setting:
-        """Return what the benchmark cannot know of a measurement; `engine` is a preset."""
-        return Setting(
-            kernel=KERNEL[self.config],
-            design=one.design,
-            engine=engine if one.design in ENGINE_DESIGNS else None,
-            channels=one.channels,
-            batch_pages=one.batch_pages,
-        )
-
-    def keys(self, engine: str) -> list[Key]:
+    def keys(self, preset: str) -> list[Key]:
         """Return the key of each run that this guest is to measure."""
         return [
             Key(
-                **{name: getattr(setting, name) for name in Setting.__struct_fields__},
+                kernel=KERNEL[self.config],
+                design=one.design,
+                engine=preset if one.channels else None,
+                channels=one.channels,
+                batch_pages=one.batch_pages,
                 folio_kib=kib,
                 move=move,
                 total_mib=one.mib,
                 folios_per_call=one.folios_per_call or one.mib * 1024 // kib,
             )
             for one in self.measurements
-            for setting in (self.setting(one, engine),)
             for kib in one.folio_kib
             for move in ((1, 2) if one.moves == 2 else (1,))
         ]
 
 
-def keys(published: Published, quick: bool, preset: str) -> list[Key]:
+def keys(quick: bool, preset: str) -> list[Key]:
     """Return the key of each run that results must have."""
-    boots = [
-        *vanilla(published, quick),
-        *ours(quick),
-        *engine(published, quick),
-        *segments(quick),
-    ]
     # Traced kernels add latencies to the runs of vanilla ones. And some of the workloads are
     # the same measurement as a row of the baseline.
-    every = (key for boot in boots if boot.config != TRACED for key in boot.keys(preset))
-    return list({key.name: key for key in every}.values())
+    boots = [boot for boot in (*vanilla(quick), *ours(quick)) if boot.config != TRACED]
+    return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 
-def vanilla(published: Published, quick: bool) -> list[Boot]:
-    """Return what the calibration needs: speeds, and the same with the instrument on."""
+def vanilla(quick: bool) -> Iterator[Boot]:
+    """Yield what the calibration needs: speeds, and the same with the instrument on."""
     mib = _QUICK_MIB if quick else _MIB
-    sizes = [Measurement("off", 0, FOLIO_KIB, mib, repeat=_REPEAT, instrument="off")]
-    rows = [
+    sizes = Measurement("off", 0, FOLIO_KIB, mib, repeat=_REPEAT, instrument="off")
+    calls = [
         Measurement(
-            "off", 0, (kib,), max(mib, kib * row.folios // 1024),
+            "off", 0, (row.folio_kib,), max(mib, row.folio_kib * row.folios // 1024),
             folios_per_call=row.folios, moves=1, instrument="off",
         )
-        for row in published.workload
-        if not quick or (row.order, row.folios) in _QUICK_WORKLOAD
-        for kib in (order_kib(row.order),)
+        for row in rows(WORKLOAD)
+        if not quick or (row.folio_kib, row.folios) in _QUICK_WORKLOAD
     ]  # fmt: skip
-    found = []
-    for name, part in (("sizes", sizes), ("calls", rows)):
+    for name, part in (("sizes", [sizes]), ("calls", calls)):
         traced = tuple(replace(one, instrument="only") for one in part)
-        found.append(Boot(f"vanilla-{name}", VANILLA, 0, tuple(part)))
-        found.append(Boot(f"traced-{name}", TRACED, 0, traced))
-    return found
+        yield Boot(f"vanilla-{name}", VANILLA, 0, tuple(part))
+        yield Boot(f"traced-{name}", TRACED, 0, traced)
 
 
-def ours(quick: bool) -> list[Boot]:
-    """Return our kernel without an engine: switched off, and with copies by the CPU.
+def ours(quick: bool) -> Iterator[Boot]:
+    """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
     The CPU copies page by page, and again by the primitive that the calibration chose. What
     is switched off is measured again where it is compiled out.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
-    rows: tuple[tuple[str, str, Design], ...] = (
+    parts: tuple[tuple[str, str, Design], ...] = (
         ("ours-off", OURS, "off"),
         ("without-off", WITHOUT, "off"),
         ("ours-cpu", OURS, "cpu"),
         ("ours-bulk", OURS, "bulk"),
     )
-    return [
-        Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
-        for name, config, design in rows
-    ]
+    for name, config, design in parts:
+        yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
+    yield from _engine(quick, sizes)
+    yield from _segments(sizes)
 
 
-def segments(quick: bool) -> list[Boot]:
-    """Return what dcbm does beyond the published design: folios cut, one descriptor a list.
+def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
+    """Yield what was published of engines: by folio size, and the batch sweep."""
+    for channels in QUICK_CHANNELS if quick else CHANNELS:
+        batch = partial(Measurement, "batch", channels)
+        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)]
+        found += [
+            batch((row.folio_kib,), _mib(row.batch_pages), row.batch_pages, moves=1)
+            for row in rows(SWEEP)
+            if row.channels == channels
+            and (not quick or (row.folio_kib, row.batch_pages) in QUICK_SWEEP)
+            and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
+        ]
+        # What takes long is apart from the rest, so that guests can share the processors.
+        small = tuple(one for one in found if one.batch_pages < _LARGE_PAGES)
+        yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
+        if large := tuple(one for one in found if one not in small):
+            yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
+
+
+def _segments(sizes: tuple[int, ...]) -> Iterator[Boot]:
+    """Yield what dcbm does beyond the published design: folios cut, one descriptor a list.
 
     With batches as small as vanilla's, with a single folio at a time, and by folio size.
     """
-    sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
-    boots = []
     for channels in SEGMENT_CHANNELS:
         small = Measurement("segments", channels, FOLIO_KIB[-1:], _MIB, moves=1)
         part = [small, replace(small, folios_per_call=1)]
         if channels == max(SEGMENT_CHANNELS):
             part.append(replace(small, folio_kib=sizes, batch_pages=SIZE_BATCH_PAGES))
-        boots.append(Boot(f"segments-{channels:02d}", OURS, channels, tuple(part)))
-    return boots
-
-
-def engine(published: Published, quick: bool) -> list[Boot]:
-    """Return everything that an engine copies: by folio size, and the batch sweep."""
-    sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
-    by_channels: dict[int, list[Measurement]] = {
-        channels: [
-            Measurement("batch", channels, sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)
-        ]
-        for channels in (QUICK_CHANNELS if quick else CHANNELS)
-    }
-    for row in published.sweep:
-        kib = order_kib(row.order)
-        wanted = not quick or (
-            row.channels in QUICK_CHANNELS and (row.order, row.batch_pages) in QUICK_SWEEP
-        )
-        measured = row.batch_pages == SIZE_BATCH_PAGES and kib in sizes
-        if wanted and not measured:
-            by_channels.setdefault(row.channels, []).append(
-                Measurement(
-                    "batch", row.channels, (kib,), _mib(row.batch_pages), row.batch_pages,
-                    moves=1,
-                )
-            )  # fmt: skip
-    return [
-        Boot(f"engine-{channels:02d}-{kind}", OURS, channels, tuple(part))
-        for channels, measurements in by_channels.items()
-        for kind, part in _halves(measurements)
-        if part
-    ]
-
-
-def _halves(
-    measurements: Sequence[Measurement],
-) -> list[tuple[str, list[Measurement]]]:
-    """Divide what takes long from the rest, so that guests can share the processors."""
-    return [
-        ("small", [one for one in measurements if one.batch_pages < _LARGE_PAGES]),
-        ("large", [one for one in measurements if one.batch_pages >= _LARGE_PAGES]),
-    ]
+        yield Boot(f"segments-{channels:02d}", OURS, channels, tuple(part))
 
 
 def _mib(batch_pages: int) -> int:

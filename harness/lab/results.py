@@ -6,42 +6,41 @@ calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 """
 
 from collections import Counter
-from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
 
-from harness.core import jsonio
 from harness.core.errors import HarnessError
 
 Kernel = Literal["vanilla", "ours", "without"]
-Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "pipeline", "other"]
-Quantity = Literal["gbps", "first_folio_us"]
+"""Which kernel ran; "without" is ours with the feature compiled out."""
 
-SHOWN_KERNELS = ("vanilla", "ours")
-"""Kernels that figures and tables compare. "without" is ours with the feature compiled out; it
-says only what the feature costs when it is off.
-"""
-
-CPU_DESIGNS = ("off", "cpu", "bulk", "threads")
-"""Designs in which processors copy.
+Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "other"]
+"""What copies: processors, or one of ENGINE_DESIGNS.
 
 "cpu" and "bulk" are the kernel's own migrator, page by page and with the primitive that its
 calibration chose; "threads" is mtcopy.
 """
 
-ENGINE_DESIGNS = ("batch", "segments", "pipeline", "other")
+ENGINE_DESIGNS = ("batch", "segments", "other")
 """Designs in which an engine copies, or a migrator that the lab does not know ("other").
 
 "batch" is what was published: a folio to a channel, a descriptor to a folio. With "segments"
 folios are cut, and a channel gets one descriptor for all that it copies of a batch.
 """
 
+Quantity = Literal["gbps", "first_folio_us"]
+
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
 AtLeastOne = Annotated[int, Meta(ge=1)]
+
+
+def size_name(folio_kib: float) -> str:
+    """Return a folio size for people."""
+    return f"{folio_kib / 1024:g} MB" if folio_kib >= 1024 else f"{folio_kib:g} KB"
 
 
 class _Struct(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -78,13 +77,6 @@ class Engine(_Struct, frozen=True):
     is_model: bool
     source: str
 
-    @property
-    def label(self) -> str:
-        """What every figure and table says about it."""
-        if self.is_model:
-            return f"engine: model '{self.preset}'"
-        return f"engine: real hardware, '{self.preset}'"
-
 
 class Inaccessible(_Struct, frozen=True):
     """For how long folios could not be touched, in microseconds."""
@@ -103,11 +95,12 @@ class Phases(_Struct, frozen=True):
     move: NotNegative
 
 
-class Setting(_Struct, frozen=True):
-    """Which kernel ran, what copied, and with which parameters.
+class Key(_Struct, frozen=True):
+    """What identifies a run: the lab plans keys, and measures a run for each.
 
     `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
-    copies, and like `batch_pages` None where a real machine did not tell.
+    copies, and like `batch_pages` None where a real machine did not tell. `move` is 1 for the
+    first move and 2 for the way back.
     """
 
     kernel: Kernel
@@ -115,6 +108,10 @@ class Setting(_Struct, frozen=True):
     engine: str | None
     channels: Count | None
     batch_pages: AtLeastOne | None
+    folio_kib: Annotated[int, Meta(ge=4)]
+    move: Literal[1, 2]
+    total_mib: Positive
+    folios_per_call: AtLeastOne
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError combinations that no measurement can have."""
@@ -122,31 +119,18 @@ class Setting(_Struct, frozen=True):
             raise ValueError(f"design '{self.design}' on the kernel '{self.kernel}'")
         if (self.engine is not None) != (self.design in ENGINE_DESIGNS):
             raise ValueError(f"design '{self.design}' with engine {self.engine!r}")
-        if self.design not in (*ENGINE_DESIGNS, "threads") and self.channels != 0:
-            raise ValueError(f"{self.channels} channels without an engine")
-        if self.engine is not None and self.channels == 0:
-            raise ValueError("an engine without channels")
-
-
-class Key(Setting, frozen=True):
-    """What identifies a run: the lab plans keys, and measures a run for each.
-
-    `move` is 1 for the first move and 2 for the way back.
-    """
-
-    folio_kib: Annotated[int, Meta(ge=4)]
-    move: Literal[1, 2]
-    total_mib: Positive
-    folios_per_call: AtLeastOne
+        if self.design != "threads" and (self.engine is None) != (self.channels == 0):
+            raise ValueError(f"{self.channels} channels with engine {self.engine!r}")
 
     @property
     def name(self) -> str:
         """How people and comparisons call this run."""
-        batch = "?" if self.batch_pages is None else self.batch_pages
-        copied = f", engine {self.engine}" if self.engine else ""
-        if self.channels != 0:
-            word = "channels" if self.engine else "threads"
-            copied += f", {'?' if self.channels is None else self.channels} {word}"
+        batch, channels = (
+            "?" if number is None else number for number in (self.batch_pages, self.channels)
+        )
+        copied = f", engine {self.engine}, {channels} channels" if self.engine else ""
+        if self.design == "threads":
+            copied = f", {channels} threads"
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
             f"move {self.move}, {self.total_mib:g} MiB, {self.folios_per_call} folios per call"
@@ -184,40 +168,34 @@ class Results(_Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
-        if self.engine and self.engine.is_model and not self.calibration:
-            raise ValueError("the engine is a model, but there is no calibration")
-        if self.engine and not self.engine.is_model and self.calibration:
-            raise ValueError("the engine is real, but there is a calibration")
+        if (self.calibration is not None) != bool(self.engine and self.engine.is_model):
+            raise ValueError("a model needs a calibration, and nothing else has one")
         known = self.engine.preset if self.engine else None
         for run in self.runs:
             if run.engine not in (None, known):
                 raise ValueError(f"a run has engine '{run.engine}', the results '{known}'")
-        counts = Counter(run.name for run in self.runs)
-        if twice := [name for name, count in counts.items() if count > 1]:
-            raise ValueError(f"there twice: {twice[0]}")
+        for name, count in Counter(run.name for run in self.runs).items():
+            if count > 1:
+                raise ValueError(f"there twice: {name}")
 
     @property
     def label(self) -> str:
         """What every figure and table says about where it comes from."""
-        if self.engine:
-            return self.engine.label
-        return "no engine; virtual time" if self.calibration else "no engine; real hardware"
+        if not self.engine:
+            return "no engine; real hardware"
+        kind = "model" if self.engine.is_model else "real hardware,"
+        return f"engine: {kind} '{self.engine.preset}'"
 
 
 T = TypeVar("T")
 
 
 def convert(document: object, kind: type[T], where: str) -> T:
-    """Return parsed JSON or TOML as `kind`; HarnessError tells in one line what is wrong."""
+    """Return parsed JSON as `kind`; HarnessError tells in one line what is wrong."""
     try:
         return msgspec.convert(document, kind)
     except msgspec.ValidationError as error:
         raise HarnessError(f"{where}: {error}") from error
-
-
-def load(path: Path) -> Results:
-    """Read results.json; HarnessError tells in one line what is wrong and where."""
-    return jsonio.load(Results, path)
 
 
 def dump(results: Results) -> str:

@@ -4,10 +4,10 @@ Guests boot in pairs: first vanilla, which the clock is fitted to, then ours, an
 with an engine whose speed that clock decides.
 """
 
-import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
+from itertools import count
 from pathlib import Path
 
 from msgspec import structs
@@ -21,8 +21,8 @@ from harness.kernel.arch import PC
 from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
 from harness.lab.judge import claims
-from harness.lab.model import calibration, preset, published
-from harness.lab.plan import Boot, Measurement
+from harness.lab.model import calibration, preset
+from harness.lab.plan import Boot
 from harness.lab.report import report
 from harness.lab.results import Calibration, Engine, Results, Run
 
@@ -39,30 +39,22 @@ class Lab:
     out: Path
 
 
-def parse_results(boot: Boot, text: str) -> list[tuple[Measurement, bench.Bench]]:
-    """Return the `result:` lines of a boot beside what was asked for; all must be there."""
-    found: dict[int, bench.Bench] = {}
-    for line in text.splitlines():
-        if not line.startswith(_PREFIX):
-            continue
-        number, _, document = line.removeprefix(_PREFIX).partition(" ")
-        where = f"lab: {boot.name}: result {number}"
-        found[int(number)] = jsonio.decode(bench.Bench, document, where)
-    if missing := [n for n in range(len(boot.measurements)) if n not in found]:
-        raise HarnessError(f"lab: {boot.name}: no result of measurement {missing[0]}")
-    return [(one, found[number]) for number, one in enumerate(boot.measurements)]
-
-
 def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
-    """Return a boot's runs from what it printed, in the modelled machine's time."""
+    """Return a boot's runs from its `result:` lines, in the modelled machine's time.
+
+    HarnessError if they are not the runs that were planned, or if a folio did not arrive.
+    """
     runs: list[Run] = []
-    for one, measured in parse_results(boot, text):
-        setting, where = boot.setting(one, engine), f"lab: {boot.name}"
-        told = bench.setting_of(measured.offload, where)
-        for name in ("design", "channels", "batch_pages"):
-            if (saw := getattr(told, name)) != (wanted := getattr(setting, name)):
-                raise HarnessError(f"{where}: the benchmark saw {name} {saw}, not {wanted}")
-        runs += bench.runs_of(measured, setting, where, dilation)
+    where = f"lab: {boot.name}"
+    for line in text.splitlines():
+        if line.startswith(_PREFIX):
+            number, _, document = line.removeprefix(_PREFIX).partition(" ")
+            found = jsonio.decode(bench.Bench, document, f"{where}: result {number}")
+            runs += bench.runs_of(found, where, dilation, plan.KERNEL[boot.config], engine)
+    planned, seen = ({one.name for one in some} for some in (boot.keys(engine), runs))
+    for word, names in (("planned, not seen", planned - seen), ("not planned", seen - planned)):
+        if names:
+            raise HarnessError(f"{where}: {word}: {min(names)}", "\n".join(sorted(names)))
     for run in runs:
         if run.folios_failed:
             raise HarnessError(f"lab: {run.folios_failed} folios did not arrive: {run.name}")
@@ -72,8 +64,6 @@ def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
 def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
     """Give runs of the vanilla kernel the latencies that the instrument saw in its double."""
     seen = {run.name: run for run in traced}
-    if missing := [run.name for run in runs if run.name not in seen]:
-        raise HarnessError(f"lab: nothing measured the latencies of {missing[0]}")
     names = ("first_folio_us", "inaccessible_us", "phases_us", "latency_lost")
     return [
         structs.replace(run, **{name: getattr(seen[run.name], name) for name in names})
@@ -83,8 +73,8 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
 
 def _boot(lab: Lab, boot: Boot, parameters: str) -> str:
     """Run one guest and return what it printed; HarnessError if anything went wrong."""
-    directory = lab.out / "guests" / boot.name
     files = {"lab.plan": boot.plan(parameters).encode()}
+    directory = lab.out / "guests" / boot.name
     run = suite.run_quietly(lab.paths, lab.kernels[boot.config], "lab", directory, files)
     if run.verdict.outcome is not vm.Outcome.FINISHED:
         raise HarnessError(f"lab: {boot.name}: {run.verdict.message}", run.what_happened)
@@ -95,22 +85,18 @@ def _boot(lab: Lab, boot: Boot, parameters: str) -> str:
 
 
 def measure(
-    lab: Lab, title: str, boots: Sequence[Boot], parameters: dict[int, str] | None = None
+    lab: Lab, title: str, boots: Sequence[Boot], parameters: dict[int, str]
 ) -> dict[str, str]:
     """Run guests, two at a time, and return what each of them printed.
 
     `parameters` are dmasim's, by number of channels.
     """
     with ui.step(title) as step, ThreadPoolExecutor(max_workers=_GUESTS) as pool:
-        done = 0
-        counting = threading.Lock()
+        done = count(1)
 
         def one(boot: Boot) -> tuple[str, str]:
-            nonlocal done
-            text = _boot(lab, boot, (parameters or {}).get(boot.channels, ""))
-            with counting:
-                done += 1
-                step.progress(f"{done} of {len(boots)} guests, {boot.name}")
+            text = _boot(lab, boot, parameters.get(boot.channels, ""))
+            step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
             return boot.name, text
 
         # The longest first, so that none is left over at the end.
@@ -129,40 +115,36 @@ def kernels(paths: Paths) -> dict[str, Kernel]:
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     """Measure everything, and return it; HarnessError if a guest fails."""
     engine = preset.load(preset_name)
-    tables = published.load()
     lab = Lab(paths, kernels(paths), out)
+    pairs = list(plan.vanilla(quick))
+    vanilla = measure(lab, "lab: vanilla", pairs, {})
 
-    boots = plan.vanilla(tables, quick)
-    vanilla = measure(lab, "lab: vanilla", boots)
-
-    def runs_in(part: str, dilation: float) -> list[Run]:
+    def vanilla_runs(part: str, dilation: float) -> list[Run]:
         plain, traced = (
-            runs_of(boot, vanilla[boot.name], engine.name, dilation)
-            for boot in boots
+            runs_of(boot, vanilla[boot.name], preset_name, dilation)
+            for boot in pairs
             if boot.name.endswith(part)
         )
         return with_latencies(plain, traced)
 
-    dilation = calibration.fit(runs_in("sizes", 1.0), tables)
+    dilation = calibration.fit(vanilla_runs("sizes", 1.0))
     ui.say(f"lab: {dilation:.3f} virtual ns for one of the published machine")
-    sizes, calls = (runs_in(part, dilation) for part in ("sizes", "calls"))
+    sizes, calls = (vanilla_runs(part, dilation) for part in ("sizes", "calls"))
 
+    boots = list(plan.ours(quick))
+    channels = {boot.channels for boot in boots} - {0}
+    parameters = {number: engine.dmasim_parameters(number, dilation) for number in channels}
+    printed = measure(lab, "lab: ours", boots, parameters)
     runs = [*sizes, *calls]
-    own = plan.ours(quick)
-    copied = [*plan.engine(tables, quick), *plan.segments(quick)]
-    parameters = {
-        boot.channels: engine.dmasim_parameters(boot.channels, dilation) for boot in copied
-    }
-    printed = measure(lab, "lab: ours", [*own, *copied], parameters)
-    for boot in [*own, *copied]:
-        runs += runs_of(boot, printed[boot.name], engine.name, dilation)
+    for boot in boots:
+        runs += runs_of(boot, printed[boot.name], preset_name, dilation)
     return Results(
         calibration=Calibration(
             dilation=dilation,
             limit=calibration.LIMIT,
-            rows=tuple(calibration.rows(sizes, calls, tables)),
+            rows=tuple(calibration.compare(sizes, calls)),
         ),
-        engine=Engine(preset=engine.name, is_model=True, source=engine.source),
+        engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),
         notes=(

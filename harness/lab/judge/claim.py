@@ -1,23 +1,26 @@
 """A claim: one figure of the lab, the bound that it must keep, and the goal behind it."""
 
 import math
-from collections.abc import Mapping, Sequence
+import re
+import tomllib
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
+from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
 from harness.lab.results import Key, Run
 
 SLACK = 0.03
 """How much worse than the recorded figure counts as the same, as a fraction of it."""
 
+GOALS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "lab" / "goals.toml").read_text())
+"""Goals, and why figures miss them, by patterns of claims' names."""
+
 
 def size(key: Key) -> tuple[int, float, int]:
     """Return what makes one of several runs of a configuration the one to show."""
     return (key.batch_pages or 0, key.total_mib, key.folios_per_call)
-
-
-class UnplannedError(Exception):
-    """The lab was not to measure this."""
 
 
 class Measured:
@@ -28,41 +31,28 @@ class Measured:
         self._planned = planned
         self._runs = {run.name: run for run in runs}
 
-    def key(self, **wanted: object) -> Key:
+    def key(self, **wanted: object) -> Key | None:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
         Of several, that with the most channels and the largest workload counts.
-        UnplannedError if there is none.
         """
-        found = self._planned_runs({"move": 1, **wanted})
-        if not found:
-            raise UnplannedError(str(wanted))
-        return max(found, key=lambda key: (key.channels or 0, *size(key)))
-
-    def plans(self, **wanted: object) -> bool:
-        """Whether key() finds a planned run."""
-        return bool(self._planned_runs({"move": 1, **wanted}))
-
-    def _planned_runs(self, wanted: Mapping[str, object]) -> list[Key]:
-        return [
+        wanted = {"move": 1, **wanted}
+        found = [
             key
             for key in self._planned
             if all(getattr(key, name) == value for name, value in wanted.items())
         ]
+        return max(found, key=lambda key: (key.channels or 0, *size(key)), default=None)
 
-    def run(self, **wanted: object) -> Run | None:
-        """Return the run of key(), or None if the lab did not measure it."""
-        return self._runs.get(self.key(**wanted).name)
+    def run(self, key: Key) -> Run | None:
+        """Return a planned run, or None if the lab did not measure it."""
+        return self._runs.get(key.name)
 
     def figure(self, name: str, **wanted: object) -> float | None:
-        """Return one figure of run(), or None if it was not measured."""
-        figure: float | None = getattr(self.run(**wanted), name, None)
-        return figure
-
-
-def size_name(folio_kib: float) -> str:
-    """Return a folio size for people."""
-    return f"{folio_kib / 1024:g} MB" if folio_kib >= 1024 else f"{folio_kib:g} KB"
+        """Return one figure of key()'s run: NaN if not measured, None if not planned."""
+        key = self.key(**wanted)
+        figure: float | None = getattr(self.run(key), name, None) if key else None
+        return math.nan if key and figure is None else figure
 
 
 def number(value: float) -> str:
@@ -70,29 +60,21 @@ def number(value: float) -> str:
     return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
 
 
-def ratio(over: float | None, under: float | None) -> float | None:
-    """Return a quotient, or None where a figure was not measured."""
-    return None if over is None or not under else over / under
-
-
 @dataclass(frozen=True)
 class Claim:
-    """One figure and its goal, from `low` to `high`; `value` is None if it was not measured.
+    """One figure and its goal, from `low` to `high`; `value` is NaN if it was not measured.
 
-    `more` is true if more is better. `published` is the figure that the lab reproduces. What
-    is `fitted` is shown and not judged. `cause` says why the recorded figure misses the goal.
+    `published` is the figure that the lab reproduces. What is `fitted` is shown and not judged.
     """
 
     group: str
     what: str
     unit: str
-    value: float | None
-    more: bool
+    value: float
     low: float = -math.inf
     high: float = math.inf
-    published: float | None = None
+    published: float = 0
     fitted: bool = False
-    cause: str = ""
 
     @property
     def name(self) -> str:
@@ -100,16 +82,38 @@ class Claim:
         return f"{self.group}: {self.what}"
 
     @property
+    def more(self) -> bool:
+        """Whether more is better."""
+        return self.unit in ("GB/s", "times")
+
+    @property
     def met(self) -> bool:
         """Whether the goal is reached."""
-        return self.value is not None and self.low <= self.value <= self.high
+        return self.low <= self.value <= self.high
 
     @property
     def goal(self) -> str:
         """The goal as text, '' if there is none."""
-        if self.published is not None:
+        if self.published:
             return f"published {number(self.published)}"
         return span(self.low, self.high, self.unit)
+
+    @property
+    def cause(self) -> str:
+        """Why the recorded figure misses the goal, '' if that is not known."""
+        causes = GOALS["cause"].items()
+        return next((why for name, why in causes if re.search(name, self.name)), "")
+
+
+def promise(group: str, what: str, unit: str, value: float | None) -> Iterator[Claim]:
+    """Yield a claim with its goal in lab/goals.toml, or nothing if `value` was not planned."""
+    if value is not None:
+        goals = GOALS["goal"].items()
+        goal: dict[str, float] = next(
+            (goal for name, goal in goals if re.fullmatch(name, f"{group}: {what}")), {}
+        )
+        low, high = goal.get("least", -math.inf), goal.get("most", math.inf)
+        yield Claim(group, what, unit, value, low, high)
 
 
 def span(low: float, high: float, unit: str) -> str:
@@ -117,11 +121,9 @@ def span(low: float, high: float, unit: str) -> str:
     unit = f" {unit}" if unit else ""
     if math.isinf(low):
         return "" if math.isinf(high) else f"at most {number(high)}{unit}"
-    return (
-        f"at least {number(low)}{unit}"
-        if math.isinf(high)
-        else f"{number(low)} to {number(high)}{unit}"
-    )
+    if math.isinf(high):
+        return f"at least {number(low)}{unit}"
+    return f"{number(low)} to {number(high)}{unit}"
 
 
 def bounds(claim: Claim, recorded: float) -> tuple[float, float]:
@@ -150,7 +152,7 @@ def verdict(claim: Claim, recorded: float | None) -> Case:
     low, high = bounds(claim, recorded)
     goal = f" ({claim.goal})" if claim.goal else ""
     name = f"{claim.name}: {span(low, high, claim.unit)}{goal}"
-    if claim.value is None:
+    if math.isnan(claim.value):
         return Case(name, Status.FAILED, "nothing was measured")
     if not low <= claim.value <= high:
         return Case(name, Status.FAILED, number(claim.value))

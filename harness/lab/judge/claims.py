@@ -6,38 +6,31 @@ promised, and no figure is worse than the one recorded in lab/recorded.
 
 from collections.abc import Iterator
 
+from harness.core import jsonio
 from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
 from harness.lab import plan
-from harness.lab import results as lab_results
 from harness.lab.judge import compare, goals, reproduced
 from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
-from harness.lab.model import published as lab_published
 from harness.lab.results import Key, Results
-
-RECORDED = ROOT / "lab" / "recorded"
 
 
 def planned(results: Results) -> list[Key]:
     """Return the runs that the lab was to make; of a real machine, those that it made."""
     if results.calibration is None or results.engine is None:
         return list(results.runs)
-    return plan.keys(lab_published.load(), results.quick, results.engine.preset)
+    return plan.keys(results.quick, results.engine.preset)
 
 
 def claims_of(results: Results) -> list[Claim]:
     """Return every claim about what the lab was to measure."""
     measured = Measured(planned(results), results.runs)
-    published = lab_published.load()
-    return [
-        *reproduced.claims_of(results, measured, published),
-        *goals.claims_of(results, measured),
-    ]
+    return [*reproduced.claims_of(results, measured), *goals.claims_of(results, measured)]
 
 
 def recorded(quick: bool) -> Results:
     """Return the results that bounds are taken from."""
-    return lab_results.load(RECORDED / f"{'quick' if quick else 'full'}.json")
+    return jsonio.load(Results, ROOT / "lab/recorded" / f"{'quick' if quick else 'full'}.json")
 
 
 def judged(results: Results) -> list[tuple[Claim, Case | None]]:
@@ -60,11 +53,11 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
 
 
 def _repeats(first: Results, second: Results) -> Case:
-    worst = compare.largest_difference(first, second)
+    worst = compare.differences(*map(compare.all_figures, (first, second)))[0]
     name = f"repeats: every figure within {100 * compare.LIMIT:g} %"
-    if worst and worst.relative < compare.LIMIT:
+    if worst.relative < compare.LIMIT:
         return Case(name, Status.PASSED)
-    return Case(name, Status.FAILED, str(worst or "there are no figures"))
+    return Case(name, Status.FAILED, str(worst))
 
 
 def _runs(results: Results) -> Iterator[Case]:
@@ -78,6 +71,7 @@ def _runs(results: Results) -> Iterator[Case]:
         elif name not in known:
             yield Case(case, Status.FAILED, "no run is recorded")
         else:
-            worse = compare.worse(found[name], known[name], SLACK)
+            both = map(compare.figures, (known[name], found[name]))
+            worse = [one for one in compare.differences(*both) if one.is_worse(SLACK)]
             status = Status.FAILED if worse else Status.PASSED
             yield Case(case, status, "; ".join(map(str, worse)))

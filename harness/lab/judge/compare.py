@@ -1,10 +1,10 @@
 """How far two results are apart: the lab's repeatability, and what got worse."""
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
-import msgspec
+from msgspec import Struct, structs
 
 from harness.lab.results import Key, Results, Run
 
@@ -14,11 +14,7 @@ LIMIT = 0.005
 
 @dataclass(frozen=True)
 class Difference:
-    """One figure of two results; None where a side has none.
-
-    `relative` is the distance as a fraction of the larger one, and infinite where there is
-    only one.
-    """
+    """One figure of two results; None where a side has none."""
 
     where: str
     first: float | None
@@ -26,7 +22,7 @@ class Difference:
 
     @property
     def relative(self) -> float:
-        """Distance as a fraction of the larger figure; symmetric."""
+        """Distance as a fraction of the larger figure, infinite where there is only one."""
         if self.first is None or self.second is None:
             return math.inf
         if self.first == self.second:
@@ -39,23 +35,26 @@ class Difference:
         size = f" ({100 * self.relative:.3f} %)" if math.isfinite(self.relative) else ""
         return f"{self.where}: {shown[0]} against {shown[1]}{size}"
 
+    def is_worse(self, slack: float) -> bool:
+        """Whether the second figure of a run is worse than the first, or not there.
+
+        Of GB/s more is better, and less of all else. A number of split folios below 0 could
+        not be seen, and is always worse.
+        """
+        if self.first is None:
+            return False  # more was measured than is recorded
+        if self.second is None or self.second < 0:
+            return True
+        if self.where == "gbps":
+            return self.second < self.first * (1 - slack)
+        return self.second > self.first * (1 + slack)
+
 
 def differences(first: Mapping[str, float], second: Mapping[str, float]) -> list[Difference]:
-    """Return every figure of either side, the furthest apart first.
-
-    A figure that only one side has is an infinite difference.
-    """
-    found = [
-        Difference(name, first.get(name), second.get(name))
-        for name in dict.fromkeys((*first, *second))
-    ]
+    """Return every figure of either side, the furthest apart first."""
+    names = dict.fromkeys((*first, *second))
+    found = [Difference(name, first.get(name), second.get(name)) for name in names]
     return sorted(found, key=lambda one: -one.relative)
-
-
-def largest_difference(first: Results, second: Results) -> Difference | None:
-    """Return the figure that is furthest apart, or None if there are no figures."""
-    found = differences(all_figures(first), all_figures(second))
-    return found[0] if found else None
 
 
 def all_figures(results: Results) -> dict[str, float]:
@@ -74,38 +73,12 @@ def all_figures(results: Results) -> dict[str, float]:
 
 def figures(run: Run) -> dict[str, float]:
     """Return what was measured, by name."""
-    fields = msgspec.to_builtins(run)
-    return dict(
-        _numbers({name: fields[name] for name in fields if name not in Key.__struct_fields__})
-    )
-
-
-def _numbers(fields: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, float]]:
-    for name, value in fields.items():
-        if isinstance(value, dict):
-            yield from _numbers(value, f"{name}: ")
-        elif isinstance(value, int | float):
-            yield f"{prefix}{name}", value
-
-
-def worse(run: Run, recorded: Run, slack: float) -> list[Difference]:
-    """Return the figures of a run that are worse than the recorded ones, or not there.
-
-    Of GB/s more is better, and less of all else. A number of split folios below 0 could not
-    be seen, and is always worse.
-    """
-    return [
-        one
-        for one in differences(figures(recorded), figures(run))
-        if _is_worse(one.where, one.first, one.second, slack)
-    ]
-
-
-def _is_worse(name: str, recorded: float | None, value: float | None, slack: float) -> bool:
-    if recorded is None:
-        return False  # more was measured than is recorded
-    if value is None or value < 0:
-        return True
-    if name == "gbps":
-        return value < recorded * (1 - slack)
-    return value > recorded * (1 + slack)
+    found: dict[str, float] = {}
+    for name in Run.__struct_fields__[len(Key.__struct_fields__) :]:
+        value = getattr(run, name)
+        if isinstance(value, Struct):
+            parts = structs.asdict(value).items()
+            found |= {f"{name}: {part}": figure for part, figure in parts}
+        elif value is not None:
+            found[name] = value
+    return found

@@ -3,139 +3,71 @@
 Each figure has a target on both sides: a model that is faster than its machine is wrong too.
 """
 
-import re
+import math
 from collections.abc import Iterator
 
-from harness.lab.judge.claim import Claim, Measured, size_name
-from harness.lab.model import published as tables
-from harness.lab.model.published import Offload, Published, Sweep, order_kib
+from harness.lab.judge.claim import Claim, Measured
+from harness.lab.model.published import BASELINE, OFFLOAD, PAGE_KIB, SWEEP, WORKLOAD, Row, rows
 from harness.lab.plan import SIZE_BATCH_PAGES
-from harness.lab.results import Quantity, Results
+from harness.lab.results import Results
 
-CALIBRATION, SWEEP, SIZES = "calibration", "batch sweep", "folio sizes with an engine"
+CALIBRATION, BATCHES, SIZES = "calibration", "batch sweep", "folio sizes with an engine"
+_GROUPS = {BASELINE: CALIBRATION, WORKLOAD: CALIBRATION, SWEEP: BATCHES, OFFLOAD: SIZES}
 
-SWEEP_TARGET = {0: 0.30, 9: 0.15}
-"""Largest error of a reproduced row of the batch sweep, by order."""
-
-SIZES_TARGET = 0.30
-"""The same by folio size: the preset is fitted to 4 KB and 2 MB alone."""
-
-_SMALL_CALLS = (
-    "a clock of instructions does not see what dominates small calls: the other processors of "
-    "that machine empty their LRU batches first, and caches are cold"
-)
-_IN_RUNS = (
-    "our kernel unmaps and remaps the PTEs of a folio in runs, vanilla and the published "
-    "design one by one; with the copy offloaded, that is most of what is left"
-)
-_CAUSES: tuple[tuple[str, str], ...] = (
-    (
-        "baseline.* 16 KiB",
-        "7.3 handles each large folio at a fixed cost, for the deferred split queue, where its "
-        "own unmap puts the folio, and in the allocator; this size is left out of the fit",
-    ),
-    ("order 0, (1|4|8|16|64|256|512) folios", _SMALL_CALLS),
-    ("order 9, (1|4|8|16|64) folios", _SMALL_CALLS),
-    (
-        "order 9, .* throughput",
-        "the published sweep is slower than the published baseline for the same work, which "
-        "the clock is fitted to",
-    ),
-    (
-        "order 0, .* first folio",
-        "migrate_pages() first looks for hugetlb folios in the whole list, and unmaps a batch; "
-        "the published latency does not grow with the workload, and may have been taken from "
-        "the start of the first batch",
-    ),
-    (
-        "sweep: 4 KB, .* first folio",
-        "the lab's only processor pays for each descriptor (mapping, dcbm, completion, and the "
-        "model itself) and unmaps a batch more slowly than the published figures leave room "
-        "for",
-    ),
-    (
-        "sweep: 2 MB, .* throughput",
-        "large folios are freed while the next batch is copied, which the published design "
-        "does afterwards; that tells the more the smaller a batch is",
-    ),
-    (
-        f"{SIZES}: .*, 1 channels",
-        f"{_IN_RUNS}; besides, the published engine copies these sizes on one channel more "
-        "slowly than its own figures for 4 KB and 2 MB imply, and why is not known",
-    ),
-    (SIZES, _IN_RUNS),
-)
-"""Why figures miss their target: a pattern of a claim's name, and the cause."""
+_TARGET, _LARGE_SWEEP_TARGET = 0.30, 0.15
+"""Largest error of a reproduced row with an engine, and the same of 2 MB in the batch sweep."""
 
 
-def claims_of(results: Results, measured: Measured, published: Published) -> Iterator[Claim]:
+def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
     """Yield every published figure that was to be reproduced."""
-    if results.calibration is None:
+    calibration = results.calibration
+    if calibration is None:
         return
     yield Claim(
         CALIBRATION, "virtual time for a ns of the published machine", "ns",
-        results.calibration.dilation, more=False,
+        calibration.dilation,
     )  # fmt: skip
-    rows = {(row.table, row.row, row.quantity): row for row in results.calibration.rows}
-
-    def vanilla(table: str, name: str, quantity: Quantity, figure: float) -> Claim:
-        row = rows.get((table, name, quantity))
-        value, fitted = (row.lab, row.fitted) if row else (None, False)
-        what = f"{table}, {name}"
-        return _claim(CALIBRATION, what, quantity, value, figure, calibration.limit, fitted)
-
-    calibration = results.calibration
-    for base in published.baseline:
-        yield vanilla(tables.BASELINE, base.name, "gbps", base.gbps)
-    for work in published.workload:
-        if measured.plans(
-            kernel="vanilla", folio_kib=order_kib(work.order), folios_per_call=work.folios
+    vanilla = {(row.table, row.row, str(row.quantity)): row for row in calibration.rows}
+    for row in (row for table in _GROUPS for row in rows(table)):
+        group, target = _GROUPS[row.table], _TARGET
+        if group == CALIBRATION:
+            target = calibration.limit
+        elif group == BATCHES and row.folio_kib > PAGE_KIB:
+            target = _LARGE_SWEEP_TARGET
+        for quantity, word, unit, published in (
+            ("gbps", "throughput", "GB/s", row.gbps),
+            ("first_folio_us", "first folio", "us", row.first_us),
         ):
-            yield vanilla(tables.WORKLOAD, work.name, "gbps", work.gbps)
-            yield vanilla(tables.WORKLOAD, work.name, "first_folio_us", work.first_us)
-    for one in published.sweep:
-        kib = order_kib(one.order)
-        wanted = {"design": "batch", "channels": one.channels, "folio_kib": kib,
-                  "batch_pages": one.batch_pages}  # fmt: skip
-        if measured.plans(**wanted):
-            what = f"{size_name(kib)}, {one.batch_pages} pages, {one.channels} channels"
-            target = SWEEP_TARGET[one.order]
-            speed = measured.figure("gbps", **wanted)
-            yield _claim(SWEEP, what, "gbps", speed, one.gbps, target, _fitted(one))
-            first = measured.figure("first_folio_us", **wanted)
-            yield _claim(SWEEP, what, "first_folio_us", first, one.first_us, target)
-    for offload in published.offload:
-        wanted = {"design": "batch", "channels": offload.channels,
-                  "folio_kib": offload.folio_kib, "batch_pages": SIZE_BATCH_PAGES}  # fmt: skip
-        if measured.plans(**wanted):
-            what = f"{size_name(offload.folio_kib)}, {offload.channels} channels"
-            value = measured.figure("gbps", **wanted)
-            yield _claim(
-                SIZES, what, "gbps", value, offload.gbps, SIZES_TARGET, _fitted(offload)
-            )
+            value = measured.figure(quantity, **_wanted(row))
+            if value is None or not published:
+                continue
+            fitted = quantity == "gbps" and _is_fitted(row)
+            if group == CALIBRATION:
+                lab = vanilla.get((row.table, row.name, quantity))
+                value, fitted = (lab.lab, lab.fitted) if lab else (math.nan, False)
+            what = row.name if group != CALIBRATION else f"{row.table}, {row.name}"
+            yield Claim(
+                group, f"{what}: {word}", unit, value, published * (1 - target),
+                published * (1 + target), published, fitted,
+            )  # fmt: skip
 
 
-def _fitted(row: Sweep | Offload) -> bool:
+def _wanted(row: Row) -> dict[str, object]:
+    """Return fields of the runs that reproduce a row."""
+    if _GROUPS[row.table] == CALIBRATION:
+        calls = {"folios_per_call": row.folios} if row.folios else {}
+        return {"kernel": "vanilla", "folio_kib": row.folio_kib, **calls}
+    return {"design": "batch", "channels": row.channels, "folio_kib": row.folio_kib,
+            "batch_pages": row.batch_pages or SIZE_BATCH_PAGES}  # fmt: skip
+
+
+def _is_fitted(row: Row) -> bool:
     """Whether the preset was fitted to the throughput of this row, or to that of its double.
 
     Its bandwidth comes from 2 MB folios by number of channels, 1 GB in one batch, which large
     batches of the sweep repeat; its time for a descriptor from 4 KB folios on one channel.
     """
-    if isinstance(row, Sweep):
-        large = row.batch_pages >= SIZE_BATCH_PAGES
-        return row.channels == 1 if row.order == 0 else row.channels == 1 or large
-    return row.folio_kib == 2048 or (row.folio_kib, row.channels) == (tables.PAGE_KIB, 1)
-
-
-def _claim(
-    group: str, what: str, quantity: Quantity, value: float | None, published: float,
-    target: float, fitted: bool = False,
-) -> Claim:  # fmt: skip
-    word, unit = ("throughput", "GB/s") if quantity == "gbps" else ("first folio", "us")
-    what = f"{what}: {word}"
-    name = f"{group}: {what}"
-    return Claim(
-        group, what, unit, value, quantity == "gbps",
-        published * (1 - target), published * (1 + target), published, fitted,
-        next((cause for pattern, cause in _CAUSES if re.search(pattern, name)), ""),
-    )  # fmt: skip
+    if row.table == SWEEP:
+        large = row.folio_kib > PAGE_KIB and row.batch_pages >= SIZE_BATCH_PAGES
+        return row.channels == 1 or large
+    return row.folio_kib == 2048 or (row.folio_kib, row.channels) == (PAGE_KIB, 1)

@@ -5,113 +5,63 @@ a name says otherwise, and all of it is in the published machine's time.
 """
 
 import csv
+from functools import cache
 from pathlib import Path
-from typing import TypeVar
 
 import msgspec
 from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT
+from harness.lab.results import size_name
 
 DIRECTORY = ROOT / "lab" / "published"
 
 BASELINE = "baseline-move-pages"
+"""move_pages(2) on an unmodified kernel, by folio size."""
 WORKLOAD = "vanilla-workload-sweep"
+"""The same by how many folios one call moves."""
 SWEEP = "batch-sweep"
+"""Offloaded copies by batch limit; one folio is copied by one channel."""
 OFFLOAD = "dma-offload-move-pages"
+"""Offloaded copies by folio size, 1 GB in one batch."""
 
 PAGE_KIB = 4
 
 
-def order_kib(order: int) -> int:
-    """Return the size of a folio of that order in KiB."""
-    return PAGE_KIB << order
+class Row(Struct, frozen=True):
+    """A row of a table; 0 is what the table has no column for."""
 
-
-class _Row(Struct, frozen=True, forbid_unknown_fields=True):
-    """A row of a table; its fields are the columns."""
-
-
-class Baseline(_Row, frozen=True):
-    """move_pages(2) on an unmodified kernel."""
-
-    folio_kib: int
+    table: str
     gbps: float
-    sd: float
+    folio_kib: int
+    first_us: float = 0
+    folios: int = 0
+    batch_pages: int = 0
+    channels: int = 0
 
     @property
     def name(self) -> str:
-        """The row's name in results.json."""
-        return f"{self.folio_kib} KiB"
+        """The row's name in results.json and in claims."""
+        if self.folios:
+            order = (self.folio_kib // PAGE_KIB).bit_length() - 1
+            return f"order {order}, {self.folios} folios"
+        if not self.channels:
+            return f"{self.folio_kib} KiB"
+        batch = f"{self.batch_pages} pages, " if self.batch_pages else ""
+        return f"{size_name(self.folio_kib)}, {batch}{self.channels} channels"
 
 
-class Workload(_Row, frozen=True):
-    """The same by how many folios one call moves."""
-
-    order: int
-    folios: int
-    gbps: float
-    first_us: float
-
-    @property
-    def name(self) -> str:
-        """The row's name in results.json."""
-        return f"order {self.order}, {self.folios} folios"
-
-
-class Sweep(_Row, frozen=True):
-    """Offloaded copies by batch limit; one folio is copied by one channel."""
-
-    order: int
-    batch_pages: int
-    channels: int
-    gbps: float
-    first_us: float
-
-
-class Offload(_Row, frozen=True):
-    """Offloaded copies by folio size, 1 GB in one batch."""
-
-    channels: int
-    folio_kib: int
-    gbps: float
-    sd: float
-
-
-class Published(Struct, frozen=True):
-    """All published tables that the lab uses."""
-
-    baseline: tuple[Baseline, ...]
-    workload: tuple[Workload, ...]
-    sweep: tuple[Sweep, ...]
-    offload: tuple[Offload, ...]
-
-
-Row = TypeVar("Row", bound=_Row)
-
-
-def load(directory: Path = DIRECTORY) -> Published:
-    """Read the tables; HarnessError names the file and line that cannot be read."""
-    return Published(
-        baseline=_read(Baseline, directory / f"{BASELINE}.csv"),
-        workload=_read(Workload, directory / f"{WORKLOAD}.csv"),
-        sweep=_read(Sweep, directory / f"{SWEEP}.csv"),
-        offload=_read(Offload, directory / f"{OFFLOAD}.csv"),
-    )
-
-
-def _read(row: type[Row], path: Path) -> tuple[Row, ...]:
-    rows = []
-    try:
-        with path.open(newline="", encoding="utf-8") as file:
-            for number, item in enumerate(csv.DictReader(file, restkey="too many"), start=2):
-                try:
-                    rows.append(msgspec.convert(item, row, strict=False))
-                except msgspec.ValidationError as error:
-                    raise HarnessError(f"{path}:{number}: {error}") from error
-    except OSError as error:
-        raise HarnessError(f"{path}: {error.strerror}") from error
-    if not rows:
-        raise HarnessError(f"{path}: has no rows")
-    return tuple(rows)
+@cache
+def rows(table: str, directory: Path = DIRECTORY) -> tuple[Row, ...]:
+    """Read a table; HarnessError names the file and line that cannot be read."""
+    path, found = directory / f"{table}.csv", []
+    with path.open(newline="", encoding="utf-8") as file:
+        for number, item in enumerate(csv.DictReader(file), start=2):
+            try:
+                if order := item.get("order"):
+                    item["folio_kib"] = str(PAGE_KIB << int(order))
+                found.append(msgspec.convert({**item, "table": table}, Row, strict=False))
+            except ValueError as error:
+                raise HarnessError(f"{path}:{number}: {error}") from error
+    return tuple(found)

@@ -5,6 +5,7 @@ Published figures are other people's, and every caption says what ours come from
 """
 
 import base64
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -14,27 +15,24 @@ import jinja2
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.lab import bench
-from harness.lab import results as lab_results
 from harness.lab.judge import claims, goals
-from harness.lab.judge.claim import number, size_name
-from harness.lab.model import published as lab_published
-from harness.lab.model.published import Published
+from harness.lab.judge.claim import number
+from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
 from harness.lab.plan import FOLIO_KIB
 from harness.lab.report import plots
-from harness.lab.report.plots import BLACK, GREY, Look
+from harness.lab.report.plots import BLACK, GREY, Curve, Look
 from harness.lab.report.select import (
     Configuration,
     by_size,
-    known,
+    configuration,
     phase_panels,
     tradeoff_curves,
 )
-from harness.lab.results import ENGINE_DESIGNS, Results, Run
+from harness.lab.results import ENGINE_DESIGNS, Phases, Results, convert, size_name
 
 FIGURES = ("tradeoff.png", "throughput.png", "phases.png")
 """All figures that a report can have."""
 
-_LINES: dict[str, plots.Line] = {"pipeline": "--", "segments": "-."}
 _CPU_LOOKS = {
     "off": Look(GREY, "<", ":"),
     "cpu": Look(GREY, ">", "-."),
@@ -57,10 +55,11 @@ def groups_of(results: Results) -> dict[str, Group]:
     groups: dict[str, Group] = {}
     for claim, case in claims.judged(results):
         group = groups.setdefault(claim.group, Group())
-        value = "-" if claim.value is None else f"{number(claim.value)} {claim.unit}".rstrip()
-        error = "-"
-        if claim.published and claim.value is not None:
-            error = f"{100 * (claim.value / claim.published - 1):+.1f} %"
+        value, error = "-", "-"
+        if not math.isnan(claim.value):
+            value = f"{number(claim.value)} {claim.unit}".rstrip()
+            if claim.published:
+                error = f"{100 * (claim.value / claim.published - 1):+.1f} %"
         verdict, bound = "fitted" if claim.fitted else "-", "-"
         if case:
             verdict = case.status.value.removesuffix("es")
@@ -74,12 +73,14 @@ def groups_of(results: Results) -> dict[str, Group]:
 class Report:
     """Results being written up; figures go to `directory`."""
 
-    def __init__(self, results: Results, published: Published, directory: Path) -> None:
+    def __init__(self, results: Results, directory: Path) -> None:
         """Keep what every section needs."""
         self._results = results
-        self._published = published
         self._directory = directory
         self._word = "lab" if results.calibration else "measured"
+        channels = {row.channels for row in rows(OFFLOAD)}
+        channels |= {run.channels or 0 for run in results.runs if run.engine}
+        self._channels = sorted(channels)
 
     def html(self) -> str:
         """Return the whole report, and write its figures."""
@@ -100,58 +101,51 @@ class Report:
                 f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed
             ],
             "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-        }
-        context["figures"] = {
-            name: f"data:image/png;base64,{base64.b64encode(path.read_bytes()).decode()}"
-            for name in FIGURES
-            if (path := self._directory / name).exists()
+            "figures": {
+                name: base64.b64encode(path.read_bytes()).decode()
+                for name in FIGURES
+                if (path := self._directory / name).exists()
+            },
         }
         return environment.get_template("report.html.j2").render(context)
 
-    def _look(self, kernel: str, design: str, channels: int | None) -> Look:
+    def _look(self, key: Configuration) -> Look:
         """Return how a configuration looks in every figure."""
+        kernel, design, channels = key
         if kernel == "vanilla":
-            return Look(BLACK, "H", "-")
-        if design not in ENGINE_DESIGNS:
+            return Look(BLACK, "H")
+        if design in _CPU_LOOKS:
             return _CPU_LOOKS[design]
-        every = {row.channels for row in self._published.offload}
-        every |= {known(run.channels) for run in self._results.runs if run.engine}
-        rank = sorted(every).index(known(channels))
+        rank = self._channels.index(channels or 0)
         return Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
             plots.MARKERS[rank % len(plots.MARKERS)],
-            _LINES.get(design, "-"),
+            "-." if design == "segments" else "-",
         )
 
     def _tradeoff(self) -> str:
         """Draw the figure, and return what its caption says of batches."""
         measured = tradeoff_curves(self._results.runs)
-        panels: dict[str, list[plots.Curve]] = {}
-        for kib in sorted({kib for kib, _, _ in measured}):
-            hollow: dict[int | None, list[tuple[float, float]]] = {}
-            for row in self._published.sweep:
-                if lab_published.order_kib(row.order) == kib:
-                    hollow.setdefault(row.channels, []).append((row.first_us, row.gbps))
+        panels: dict[str, list[Curve]] = {}
+        for kib in sorted({kib for kib, _ in measured}):
+            hollow: dict[Configuration, list[tuple[float, float]]] = {}
+            for row in rows(SWEEP):
+                if row.folio_kib == kib:
+                    key = ("ours", "batch", row.channels)
+                    hollow.setdefault(key, []).append((row.first_us, row.gbps))
             curves = {
-                (design, count): [(run.first_folio_us or 0.0, run.gbps) for run in runs]
-                for (size, design, count), runs in measured.items()
+                key: [(run.first_folio_us or 0.0, run.gbps) for run in runs]
+                for (size, key), runs in measured.items()
                 if size == kib
             }
             panels[f"{size_name(kib)} folios"] = [
-                plots.Curve(
-                    name=_name("ours", design, count),
-                    look=self._look("ours", design, count),
-                    measured=curves.get((design, count), ()),
-                    published=hollow.get(count, ()) if design == "batch" else (),
-                )
-                for design, count in dict.fromkeys((*curves, *(("batch", n) for n in hollow)))
+                Curve(_name(key), self._look(key), curves.get(key, ()), hollow.get(key, ()))
+                for key in dict.fromkeys((*curves, *hollow))
             ]
         if panels:
             path = self._directory / "tradeoff.png"
             plots.tradeoff(path, panels, self._word, self._results.label)
-        pages = {
-            run.batch_pages for runs in measured.values() for run in runs if run.batch_pages
-        }
+        pages = {run.batch_pages or 0 for runs in measured.values() for run in runs} - {0}
         if len(pages) < 2:
             return ""
         return f"; along each curve the batch grows, {min(pages):,} to {max(pages):,} pages"
@@ -160,102 +154,94 @@ class Report:
         """Draw the figure, and return the table."""
         configurations = by_size(self._results.runs)
         sizes = sorted({size for runs in configurations.values() for size, _ in runs})
-        curves, rows = [], []
-
-        def add(name: str, what: str, values: Mapping[int, float | None], digits: int) -> None:
-            shown = {size: value for size, value in values.items() if value is not None}
-            cells = [f"{shown[s]:,.{digits}f}" if s in shown else "-" for s in sizes]
-            if shown:
-                rows.append([name, what, *cells])
-
+        curves, cells = [], []
+        batches: set[int] = set()
         for key, runs in configurations.items():
-            published = self._published_by_size(key)
-            name = _name(*key)
-            moves = [
-                {size: run for (size, move), run in runs.items() if move == number}
-                for number in (1, 2)
+            published = _published(key)
+            figures: list[tuple[str, Mapping[int, float | None], int]] = [
+                ("GB/s published", published, 2)
             ]
-            first = {size: run.gbps for size, run in moves[0].items()}
-            curves.append(
-                plots.Curve(
-                    name, self._look(*key), sorted(first.items()), sorted(published.items())
-                )
-            )
-            add(name, "GB/s published", published, 2)
-            for word, found in zip(("first move", "back"), moves, strict=True):
-                add(name, f"GB/s {self._word}, {word}",
-                    {size: run.gbps for size, run in found.items()}, 2)  # fmt: skip
-                if any(run.folios_split > 0 for run in found.values()):
-                    split = {size: run.folios_split for size, run in found.items()}
-                    add(name, f"folios split, {word}", split, 0)
-            counted = {size: run.instructions_per_folio for size, run in moves[0].items()}
-            add(name, "instructions per folio", counted, 0)
+            for move, word in ((1, "first move"), (2, "back")):
+                moved = {kib: run for (kib, number), run in runs.items() if number == move}
+                speeds = {kib: run.gbps for kib, run in moved.items()}
+                figures.append((f"GB/s {self._word}, {word}", speeds, 2))
+                split = {kib: run.folios_split for kib, run in moved.items()}
+                if max(split.values(), default=0) > 0:
+                    figures.append((f"folios split, {word}", split, 0))
+                if move == 1:
+                    points = sorted(speeds.items()), sorted(published.items())
+                    curves.append(Curve(_name(key), self._look(key), *points))
+                    counted = {kib: run.instructions_per_folio for kib, run in moved.items()}
+            figures.append(("instructions per folio", counted, 0))
+            for what, values, digits in figures:
+                if any(value is not None for value in values.values()):
+                    numbers = map(values.get, sizes)
+                    shown = ["-" if x is None else f"{x:,.{digits}f}" for x in numbers]
+                    cells.append([_name(key), what, *shown])
+            if key[1] in ENGINE_DESIGNS:
+                batches |= {run.batch_pages or 0 for run in runs.values()}
         if curves:
             path = self._directory / "throughput.png"
             plots.throughput(path, curves, self._word, self._results.label)
-        batches = {
-            run.batch_pages
-            for (_, design, _), runs in configurations.items()
-            if design in ENGINE_DESIGNS
-            for run in runs.values()
-        }
-        names = [
-            f"{pages:,} pages" if pages else "unknown" for pages in sorted(batches, key=known)
-        ]
         return {
             "head": ["configuration", "figure", *map(size_name, sizes)],
-            "rows": rows,
-            "batches": ", ".join(names) or "none",
+            "rows": cells,
+            "batches": ", ".join(map(_pages, sorted(batches))) or "none",
         }
-
-    def _published_by_size(self, key: Configuration) -> dict[int, float]:
-        kernel, design, channels = key
-        if kernel == "vanilla":
-            return {row.folio_kib: row.gbps for row in self._published.baseline}
-        if design != "batch":
-            return {}
-        rows = self._published.offload
-        return {row.folio_kib: row.gbps for row in rows if row.channels == channels}
 
     def _phases(self) -> list[list[str]]:
         """Draw the figure, and return the rows of the table."""
-        panels, rows = [], []
-        for size, batch, runs in phase_panels(self._results.runs):
-            pages = "unknown size" if batch is None else f"{batch:,} pages"
-            bars = {_short_name(run): run.phases_us for run in runs if run.phases_us}
-            panels.append(plots.Bars(f"{size_name(size)}, batch of {pages}", bars))
+        panels: dict[str, dict[str, Phases]] = {}
+        cells = []
+        for kib, runs in phase_panels(self._results.runs).items():
+            pages = _pages(runs[0].batch_pages)
+            bars = {_short_name(configuration(r)): r.phases_us for r in runs if r.phases_us}
+            panels[f"{size_name(kib)}, batch of {pages}"] = bars
             for name, one in bars.items():
                 times = (one.unmap, one.flush, one.copy, one.move)
-                cells = [f"{time:,.2f}" for time in (*times, sum(times))]
-                rows.append([size_name(size), pages, name, *cells])
+                shown = [f"{time:,.2f}" for time in (*times, sum(times))]
+                cells.append([size_name(kib), pages, name, *shown])
         if panels:
             plots.phases(self._directory / "phases.png", panels, self._results.label)
-        return rows
+        return cells
 
     def _copies(self) -> list[list[str]]:
         """Return the rows of the table of copies by the CPU."""
-        calibration = self._results.calibration
-        runs = {
-            (run.design, run.folio_kib): (
-                goals.copy_instructions(run, calibration.dilation),
-                run,
-            )
-            for run in self._results.runs
-            if calibration and run.move == 1 and run.instructions_per_folio
+        if not self._results.calibration:
+            return []
+        dilation = self._results.calibration.dilation
+        first = {
+            (run.design, run.folio_kib): run for run in self._results.runs if run.move == 1
         }
-        rows = []
-        for size in FOLIO_KIB:
-            (loop, old), (bulk, new) = (
-                runs.get((design, size), (None, None)) for design in ("cpu", "bulk")
-            )
-            if loop and bulk and old and new:
-                counts = (loop, bulk, old.instructions_per_folio, new.instructions_per_folio)
-                rows.append([size_name(size), *(f"{count:,.0f}" for count in counts)])
-        return rows
+        cells = []
+        for kib in FOLIO_KIB:
+            runs = [first[key] for key in (("cpu", kib), ("bulk", kib)) if key in first]
+            counts = [goals.copy_instructions(run, dilation) for run in runs]
+            counts += [run.instructions_per_folio or math.nan for run in runs]
+            if len(runs) == 2 and not any(map(math.isnan, counts)):
+                cells.append([size_name(kib), *(f"{count:,.0f}" for count in counts)])
+        return cells
 
 
-def _name(kernel: str, design: str, channels: int | None) -> str:
+def _published(key: Configuration) -> dict[int, float]:
+    """Return published speeds of a configuration by folio size."""
+    kernel, design, channels = key
+    if kernel == "vanilla":
+        return {row.folio_kib: row.gbps for row in rows(BASELINE)}
+    return {
+        row.folio_kib: row.gbps
+        for row in rows(OFFLOAD)
+        if design == "batch" and row.channels == channels
+    }
+
+
+def _pages(batch: int | None) -> str:
+    return f"{batch:,} pages" if batch else "unknown size"
+
+
+def _name(key: Configuration) -> str:
     """Return a configuration's name."""
+    kernel, design, channels = key
     if kernel == "vanilla":
         return "vanilla"
     if design in _CPU_NAMES:
@@ -265,12 +251,12 @@ def _name(kernel: str, design: str, channels: int | None) -> str:
     return f"{label}, {count} {word}{'' if channels == 1 else 's'}"
 
 
-def _short_name(run: Run) -> str:
+def _short_name(key: Configuration) -> str:
     """Return a configuration's name for the axis of a bar."""
-    if run.design not in ENGINE_DESIGNS:
-        return _name(run.kernel, run.design, run.channels)
-    mark = {"pipeline": "p", "segments": "s"}.get(run.design, "")
-    return f"{'?' if run.channels is None else run.channels} ch{mark}"
+    _, design, channels = key
+    if design not in ENGINE_DESIGNS:
+        return _name(key)
+    return f"{'?' if channels is None else channels} ch{'s' if design == 'segments' else ''}"
 
 
 def write(results: Results, directory: Path) -> None:
@@ -279,7 +265,7 @@ def write(results: Results, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in FIGURES:
             (directory / stale).unlink(missing_ok=True)
-        page = Report(results, lab_published.load(), directory).html()
+        page = Report(results, directory).html()
         (directory / "report.html").write_text(page, encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{error.filename or directory}: {error.strerror}") from error
@@ -290,14 +276,14 @@ def load(files: Sequence[Path]) -> Results:
     if not files:
         raise HarnessError("report: no file is given: make report FROM=results.json")
     documents = [(str(path), jsonio.load(dict[str, object], path)) for path in files]
-    if all(bench.is_benchmark(document) for _, document in documents):
+    if all("program" in document for _, document in documents):
         return bench.from_benchmarks(
-            [(name, bench.parse(document, name)) for name, document in documents]
+            [(name, convert(document, bench.Bench, name)) for name, document in documents]
         )
     if len(documents) > 1:
         raise HarnessError("report: several files must all be output of migrate_bench")
     ((name, document),) = documents
-    return lab_results.convert(document, Results, name)
+    return convert(document, Results, name)
 
 
 def main(files: Sequence[Path], to: Path | None) -> int:

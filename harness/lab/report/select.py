@@ -1,96 +1,82 @@
 """Which runs of results.json a section of the report shows."""
 
-from collections.abc import Iterable
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeVar, get_args
 
 from harness.lab.judge.claim import size
-from harness.lab.results import (
-    CPU_DESIGNS,
-    ENGINE_DESIGNS,
-    SHOWN_KERNELS,
-    Run,
-)
+from harness.lab.results import ENGINE_DESIGNS, Design, Run
 
-# Folio size in KiB, design, channels.
-CurveKey = tuple[int, str, int | None]
 # Kernel, design, channels.
 Configuration = tuple[str, str, int | None]
 
+Outer = TypeVar("Outer", bound=Hashable)
+Inner = TypeVar("Inner", bound=Hashable)
+Batches = dict[int, dict[Inner, Run]]
+"""Runs by batch size (0 is unknown) and something else; of several the largest workload."""
 
-def known(number: int | None) -> int:
-    """Return a number to sort by, where None is the least."""
-    return number or 0
+
+def configuration(run: Run) -> Configuration:
+    """Return what a curve or bar is drawn for."""
+    return (run.kernel, run.design, run.channels)
 
 
-def batch_curves(runs: Iterable[Run]) -> dict[CurveKey, list[Run]]:
-    """Return first moves with an engine by folio size, design and channels.
+def _order(key: Configuration) -> tuple[bool, int, int]:
+    kernel, design, channels = key
+    return (kernel != "vanilla", get_args(Design).index(design), channels or 0)
 
-    Each list is in order of batch size, with the run of the largest workload for each.
-    """
-    curves: dict[CurveKey, dict[int, Run]] = {}
+
+def _grouped(
+    runs: Iterable[Run], outer: Callable[[Run], Outer], inner: Callable[[Run], Inner]
+) -> dict[Outer, Batches[Inner]]:
+    found: dict[Outer, Batches[Inner]] = {}
     for run in runs:
-        if run.design in ENGINE_DESIGNS and run.move == 1:
-            curve = curves.setdefault((run.folio_kib, run.design, run.channels), {})
-            batch = known(run.batch_pages)
-            curve[batch] = max(curve.get(batch, run), run, key=size)
-    return {
-        key: [curves[key][batch] for batch in sorted(curves[key])]
-        for key in sorted(curves, key=lambda key: (*key[:2], known(key[2])))
-    }
+        batch = found.setdefault(outer(run), {}).setdefault(run.batch_pages or 0, {})
+        batch[inner(run)] = max(batch.get(inner(run), run), run, key=size)
+    return found
 
 
-def tradeoff_curves(runs: Iterable[Run]) -> dict[CurveKey, list[Run]]:
-    """Return those curves of batch_curves() that have a first-folio latency.
+def _most(batches: Batches[Inner]) -> dict[Inner, Run]:
+    """Return the runs of the batch that most were measured with, of several the largest."""
+    return max(batches.items(), key=lambda item: (len(item[1]), item[0]))[1]
 
-    Of a curve with several batch sizes there is something to see; single points are left
-    out unless there is nothing else.
+
+def compared(runs: Iterable[Run]) -> list[Run]:
+    """Return what figures compare: not what the feature costs where it is compiled out."""
+    return [run for run in runs if run.kernel != "without"]
+
+
+def tradeoff_curves(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list[Run]]:
+    """Return first moves with an engine by folio size and configuration.
+
+    Each list is in order of batch size. Of a curve with several there is something to see;
+    single points are left out unless there is nothing else.
     """
-    timed = batch_curves(run for run in runs if run.first_folio_us)
-    curves = {key: curve for key, curve in timed.items() if len(curve) > 1}
-    return curves or timed
+    timed = _grouped(
+        (r for r in runs if r.design in ENGINE_DESIGNS and r.move == 1 and r.first_folio_us),
+        lambda run: (run.folio_kib, configuration(run)),
+        lambda _: None,
+    )
+    curves = {
+        key: [timed[key][batch][None] for batch in sorted(timed[key])]
+        for key in sorted(timed, key=lambda key: (key[0], _order(key[1])))
+    }
+    return {key: curve for key, curve in curves.items() if len(curve) > 1} or curves
 
 
 def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Run]]:
     """Return the runs of each configuration by folio size and move, vanilla first.
 
-    All runs of a configuration have the same batch: the one that most were measured with,
-    and of several such the largest. Of several workloads the largest counts.
+    All runs of a configuration have the same batch.
     """
-    found: dict[Configuration, dict[int, dict[tuple[int, int], Run]]] = {}
-    for run in runs:
-        if run.kernel in SHOWN_KERNELS:
-            batches = found.setdefault((run.kernel, run.design, run.channels), {})
-            sizes = batches.setdefault(known(run.batch_pages), {})
-            key = (run.folio_kib, run.move)
-            sizes[key] = max(sizes.get(key, run), run, key=size)
+    found = _grouped(compared(runs), configuration, lambda run: (run.folio_kib, int(run.move)))
+    return {key: _most(found[key]) for key in sorted(found, key=_order)}
+
+
+def phase_panels(runs: Iterable[Run]) -> dict[int, list[Run]]:
+    """Return first moves with phase times by folio size, all of one size with one batch."""
+    timed = [run for run in compared(runs) if run.phases_us and run.move == 1]
+    found = _grouped(timed, lambda run: run.folio_kib, configuration)
     return {
-        key: max(found[key].items(), key=lambda item: (len(item[1]), item[0]))[1]
-        for key in sorted(found, key=_configuration_order)
+        kib: sorted(_most(found[kib]).values(), key=lambda run: _order(configuration(run)))
+        for kib in sorted(found)
     }
-
-
-def phase_panels(runs: Iterable[Run]) -> list[tuple[int, int | None, list[Run]]]:
-    """Return folio size, batch and comparable first moves with phase times, by size.
-
-    Of each size only one batch is shown, the one that most configurations were measured
-    with; of several such, the largest.
-    """
-    groups: dict[int, dict[int | None, dict[Configuration, Run]]] = {}
-    for run in runs:
-        if run.phases_us and run.move == 1 and run.kernel in SHOWN_KERNELS:
-            batch = groups.setdefault(run.folio_kib, {}).setdefault(run.batch_pages, {})
-            key = (run.kernel, run.design, run.channels)
-            batch[key] = max(batch.get(key, run), run, key=size)
-    panels = []
-    for kib, batches in sorted(groups.items()):
-        pages = max(batches, key=lambda pages: (len(batches[pages]), known(pages)))
-        shown = [
-            batches[pages][key] for key in sorted(batches[pages], key=_configuration_order)
-        ]
-        panels.append((kib, pages, shown))
-    return panels
-
-
-def _configuration_order(key: Configuration) -> tuple[bool, int, int]:
-    kernel, design, channels = key
-    designs: tuple[str, ...] = (*CPU_DESIGNS, *ENGINE_DESIGNS)
-    return (kernel != "vanilla", designs.index(design), known(channels))

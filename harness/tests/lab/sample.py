@@ -5,10 +5,8 @@ from typing import Any
 from msgspec import structs
 
 from harness.lab.judge import claims
-from harness.lab.model import published
 from harness.lab.results import Engine, Inaccessible, Phases, Results, Run
 
-PUBLISHED = published.load()
 MODEL = Engine(preset="zen3-ptdma", is_model=True, source="made up for a test")
 QUICK = claims.recorded(quick=True)
 FULL = claims.recorded(quick=False)

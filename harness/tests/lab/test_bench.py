@@ -6,8 +6,8 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.lab import bench as bench_module
-from harness.lab.report.select import batch_curves
-from harness.lab.results import Inaccessible, Phases, Setting
+from harness.lab.report.select import tradeoff_curves
+from harness.lab.results import Inaccessible, Phases, convert
 
 
 def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
@@ -20,9 +20,6 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
         "copy_pages": "per_page",
         **changes,
     }
-
-
-VANILLA = Setting(kernel="vanilla", design="off", engine=None, channels=0, batch_pages=512)
 
 
 def one_run(**changes: Any) -> dict[str, Any]:
@@ -63,17 +60,15 @@ def bench(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
 
 
 def parse(document: dict[str, Any]) -> bench_module.Bench:
-    return bench_module.parse(document, "b.json")
+    return convert(document, bench_module.Bench, "b.json")
 
 
 def test_virtual_time_is_divided_and_instructions_are_not() -> None:
-    setting = Setting(
-        kernel="ours", design="batch", engine="zen3-ptdma", channels=16, batch_pages=8192
+    (run,) = bench_module.runs_of(
+        parse(bench(offload=offload())), "b.json", 4.0, "ours", "zen3-ptdma"
     )
-    (run,) = bench_module.runs_of(parse(bench()), setting, "b.json", 4.0)
-    assert all(
-        getattr(run, name) == getattr(setting, name) for name in Setting.__struct_fields__
-    )
+    assert (run.kernel, run.design, run.engine) == ("ours", "segments", "zen3-ptdma")
+    assert (run.channels, run.batch_pages) == (8, 2048)
     assert run.gbps == 10.0
     assert run.instructions_per_folio == 64_000_000 / 128
     assert run.first_folio_us == pytest.approx(225.000125)
@@ -85,12 +80,12 @@ def test_virtual_time_is_divided_and_instructions_are_not() -> None:
 
 def test_what_was_not_measured_stays_unknown() -> None:
     bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, cpu_ns=None)
-    (run,) = bench_module.runs_of(parse(bench(bare, folios_per_call=8)), VANILLA, "b", 4.0)
+    (run,) = bench_module.runs_of(parse(bench(bare, folios_per_call=8)), "b", 4.0, "without")
     assert [run.first_folio_us, run.inaccessible_us, run.phases_us] == [None] * 3
     assert run.instructions_per_folio is None
-    assert run.folios_per_call == 8
+    assert (run.folios_per_call, run.kernel, run.engine) == (8, "without", None)
     none = one_run(phases_ns={"unmap": 0, "flush": 0, "copy": 0, "move": 0, "batches": 0})
-    (run,) = bench_module.runs_of(parse(bench(none)), VANILLA, "b", 4.0)
+    (run,) = bench_module.runs_of(parse(bench(none)), "b", 4.0)
     assert run.phases_us is None
 
 
@@ -138,12 +133,11 @@ def test_files_of_one_machine_make_a_curve_and_say_their_parameters() -> None:
     ]
     found = bench_module.from_benchmarks(files)
     assert [run.design for run in found.runs] == ["off", "threads", *["segments"] * 4]
-    assert {
-        key: [run.batch_pages for run in curve]
-        for key, curve in batch_curves(found.runs).items()
-    } == {(2048, "segments", 4): [512, 2048], (2048, "segments", 8): [512, 2048]}
-    assert found.engine is not None
-    assert found.engine.label == "engine: real hardware, 'idxd'"
+    curves = tradeoff_curves(found.runs)
+    assert {key: [run.batch_pages for run in curve] for key, curve in curves.items()} == {
+        (2048, ("ours", "segments", channels)): [512, 2048] for channels in (4, 8)
+    }
+    assert found.label == "engine: real hardware, 'idxd'"
     assert "4-512.json: migrator dcbm batch_pages=512 segments=Y lists=Y" in found.notes
 
 
@@ -162,7 +156,7 @@ def test_files_that_do_not_go_together_are_refused() -> None:
         bench(offload=offload()), bench(offload=offload(providers=["ptdma"]))
     )
     assert "0.json: a model's clock" in refused(bench(engine_is_model=True))
-    assert "0.json: offload: an engine without channels" in refused(
+    assert "0.json: runs[0]: 0 channels with engine 'idxd'" in refused(
         bench(offload=offload(channels=0))
     )
 

@@ -6,9 +6,10 @@ import pytest
 from msgspec import structs
 
 from harness.core.errors import HarnessError
-from harness.lab.model import calibration, published
+from harness.lab.model import calibration
+from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, WORKLOAD, Row, rows
 from harness.lab.results import Run
-from harness.tests.lab.sample import PUBLISHED, by_cpu
+from harness.tests.lab.sample import by_cpu
 
 OFF_BY = 1.05
 
@@ -16,76 +17,65 @@ OFF_BY = 1.05
 def sizes(slower: float = 1.0) -> list[Run]:
     return [
         by_cpu("vanilla", "off", folio_kib=row.folio_kib, gbps=row.gbps / slower)
-        for row in PUBLISHED.baseline
+        for row in rows(BASELINE)
     ]
 
 
 CALLS = [
-    by_cpu("vanilla", "off", folio_kib=published.order_kib(row.order),
-           folios_per_call=row.folios, gbps=row.gbps * OFF_BY,
-           first_folio_us=row.first_us * OFF_BY)
-    for row in PUBLISHED.workload
+    by_cpu("vanilla", "off", folio_kib=row.folio_kib, folios_per_call=row.folios,
+           gbps=row.gbps * OFF_BY, first_folio_us=row.first_us * OFF_BY)
+    for row in rows(WORKLOAD)
 ]  # fmt: skip
 
 
 def test_a_known_constant_is_found() -> None:
-    assert calibration.fit(sizes(slower=4.75), PUBLISHED) == pytest.approx(4.75)
+    assert calibration.fit(sizes(slower=4.75)) == pytest.approx(4.75)
 
 
 def test_the_largest_error_is_as_large_to_both_sides() -> None:
     runs = sizes()
     runs[0] = structs.replace(runs[0], gbps=runs[0].gbps * 1.2)
     runs[1] = structs.replace(runs[1], gbps=runs[1].gbps * 9)  # 16 KB is left out
-    dilation = calibration.fit(runs, PUBLISHED)
+    back = structs.replace(runs[2], gbps=runs[2].gbps * 9, move=2)  # and so is the way back
+    dilation = calibration.fit([*runs, back])
     errors = [
         dilation * run.gbps / row.gbps - 1
-        for run, row in zip(runs, PUBLISHED.baseline, strict=True)
+        for run, row in zip(runs, rows(BASELINE), strict=True)
         if row.folio_kib != 16
     ]
     assert max(errors) == pytest.approx(-min(errors))
 
 
-def test_a_fit_needs_one_run_for_each_row() -> None:
-    with pytest.raises(HarnessError, match="no vanilla run for 4 KiB"):
-        calibration.fit(sizes()[1:], PUBLISHED)
-    with pytest.raises(HarnessError, match="2 vanilla runs for 4 KiB"):
-        calibration.fit([*sizes(), sizes()[0]], PUBLISHED)
-
-
 def test_every_published_row_is_beside_the_lab_and_says_if_it_is_fitted() -> None:
-    rows = calibration.rows(sizes(1 / OFF_BY), CALLS, PUBLISHED)
-    assert len(rows) == len(PUBLISHED.baseline) + 2 * len(PUBLISHED.workload)
-    assert all(row.error == pytest.approx(OFF_BY - 1) for row in rows)
-    assert [row.row for row in rows if row.fitted] == [
-        row.name for row in PUBLISHED.baseline if row.folio_kib != 16
+    found = list(calibration.compare(sizes(1 / OFF_BY), CALLS))
+    assert len(found) == len(rows(BASELINE)) + 2 * len(rows(WORKLOAD))
+    assert all(row.error == pytest.approx(OFF_BY - 1) for row in found)
+    assert [row.row for row in found if row.fitted] == [
+        row.name for row in rows(BASELINE) if row.folio_kib != 16
     ]
     bare = structs.replace(CALLS[0], first_folio_us=None)
-    assert [row.quantity for row in calibration.rows([], [bare], PUBLISHED)] == ["gbps"]
+    assert [row.quantity for row in calibration.compare([], [bare])] == ["gbps"]
 
 
 def test_the_published_tables_are_whole() -> None:
-    counts = (len(PUBLISHED.baseline), len(PUBLISHED.workload), len(PUBLISHED.sweep),
-              len(PUBLISHED.offload))  # fmt: skip
-    assert counts == (6, 19, 60, 36)
-    assert PUBLISHED.sweep[0] == published.Sweep(
-        order=0, batch_pages=512, channels=1, gbps=2.13, first_us=639.0
-    )
+    assert [len(rows(t)) for t in (BASELINE, WORKLOAD, SWEEP, OFFLOAD)] == [6, 19, 60, 36]
+    first = Row(SWEEP, gbps=2.13, folio_kib=4, first_us=639, batch_pages=512, channels=1)
+    assert rows(SWEEP)[0] == first
+    assert (first.name, rows(WORKLOAD)[-1].name) == (
+        "4 KB, 512 pages, 1 channels", "order 9, 512 folios",
+    )  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("folio_kib,gbps\n4,3\n", "csv:2: Object missing required field `sd`"),
+        ("folio_kib,sd\n4,3\n", "csv:2: Object missing required field `gbps`"),
         ("folio_kib,gbps,sd\n4,fast,0\n", "csv:2: Expected `float`, got `str`"),
-        ("folio_kib,gbps,sd\n4,3\n", "csv:2: "),
-        ("folio_kib,gbps,sd\n4,3,0,1\n", "csv:2: Object contains unknown field"),
-        ("folio_kib,gbps,sd\n", "csv: has no rows"),
-        ("", "csv: has no rows"),
+        ("order,gbps\n3,1\nx,1\n", "csv:3: invalid literal"),
+        ("folio_kib,gbps\n4\n", "csv:2: "),
     ],
 )
 def test_a_broken_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    with pytest.raises(HarnessError, match=r"baseline-move-pages.csv: No such file"):
-        published.load(tmp_path)
-    (tmp_path / f"{published.BASELINE}.csv").write_text(text)
+    (tmp_path / f"{BASELINE}.csv").write_text(text)
     with pytest.raises(HarnessError, match=message):
-        published.load(tmp_path)
+        rows(BASELINE, tmp_path)

@@ -4,20 +4,13 @@ import pytest
 
 from harness.kernel import build
 from harness.lab import plan
-from harness.lab.model import published
+from harness.lab.model.published import OFFLOAD, SWEEP, rows
 from harness.lab.plan import Boot, Measurement
 from harness.lab.results import ENGINE_DESIGNS
 
-PUBLISHED = published.load()
-
 
 def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
-    boots = [
-        *plan.vanilla(PUBLISHED, quick),
-        *plan.ours(quick),
-        *plan.engine(PUBLISHED, quick),
-        *plan.segments(quick),
-    ]
+    boots = [*plan.vanilla(quick), *plan.ours(quick)]
     assert len({boot.name for boot in boots}) == len(boots)
     return [(boot, one) for boot in boots for one in boot.measurements]
 
@@ -38,16 +31,14 @@ def test_every_published_row_is_measured() -> None:
         for size in one.folio_kib
         if one.design == "batch"
     }
-    for row in PUBLISHED.sweep:
-        assert (row.channels, published.order_kib(row.order), row.batch_pages) in found
-    for offload in PUBLISHED.offload:
-        wanted = (offload.channels, offload.folio_kib, plan.SIZE_BATCH_PAGES)
-        assert wanted in found
+    for row in (*rows(SWEEP), *rows(OFFLOAD)):
+        batch = row.batch_pages or plan.SIZE_BATCH_PAGES
+        assert (row.channels, row.folio_kib, batch) in found
 
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_the_calibration_has_all_sizes_and_both_kernels_the_same(quick: bool) -> None:
-    plain, traced, calls, traced_calls = plan.vanilla(PUBLISHED, quick)
+    plain, traced, calls, traced_calls = plan.vanilla(quick)
     assert plain.measurements[0].folio_kib == plan.FOLIO_KIB
     for left, right in ((plain, traced), (calls, traced_calls)):
         assert (left.config, right.config) == (plan.VANILLA, plan.TRACED)
@@ -69,7 +60,7 @@ def test_off_is_measured_without_the_feature_too(quick: bool) -> None:
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
-    keys = plan.keys(PUBLISHED, quick, "toy")
+    keys = plan.keys(quick, "toy")
     names = {key.name for key in keys}
     assert len(names) == len(keys)
     for boot, one in measurements(quick):

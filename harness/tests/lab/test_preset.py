@@ -6,10 +6,9 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.lab.model import preset as lab_preset
-from harness.lab.model import published
+from harness.lab.model.published import OFFLOAD, rows
 
 GOOD = """
-name = "toy"
 source = "a test"
 channels = 4
 latency_ns = 100
@@ -23,7 +22,9 @@ moderation_ns = 1000
 
 def load(directory: Path, text: str) -> lab_preset.Preset:
     (directory / "toy.toml").write_text(text)
-    return lab_preset.load("toy", directory)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(lab_preset, "DIRECTORY", directory)
+        return lab_preset.load("toy")
 
 
 def test_parameters_are_those_of_the_engine_in_a_slower_clock(tmp_path: Path) -> None:
@@ -42,7 +43,7 @@ def test_bandwidth_is_linear_between_what_is_given(tmp_path: Path) -> None:
     preset = load(tmp_path, GOOD.replace("4 = 4000", "2 = 3000\n4 = 3500"))
     assert [preset.total_mbps(n) for n in (1, 2, 3, 4)] == [1000, 3000, 3250, 3500]
     for absent in (0, 5):
-        with pytest.raises(ValueError, match="not"):
+        with pytest.raises(HarnessError, match="not"):
             preset.total_mbps(absent)
 
 
@@ -71,17 +72,15 @@ def test_bandwidth_is_linear_between_what_is_given(tmp_path: Path) -> None:
             "ring_depth = 4096",
             "toy.toml: Expected `int` <= 1024 - at `$.ring_depth`",
         ),
-        ("1 = 1000", "", "toy.toml: bandwidth lacks the speed"),
-        ("4 = 4000", "", "toy.toml: bandwidth lacks the speed"),
-        ("4 = 4000", "4 = 4000\n5 = 1", "toy.toml: bandwidth.5 is for no number"),
-        ("4 = 4000", "4 = 4000\n01 = 1", "toy.toml: bandwidth.01 is for no number"),
+        ("1 = 1000", "", "toy.toml: bandwidth is not for 1 to 4"),
+        ("4 = 4000", "", "toy.toml: bandwidth is not for 1 to 4"),
+        ("4 = 4000", "4 = 4000\n5 = 1", "toy.toml: bandwidth is not for 1 to 4"),
         ("4 = 4000", "4 = 0", "toy.toml: Expected `int` >= 1 - at `$.bandwidth[...]`"),
         (
             "4 = 4000",
             "4 = 4000.5",
             "toy.toml: Expected `int`, got `float` - at `$.bandwidth[...]`",
         ),
-        ('"toy"', '"ploy"', "toy.toml: its name is 'ploy'"),
         ("channels = 4", "channels =", "toy.toml: "),
     ],
 )
@@ -112,8 +111,6 @@ def test_every_preset_can_be_loaded_and_has_the_published_shape() -> None:
         preset = lab_preset.load(name)
         assert preset.dmasim_parameters(preset.channels, 4.75)
     engine = lab_preset.load("zen3-ptdma")
-    end_to_end = {
-        row.channels: row.gbps for row in published.load().offload if row.folio_kib == 2048
-    }
+    end_to_end = {row.channels: row.gbps for row in rows(OFFLOAD) if row.folio_kib == 2048}
     for channels, gbps in end_to_end.items():
         assert engine.total_mbps(channels) / 1000 == pytest.approx(1.1 * gbps, rel=0.01)

@@ -12,7 +12,7 @@ from harness import cli
 from harness.lab import results as lab_results
 from harness.lab.judge import claims
 from harness.lab.report import report as lab_report
-from harness.lab.report.select import batch_curves, by_size, phase_panels, tradeoff_curves
+from harness.lab.report.select import by_size, phase_panels, tradeoff_curves
 from harness.lab.results import Engine, Results
 from harness.tests.lab.sample import FULL, QUICK, by_cpu, real_results, results, run
 
@@ -142,15 +142,15 @@ def test_folios_that_failed_were_split_or_lost_are_told(tmp_path: Path) -> None:
 
 def test_curves_are_in_order_of_batches_and_of_the_largest_workload() -> None:
     runs = [run(batch_pages=2048), run(batch_pages=512), run(batch_pages=512, total_mib=64)]
-    ((key, curve),) = batch_curves([*runs, run(move=2), by_cpu("ours", "cpu")]).items()
-    assert key == (2048, "batch", 16)
+    ((key, curve),) = tradeoff_curves([*runs, run(move=2), by_cpu("ours", "cpu")]).items()
+    assert key == (2048, ("ours", "batch", 16))
     assert [(one.batch_pages, one.total_mib) for one in curve][:2] == [
         (512, 1024),
         (2048, 1024),
     ]
     single = run(channels=8)
-    assert list(tradeoff_curves([*runs, single])) == [(2048, "batch", 16)]
-    assert list(tradeoff_curves([single])) == [(2048, "batch", 8)]
+    assert list(tradeoff_curves([*runs, single])) == [(2048, ("ours", "batch", 16))]
+    assert list(tradeoff_curves([single])) == [(2048, ("ours", "batch", 8))]
     assert not tradeoff_curves([structs.replace(single, first_folio_us=None)])
 
 
@@ -159,14 +159,15 @@ def test_a_configuration_is_shown_with_one_batch() -> None:
     large = [run(folio_kib=size, batch_pages=8192) for size in (4, 2048)]
     (runs,) = by_size([*large, *small]).values()
     assert {one.batch_pages for one in runs.values()} == {512}
-    ((size, pages, shown),) = phase_panels([run(), run(channels=4), run(batch_pages=65536)])
-    assert (size, pages, [one.channels for one in shown]) == (2048, 8192, [4, 16])
+    panels = phase_panels([run(), run(channels=4), run(batch_pages=65536)])
+    assert {size: [(one.batch_pages, one.channels) for one in shown]
+            for size, shown in panels.items()} == {2048: [(8192, 4), (8192, 16)]}  # fmt: skip
 
 
 def test_the_kernel_without_the_feature_does_not_choose_the_batch_of_the_phases() -> None:
     few = [by_cpu(kernel, "off") for kernel in ("ours", "without")]
-    ((_, pages, shown),) = phase_panels([run(), *few])
-    assert (pages, [one.kernel for one in shown]) == (8192, ["ours"])
+    (shown,) = phase_panels([run(), *few]).values()
+    assert [(one.batch_pages, one.kernel) for one in shown] == [(8192, "ours")]
 
 
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:

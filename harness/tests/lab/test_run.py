@@ -16,7 +16,7 @@ from harness.lab.report import report
 from harness.lab.results import Results
 from harness.tests.lab.sample import FULL, QUICK
 
-BOOT = Boot("b", plan.OURS, 16, (Measurement("batch", 16, (2048,), 64, 8192),))
+BOOT = Boot("b", plan.OURS, 16, (Measurement("batch", 16, (2048,), 64, 8192, moves=1),))
 
 
 OFFLOAD: dict[str, Any] = {
@@ -65,7 +65,7 @@ def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
 
 
 def test_a_run_says_which_kernel_it_was() -> None:
-    off = (Measurement("off", 0, (2048,), 64),)
+    off = (Measurement("off", 0, (2048,), 64, moves=1),)
     found = {
         config: lab.runs_of(Boot("b", config, 0, off), printed(None), "toy", 5.0)[0].kernel
         for config in plan.KERNEL
@@ -89,7 +89,7 @@ def test_a_run_says_which_kernel_it_was() -> None:
     ],
 )
 def test_what_the_benchmark_saw_must_be_what_was_planned(told: dict[str, Any] | None) -> None:
-    with pytest.raises(HarnessError, match="lab: b: the benchmark saw"):
+    with pytest.raises(HarnessError, match="lab: b: planned, not seen: ours"):
         lab.runs_of(BOOT, printed(told), "toy", 5.0)
 
 
@@ -108,8 +108,6 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
     )
     (run,) = lab.with_latencies(plain, traced)
     assert (run.gbps, run.first_folio_us) == (60.0, 480.0)
-    with pytest.raises(HarnessError, match="nothing measured the latencies"):
-        lab.with_latencies(plain, [])
 
 
 def test_latencies_that_are_lost_are_told() -> None:
