@@ -3,7 +3,7 @@
 import fcntl
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
 from harness.core import ui
@@ -13,7 +13,7 @@ _held: set[Path] = set()  # nested sections of this process share a lock
 
 
 @contextmanager
-def _lock(path: Path, flags: int, busy: str) -> Iterator[None]:
+def _lock(path: Path, flags: int, busy: Path) -> Iterator[None]:
     if path in _held:
         yield
         return
@@ -25,27 +25,21 @@ def _lock(path: Path, flags: int, busy: str) -> Iterator[None]:
             ui.say(f"waiting for another harness that is using {busy}")
             fcntl.flock(file, fcntl.LOCK_EX)
         _held.add(path)
-        try:
-            yield
-        finally:
-            _held.remove(path)
+        yield
     finally:
+        _held.discard(path)
         os.close(file)
 
 
-@contextmanager
-def cache(paths: Paths) -> Iterator[None]:
+def cache(paths: Paths) -> AbstractContextManager[None]:
     """Keep other processes from changing the cache; wait for one that does."""
     paths.cache.mkdir(parents=True, exist_ok=True)
-    with _lock(paths.cache / "lock", os.O_RDWR | os.O_CREAT, str(paths.cache)):
-        yield
+    return _lock(paths.cache / "lock", os.O_RDWR | os.O_CREAT, paths.cache)
 
 
-@contextmanager
-def checkout(paths: Paths) -> Iterator[None]:
+def checkout(paths: Paths) -> AbstractContextManager[None]:
     """Keep other processes out of out/, from the first step of a command to its last.
 
     The lock is the checkout's directory itself: `make clean` cannot remove it.
     """
-    with _lock(paths.root, os.O_RDONLY, str(paths.out)):
-        yield
+    return _lock(paths.root, os.O_RDONLY, paths.out)

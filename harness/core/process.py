@@ -9,8 +9,6 @@ from typing import Any
 
 from harness.core.errors import HarnessError
 
-_TAIL_LINES = 15
-
 starting = threading.Lock()
 """Held while a child is started; core/ending.py takes it for good."""
 
@@ -25,14 +23,16 @@ _DROPPED = frozenset((
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment, fit for a child whose output is parsed."""
-    env = {name: value for name, value in os.environ.items() if name not in _DROPPED}
-    env["LC_ALL"] = "C.UTF-8"
-    env["PYTHONDONTWRITEBYTECODE"] = "1"  # scripts of the kernel tree leave nothing in it
-    env.update(extra or {})
-    return env
+    env = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in _DROPPED and not name.startswith("GIT_")
+    }
+    # Python scripts of the kernel tree leave nothing in it.
+    return env | {"LC_ALL": "C.UTF-8", "PYTHONDONTWRITEBYTECODE": "1"} | dict(extra or {})
 
 
-def tail(text: str, lines: int = _TAIL_LINES) -> str:
+def tail(text: str, lines: int = 15) -> str:
     """Return the last lines of a text."""
     return "\n".join(text.splitlines()[-lines:])
 
@@ -50,9 +50,7 @@ def stop(child: subprocess.Popen[Any]) -> None:
     """End a child that we started, and wait for it."""
     with starting:  # never again if the harness is being ended: nobody blames the child then
         pass
-    if child.poll() is not None:
-        return
-    child.terminate()
+    child.terminate()  # nothing if it has ended
     try:
         child.wait(timeout=5)
     except subprocess.TimeoutExpired:
@@ -62,20 +60,15 @@ def stop(child: subprocess.Popen[Any]) -> None:
 
 def _reading(
     argv: Sequence[str],
-    cwd: Path | None,
-    env: Mapping[str, str],
+    cwd: Path | None = None,
+    env: Mapping[str, str] | None = None,
     errors: int = subprocess.STDOUT,
 ) -> subprocess.Popen[str]:
     """Start a child whose output we read, with its errors in it or apart."""
     return start(
-        argv,
-        cwd=cwd,
-        env=env,
-        stdout=subprocess.PIPE,
-        stderr=errors,
-        text=True,
-        errors="replace",
-    )
+        argv, cwd=cwd, env=environment(env), stdout=subprocess.PIPE, stderr=errors,
+        text=True, errors="replace",
+    )  # fmt: skip
 
 
 def run_logged(
@@ -93,7 +86,7 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
-    child = _reading(argv, cwd, environment(env))
+    child = _reading(argv, cwd, env)
     assert child.stdout is not None
     try:
         with log.open("w") as out:
@@ -112,12 +105,18 @@ def run_logged(
     return text
 
 
-def attempt(argv: Sequence[str], cwd: Path, *, timeout: float | None = None) -> tuple[int, str]:
+def attempt(
+    argv: Sequence[str],
+    cwd: Path,
+    *,
+    env: Mapping[str, str] | None = None,
+    timeout: float | None = None,
+) -> tuple[int, str]:
     """Run a command that may fail; return its status and all that it printed.
 
     HarnessError if it takes longer than `timeout` seconds.
     """
-    child = _reading(argv, cwd, environment())
+    child = _reading(argv, cwd, env)
     try:
         output, _ = child.communicate(timeout=timeout)
     except subprocess.TimeoutExpired as error:
@@ -127,19 +126,9 @@ def attempt(argv: Sequence[str], cwd: Path, *, timeout: float | None = None) -> 
     return child.returncode, output
 
 
-def first_error(text: str) -> str:
-    """Return the line of a failed command's output that says why."""
-    lines = [line.strip() for line in text.splitlines() if line.strip()]
-    for marker in ("No space left on device", "error:", "Error:", "E: ", "fatal:", "***"):
-        for line in lines:
-            if marker in line:
-                return line
-    return lines[-1] if lines else "failed without a word"
-
-
 def capture(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     """Return the output of a short command, which must not fail."""
-    child = _reading(argv, cwd, environment(), subprocess.PIPE)
+    child = _reading(argv, cwd, errors=subprocess.PIPE)
     try:
         output, errors = child.communicate()
     finally:
@@ -147,3 +136,12 @@ def capture(argv: Sequence[str], *, cwd: Path | None = None) -> str:
     if child.returncode:
         raise HarnessError(f"{' '.join(argv)}: {first_error(errors + output)}")
     return output
+
+
+def first_error(text: str) -> str:
+    """Return the line of a failed command's output that says why."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    for marker in ("No space left on device", "error:", "Error:", "E: ", "fatal:", "***"):
+        if found := next((line for line in lines if marker in line), ""):
+            return found
+    return lines[-1] if lines else "failed without a word"

@@ -38,11 +38,9 @@ class Step:
 
     def __init__(self, name: str) -> None:
         """Start the step's clock."""
-        self.name = name
-        self._began = time.monotonic()
-        self._drawn = self._began
-        self._closing = "done"
-        self._reused = False
+        self._name = name
+        self._began = self._drawn = time.monotonic()
+        self.closing = ""
 
     @property
     def seconds(self) -> float:
@@ -56,37 +54,26 @@ class Step:
         if now - self._drawn < (_REDRAW_SECONDS if terminal else _QUIET_SECONDS):
             return
         self._drawn = now
+        line = f"{self._name}: {clock(self.seconds)} {text}"[:_WIDTH]
         if terminal:
-            line = f"        {self.name}: {clock(self.seconds)} {text}"
-            sys.stdout.write("\r\033[K" + line[:_WIDTH])
+            sys.stdout.write(f"\r\033[K        {line}")
             sys.stdout.flush()
         else:
-            say(f"{self.name}: {clock(self.seconds)} {text}"[:_WIDTH])
+            say(line)
 
-    def done(self, text: str) -> None:
-        """Set what the closing line says."""
-        self._closing = text
-
-    def reused(self, text: str) -> None:
-        """Set the closing line of a step that had nothing to do."""
-        self._closing = text
-        self._reused = True
-
-    def close(self) -> None:
-        """Print the closing line."""
-        if self._reused:
-            say(f"{self.name}: reused, {self._closing}")
-        else:
-            say(f"{self.name}: {self._closing} ({self.seconds:.1f} s)")
+    def done(self, text: str, *, reused: bool = False) -> None:
+        """Set the closing line; `reused` if there was nothing to do."""
+        seconds = "" if reused else f" ({self.seconds:.1f} s)"
+        self.closing = f"{self._name}: {'reused, ' if reused else ''}{text}{seconds}"
 
 
 @contextmanager
 def step(name: str) -> Iterator[Step]:
-    """Run one step; a step that raises has no closing line, since the error follows."""
+    """Run one step; one that raises has no closing line, since the error follows."""
     current = Step(name)
     try:
         yield current
     except BaseException:
         _erase()
         raise
-    current.close()
+    say(current.closing)

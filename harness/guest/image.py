@@ -15,7 +15,6 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import debian
 from harness.kernel.build import Kernel
-from harness.kernel.programs import Programs
 
 Members = dict[str, tuple[int, bytes]]
 """Of an archive, by name: the mode, and a file's content or a link's target."""
@@ -86,7 +85,7 @@ def path(kernel: Kernel) -> Path:
     return kernel.out / "initramfs.cpio"
 
 
-def build(paths: Paths, kernel: Kernel, programs: Programs) -> None:
+def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
     """Write the initramfs of a kernel; another architecture's programs come from Debian."""
     architecture = kernel.architecture
     root = Path("/")
@@ -112,7 +111,7 @@ def build(paths: Paths, kernel: Kernel, programs: Programs) -> None:
         add("sbin/e2fsck", program(root, "e2fsck.static"))
         add("sbin/mkfs.ext4", mkfs := program(root, "mkfs.ext4"))
         dynamic = [mkfs]
-        trees = [("", paths.guest), ("", kernel.modules), *programs.directories.items()]
+        trees = [("", paths.guest), ("", kernel.modules), *programs.items()]
         for name, directory in trees:
             for origin in filter(Path.is_file, directory.rglob("*")):
                 add(f"{name}/{origin.relative_to(directory)}".lstrip("/"), origin)

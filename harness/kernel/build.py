@@ -15,7 +15,7 @@ from typing import Any
 from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import kconfig, source, stack
+from harness.kernel import kconfig, source
 from harness.kernel import tree as patches
 from harness.kernel.arch import ARM64, X86_64, Architecture
 from harness.kernel.tree import Tree
@@ -57,8 +57,7 @@ CONFIGS = {
 # Ends the name of a configuration whose objects are a copy, for a tree with one defect more.
 MUTANT = "-mutant"
 
-# Objects of a whole build, for a guess at progress before the first one was counted.
-_OBJECTS = 1300
+_OBJECTS = 1300  # of a whole build, about
 # Free space without which a build is not begun; the debug kernel takes most of it.
 _OBJECTS_GB = 2.0
 
@@ -80,7 +79,6 @@ class Kernel:
     """A built kernel; `key` names everything that it was built from."""
 
     config: str
-    version: str
     release: str
     key: str
     objects: Path
@@ -100,12 +98,10 @@ class Kernel:
 
 def jobs() -> int:
     """Return how many compile jobs to run: JOBS, or all processors that we may use."""
-    wanted = os.environ.get("JOBS", "")
-    if wanted:
-        if not wanted.isdigit() or int(wanted) < 1:
-            raise HarnessError(f"JOBS={wanted} is not a number of jobs")
-        return int(wanted)
-    return len(os.sched_getaffinity(0))
+    wanted = os.environ.get("JOBS", "") or str(len(os.sched_getaffinity(0)))
+    if not wanted.isdigit() or int(wanted) < 1:
+        raise HarnessError(f"JOBS={wanted} is not a number of jobs")
+    return int(wanted)
 
 
 def make(
@@ -135,43 +131,46 @@ def object_dir(tree: Tree, config: str) -> Path:
     return tree.source.home / f"build-{config}"
 
 
-def fragments(paths: Paths, config: str) -> list[Path]:
-    """Return the fragments of a configuration, in the order in which they apply."""
-    return [paths.configs / name for name in _known(config).fragments]
+def fragments(paths: Paths, config: str) -> str:
+    """Return the text of a configuration's fragments, in the order in which they apply."""
+    return "".join((paths.configs / name).read_text() for name in _known(config).fragments)
 
 
 def configure(paths: Paths, tree: Tree, config: str) -> Path:
     """Write the object directory's .config, and fail if a requested option vanished."""
     objects = object_dir(tree, config)
     architecture = _known(config).architecture
-    objects.mkdir(parents=True, exist_ok=True)
-    files = fragments(paths, config)
-    key = hashlib.sha256(
-        "\0".join(
-            [
-                tree.subset_key(r"(^|/)Kconfig"),
-                compiler(architecture),
-                *(path.read_text() for path in files),
-            ]
-        ).encode()
-    ).hexdigest()
-    stamp = objects / ".config.key"
+    asked = fragments(paths, config)
+    key = _digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked)
+    stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
-        if stamp.exists() and stamp.read_text() == key and (objects / ".config").exists():
-            step.reused(f"{_options_on(objects)} options on")
-            return objects
-        _write_config(paths, tree, config, objects, files)
-        wanted = kconfig.merge(path.read_text() for path in files)
-        final = kconfig.parse((objects / ".config").read_text())
-        wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
-        if missing := kconfig.vanished(wanted, final):
-            raise HarnessError(
-                f"configuration {config}: {len(missing)} requested options vanished: "
-                + ", ".join(missing)
-            )
-        jsonio.write_text(stamp, key)
-        step.done(f"{_options_on(objects)} options on")
+        reused = stamp.exists() and stamp.read_text() == key and final.exists()
+        if not reused:
+            stamp.unlink(missing_ok=True)
+            objects.mkdir(parents=True, exist_ok=True)
+
+            def run(target: str) -> None:
+                command = make(tree.path, objects, target, architecture=architecture)
+                log = paths.logs / f"configure-{config}-{target}.log"
+                process.run_logged(command, log, f"configuration {config}")
+
+            run("tinyconfig")
+            with final.open("a") as stream:
+                stream.write(asked)  # of an option that is there twice the last line counts
+            run("olddefconfig")
+            wanted = kconfig.parse(asked)
+            wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
+            kconfig.check(wanted, final, f"configuration {config}")
+            jsonio.write_text(stamp, key)
+        options = kconfig.parse(final.read_text())
+        step.done(
+            f"{sum(value != 'n' for value in options.values())} options on", reused=reused
+        )
     return objects
+
+
+def _digest(*parts: str) -> str:
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:
@@ -179,8 +178,7 @@ def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None
 
     `moves` maps the directories that its commands name to those that take their place.
     """
-    if target.exists():
-        shutil.rmtree(target)
+    shutil.rmtree(target, ignore_errors=True)
     process.capture(["cp", "-a", str(origin), str(target)])
     for command in target.rglob(".*.cmd"):
         old = command.read_bytes()
@@ -204,63 +202,27 @@ def _seed(tree: Tree, config: str) -> None:
     and the others get the same time.
     """
     seed = _known(config).seed
-    origin = tree.source.home / f"build-{seed}"
+    origin = object_dir(tree, seed)
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
-    manifest = jsonio.recall(dict[str, Any], tree.source.home / "manifest.json")
+    built_from = tree.source.home / patches.ALL
+    manifest = jsonio.recall(dict[str, Any], patches.manifest(built_from))
     if not seed or not manifest or not (origin / "vmlinux.o").exists():
         return
     # A configuration that has changed reaches nearly every object: a copy is less work.
-    key = hashlib.sha256((origin / ".config").read_bytes()).hexdigest()
+    key = _digest((origin / ".config").read_text())
     if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
-        built_from = tree.source.home / patches.ALL
         for name in manifest["files"]:
             path, other = tree.path / name, built_from / name
             if path.exists() and path.read_bytes() != other.read_bytes():
-                stack.replace(path, path)
+                patches.replace(path, path)
             elif path.exists():
                 shutil.copystat(other, path)
         copy_objects(origin, objects, {built_from: tree.path})
         jsonio.write_text(stamp, key)
         step.done(f"copied from {origin}")
-
-
-def _options_on(objects: Path) -> int:
-    options = kconfig.parse((objects / ".config").read_text())
-    return sum(value != "n" for value in options.values())
-
-
-def _write_config(
-    paths: Paths, tree: Tree, config: str, objects: Path, files: list[Path]
-) -> None:
-    """Compute .config beside the object directory; replace the old one only if it differs."""
-    scratch = objects.with_name(objects.name + ".config")
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir()
-    log = paths.logs / f"configure-{config}.log"
-    what = f"configuration {config}"
-    architecture = _known(config).architecture
-
-    def run(target: str) -> None:
-        command = make(tree.path, scratch, target, architecture=architecture)
-        process.run_logged(command, log, what)
-
-    run("tinyconfig")
-    process.run_logged(
-        [str(tree.path / "scripts/kconfig/merge_config.sh"), "-m", "-O", str(scratch),
-         str(scratch / ".config"), *map(str, files)],
-        log,
-        what,
-        cwd=tree.path,
-    )  # fmt: skip
-    run("olddefconfig")
-    fresh = scratch / ".config"
-    current = objects / ".config"
-    if not current.exists() or current.read_text() != fresh.read_text():
-        shutil.copyfile(fresh, current)
-    shutil.rmtree(scratch)
 
 
 def compiler(architecture: Architecture = X86_64) -> str:
@@ -273,51 +235,38 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     _seed(tree, config)
     objects = configure(paths, tree, config)
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
-    final = (objects / ".config").read_text()
-    sources = tree.subset_key(_KERNEL_SOURCES)
     architecture = _known(config).architecture
-    key = hashlib.sha256(f"{sources}\0{compiler(architecture)}\0{final}".encode()).hexdigest()[
-        :16
-    ]
+    final = (objects / ".config").read_text()
+    key = _digest(tree.subset_key(_KERNEL_SOURCES), compiler(architecture), final)[:16]
     record = out / "build.json"
     with ui.step(f"kernel {config}") as step:
         known = jsonio.recall(dict[str, str], record) or {}
         release = known.get("release", "")
         if release and known.get("key") == key:
-            step.reused(f"{release} in {out}")
+            step.done(f"{release} in {out}", reused=True)
         else:
             record.unlink(missing_ok=True)  # until the results are whole again
             compiled = _compile(paths, tree, config, objects, step)
             release = _install(paths, tree, config, objects, out)
             jsonio.write(record, {"key": key, "release": release})
             step.done(f"{release} in {out}, {compiled} objects compiled")
-    return Kernel(
-        config=config,
-        version=tree.version,
-        release=release,
-        key=key,
-        objects=objects,
-        out=out,
-        architecture=architecture,
-    )
+    return Kernel(config, release, key, objects, out, architecture)
 
 
 def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
+    """Build the image and the modules; return how many objects were compiled."""
     space.need(objects, _OBJECTS_GB, f"kernel {config}")
-    counted = objects / ".objects"
-    total = jsonio.recall(int, counted) or _OBJECTS
-    first = not (objects / "vmlinux.o").exists()
+    of = "" if (objects / "vmlinux.o").exists() else f" of about {_OBJECTS}"
     compiled = 0
     architecture = _known(config).architecture
-    image = Path(architecture.image).name
 
     def watch(line: str) -> None:
         nonlocal compiled
         if match := _OBJECT_LINE.match(line):
             compiled += 1
-            of = f" of about {max(total, compiled)}" if first else ""
             step.progress(f"{compiled} objects{of}, {match[1]}")
 
+    image = Path(architecture.image).name
     process.run_logged(
         make(tree.path, objects, image, "modules", architecture=architecture),
         paths.logs / f"build-{config}.log",
@@ -325,8 +274,6 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
         env=_STAMPS,
         on_line=watch,
     )
-    if first:
-        jsonio.write(counted, compiled)
     return compiled
 
 

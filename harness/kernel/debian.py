@@ -8,9 +8,7 @@ import hashlib
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import process, ui
@@ -20,16 +18,6 @@ from harness.core.paths import Paths
 # Of what the guest runs, that which no cross compiler makes.
 PACKAGES = ("busybox-static", "e2fsprogs", "e2fsck-static")
 
-_KEYRINGS = ("debian-archive-keyring.gpg", "debian-archive-keyring.pgp")
-
-
-@dataclass(frozen=True)
-class Mirror:
-    """One repository that the host's apt already uses."""
-
-    uri: str
-    codename: str
-
 
 def choose_mirrors(listing: str, codename: str) -> list[str]:
     """Return the addresses to try for backports, best first.
@@ -37,21 +25,16 @@ def choose_mirrors(listing: str, codename: str) -> list[str]:
     `listing` has a line "<address> <codename>" for each index that apt knows. The
     mirror of the host's own release comes first; security archives carry no backports.
     """
-    mirrors = [Mirror(*line.split()) for line in listing.splitlines() if len(line.split()) == 2]
-    own = [m.uri for m in mirrors if m.codename == codename]
-    related = [
-        m.uri
-        for m in mirrors
-        if m.codename.startswith(f"{codename}-") and not m.codename.endswith("-security")
-    ]
+    known = [words for line in listing.splitlines() if len(words := line.split()) == 2]
+    own = [uri for uri, name in known if name == codename]
+    related = [uri for uri, name in known if re.match(rf"{codename}-(?!.*security$)", name)]
     return list(dict.fromkeys(own + related))
 
 
 def codename() -> str:
     """Return the name of the host's release, or ''."""
-    found = re.search(
-        r"^VERSION_CODENAME=(\w+)$", Path("/etc/os-release").read_text(), re.MULTILINE
-    )
+    text = Path("/etc/os-release").read_text()
+    found = re.search(r"^VERSION_CODENAME=(\w+)$", text, re.MULTILINE)
     return found[1] if found else ""
 
 
@@ -64,37 +47,29 @@ def mirrors(step: ui.Step) -> list[str]:
     if not found:
         step.progress("apt has no package lists yet: apt-get update")
         update = ["apt-get", "-q", "update"]
-        subprocess.run(
-            update if os.geteuid() == 0 else ["sudo", *update],
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            check=False,
-        )
+        process.attempt(update if os.geteuid() == 0 else ["sudo", *update], Path("/"))
         found = choose_mirrors(process.capture(query), name)
     if not found:
         raise HarnessError(f"apt knows no mirror of Debian {name or '(unknown)'}")
     return found
 
 
-def _keyring() -> Path:
-    for name in _KEYRINGS:
-        path = Path("/usr/share/keyrings") / name
-        if path.exists():
-            return path
+def _from(kind: str, mirror: str, suite: str) -> str:
+    """Return a line of sources.list: 'deb' is for packages, 'deb-src' for sources."""
+    for suffix in ("gpg", "pgp"):
+        keyring = Path(f"/usr/share/keyrings/debian-archive-keyring.{suffix}")
+        if keyring.exists():
+            return f"{kind} [signed-by={keyring}] {mirror} {suite} main"
     raise HarnessError("no Debian archive keyring (package debian-archive-keyring)")
 
 
-def _source(mirror: str, suite: str) -> str:
-    return f"deb [signed-by={_keyring()}] {mirror} {suite} main"
-
-
-def private_apt(directory: Path, mirror: str, suite: str) -> list[str]:
-    """Return an apt-get that knows one suite of one mirror, with all it has in `directory`."""
+def private_apt(directory: Path, line: str) -> list[str]:
+    """Return an apt-get that knows one line of sources.list, with all it has in `directory`."""
     shutil.rmtree(directory, ignore_errors=True)
     for name in ("lists/partial", "state", "cache/archives/partial"):
         (directory / name).mkdir(parents=True)
     sources = directory / "sources.list"
-    sources.write_text(f"{_source(mirror, suite)}\n")
+    sources.write_text(f"{line}\n")
     options = [
         f"Dir::Etc::sourcelist={sources}",
         "Dir::Etc::sourceparts=-",
@@ -103,23 +78,68 @@ def private_apt(directory: Path, mirror: str, suite: str) -> list[str]:
         f"Dir::Cache={directory}/cache",
         "Acquire::Languages=none",
         "Acquire::Retries=3",
+        "APT::Status-Fd=1",
         # root hands downloads to a user who may not reach the cache
         *(["APT::Sandbox::User=root"] if os.geteuid() == 0 else []),
     ]
-    command = ["apt-get", "-q"]
-    for option in options:
-        command += ["-o", option]
-    return command
+    return ["apt-get", "-q", *(word for option in options for word in ("-o", option))]
 
 
-def from_any_mirror(fetch: Callable[[str], Path], step: ui.Step, what: str) -> Path:
-    """Return what `fetch` makes of the first mirror that has it."""
+def newest(directory: Path, file: str) -> Path | None:
+    """Return the file of the highest version that a pattern names, if there is one."""
+    return max(
+        directory.glob(file),
+        key=lambda path: [int(number) for number in re.findall(r"\d+", path.name)],
+        default=None,
+    )
+
+
+def download(
+    paths: Paths, package: str, suite: str, file: str, step: ui.Step, *, source: bool = False
+) -> Path:
+    """Return a package's file in <cache>/download; fetched by apt if there is none.
+
+    `package` is the name of a package of a suite, or with `source` of a source package; `file`
+    is a pattern of the one file of it that is wanted. HarnessError if no mirror has it.
+    """
+    downloads = paths.cache / "download"
+    partial = downloads / "partial"
+
+    def watch(line: str) -> None:
+        if line.startswith("dlstatus:"):
+            percent, words = line.split(":", 3)[2:]
+            step.progress(f"{package}: {float(percent):.0f} %, {words}")
+
+    def fetch(mirror: str) -> None:
+        line = _from("deb-src" if source else "deb", mirror, suite)
+        apt = private_apt(paths.cache / "apt", line)
+        log = paths.logs / "apt-update.log"
+        process.run_logged([*apt, "update"], log, "apt-get update", on_line=watch)
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir(parents=True)
+        words = ("source", "--download-only") if source else ("download",)
+        log = paths.logs / "apt-download.log"
+        process.run_logged([*apt, *words, package], log, "apt-get", cwd=partial, on_line=watch)
+        if not newest(partial, file):
+            raise HarnessError(f"{package} has no file {file}")
+
+    if not newest(downloads, file):
+        from_any_mirror(fetch, step, f"{package} from {suite}")
+        for path in partial.iterdir():
+            path.rename(downloads / path.name)
+    found = newest(downloads, file)
+    assert found
+    return found
+
+
+def from_any_mirror(run: Callable[[str], None], step: ui.Step, what: str) -> None:
+    """Run something with one mirror after the other, until it works."""
     errors: list[str] = []
-    for number, mirror in enumerate(mirrors(step)):
+    for number, mirror in enumerate(mirrors(step), 1):
         try:
-            return fetch(mirror)
+            return run(mirror)
         except HarnessError as error:
-            errors.append(f"mirror {number + 1}: {error}")
+            errors.append(f"mirror {number}: {error}")
     raise HarnessError(f"cannot fetch {what}", "\n".join(errors))
 
 
@@ -131,24 +151,24 @@ def userland(paths: Paths, architecture: str) -> Path:
     """
     key = hashlib.sha256("\0".join([codename(), *PACKAGES]).encode()).hexdigest()[:12]
     home = paths.cache / f"userland-{architecture}-{key}"
+    fresh = home.with_name(f"{home.name}.new")
+
+    def extract(mirror: str) -> None:
+        shutil.rmtree(fresh, ignore_errors=True)
+        # "chrootless" needs no privileges, and nothing that is unpacked runs
+        process.run_logged(
+            ["mmdebstrap", "--mode=chrootless", "--variant=extract",
+             f"--architectures={architecture}", f"--include={','.join(PACKAGES)}",
+             codename(), str(fresh), _from("deb", mirror, codename())],
+            paths.logs / f"mmdebstrap-{architecture}.log",
+            "mmdebstrap",
+        )  # fmt: skip
+        fresh.rename(home)
+
     with ui.step(f"packages for {architecture}") as step:
-        if home.exists():
-            step.reused(f"in {home}")
-            return home
-
-        def fetch(mirror: str) -> Path:
-            fresh = home.with_name(f"{home.name}.new")
-            shutil.rmtree(fresh, ignore_errors=True)
-            # "chrootless" needs no privileges, and nothing that is unpacked runs
-            process.run_logged(
-                ["mmdebstrap", "--mode=chrootless", "--variant=extract",
-                 f"--architectures={architecture}", f"--include={','.join(PACKAGES)}",
-                 codename(), str(fresh), _source(mirror, codename())],
-                paths.logs / f"mmdebstrap-{architecture}.log",
-                "mmdebstrap",
-            )  # fmt: skip
-            return fresh.rename(home)
-
-        from_any_mirror(fetch, step, f"{', '.join(PACKAGES)} for {architecture}")
-        step.done(f"in {home}")
+        reused = home.exists()
+        if not reused:
+            what = f"{', '.join(PACKAGES)} for {architecture}"
+            from_any_mirror(extract, step, what)
+        step.done(f"in {home}", reused=reused)
     return home

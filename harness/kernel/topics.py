@@ -30,13 +30,17 @@ class Step:
         """Name of the step in messages and in PATCH=."""
         return f"{self.topic}/{self.patch}"
 
+    @property
+    def files(self) -> set[str]:
+        """The files that it changes or brings."""
+        return {*touched_paths(self.text), *self.overlay}
+
     def mail(self, overlay: Path, tag: str = "") -> str:
         """Return the whole step as one mail for git am; `tag` ends its message."""
         text = self.text
         if tag:
-            end = re.search(r"^(?:---|diff --git .*)$", text, re.MULTILINE)
-            at = end.start() if end else len(text)
-            text = f"{text[:at].rstrip()}\n\n{tag}\n{text[at:]}"
+            message, *rest = re.split(r"^(---$|diff --git )", text, maxsplit=1, flags=re.M)
+            text = f"{message.rstrip()}\n\n{tag}\n{''.join(rest)}"
         return text + "".join(_new_file(name, overlay / name) for name in self.overlay)
 
 
@@ -61,9 +65,9 @@ def _new_file(name: str, path: Path) -> str:
     lines = read_text(path).split("\n")
     if lines == [""]:
         return head + "index 000000000000..e69de29bb2d1\n"
-    end = ["\\ No newline at end of file"] if lines[-1] else []
-    lines = lines if lines[-1] else lines[:-1]
-    hunk = [f"@@ -0,0 +1,{len(lines)} @@", *("+" + line for line in lines), *end]
+    last = lines.pop()
+    hunk = [f"@@ -0,0 +1,{len(lines) + bool(last)} @@", *(f"+{line}" for line in lines)]
+    hunk += [f"+{last}", "\\ No newline at end of file"] if last else []
     return f"{head}--- /dev/null\n+++ b/{name}\n" + "\n".join(hunk) + "\n"
 
 
@@ -84,89 +88,75 @@ def overlay_files(paths: Paths) -> list[str]:
     return sorted(
         str(path.relative_to(paths.overlay))
         for path in paths.overlay.rglob("*")
-        if path.is_file() and "__pycache__" not in path.parts
+        if not path.is_dir() and "__pycache__" not in path.parts
     )
 
 
 def read(paths: Paths, *, whole: bool = True) -> tuple[Topic, ...]:
-    """Read the topics in stack order; whatever contradicts itself is one error.
+    """Read the topics in stack order; HarnessError if anything contradicts itself.
 
     Unless `whole`, series and overlay may name different files: `make save` is about to add or
     remove them.
     """
-    problems: list[str] = []
-    overlay_problems: list[str] = []
+    files = overlay_files(paths)
+    if links := [file for file in files if (paths.overlay / file).is_symlink()]:
+        raise HarnessError(f"kernel/overlay/{links[0]} is a symbolic link")
+    owners: dict[str, str] = {}
+    topics: dict[str, Topic] = {}
     names = [words[0] for words in lines_of(paths.patches / "topics")]
-    present = sorted(path.name for path in paths.patches.glob("*/"))
-    problems += _differences("kernel/patches/topics", names, present)
-    remaining = dict.fromkeys(overlay_files(paths), "")
-    topics: list[Topic] = []
+    _compare("kernel/patches/topics", names, [one.name for one in paths.patches.glob("*/")])
     for name in names:
         home = paths.patches / name
+        where = f"kernel/patches/{name}"
         entries = lines_of(home / "series")
-        files = sorted(path.name for path in home.glob("*.patch"))
-        series = f"kernel/patches/{name}/series"
-        problems += _differences(series, [entry[0] for entry in entries], files)
-        if [entry[0] for entry in entries] != files:
-            problems.append(f"{series} is not in the order of the patches' numbers")
+        patches = sorted(path.name for path in home.glob("*.patch"))
+        _compare(f"{where}/series", [entry[0] for entry in entries], patches)
+        if [entry[0] for entry in entries] != patches:
+            raise HarnessError(f"{where}/series is not in the order of the patches' numbers")
         steps = []
         for patch, *adds in entries:
-            if patch in files:
-                overlay = _assign(f"{name}/{patch}", adds, remaining, overlay_problems)
-                steps.append(Step(name, patch, read_text(home / patch), overlay))
-        needs = [words[0] for words in lines_of(home / "needs")]
-        before = {topic.name: topic for topic in topics}
-        for need in needs:
-            if need not in before:
-                problems.append(f"kernel/patches/{name}/needs: no topic {need} before {name}")
-        all_needs = {n for need in needs if need in before for n in (*before[need].needs, need)}
+            mine = [file for file in files if covers(adds, file)]
+            step = Step(name, patch, read_text(home / patch), tuple(mine))
+            if whole:
+                _claim(step, adds, owners)
+            steps.append(step)
+        needs = {words[0] for words in lines_of(home / "needs")}
+        if unknown := needs - topics.keys():
+            raise HarnessError(f"{where}/needs: no topic {min(unknown)} before {name}")
+        needs.update(*(topics[need].needs for need in needs))
         cover = home / COVER_LETTER
         if not cover.is_file():
-            problems.append(f"kernel/patches/{name}/{COVER_LETTER} is missing")
-        topics.append(
-            Topic(
-                name,
-                tuple(steps),
-                tuple(topic for topic in before if topic in all_needs),
-                cover.read_text() if cover.is_file() else "",
-            )
+            raise HarnessError(f"{where}/{COVER_LETTER} is missing")
+        in_order = tuple(topic for topic in topics if topic in needs)
+        topics[name] = Topic(name, tuple(steps), in_order, cover.read_text())
+    if whole and (homeless := [file for file in files if file not in owners]):
+        raise HarnessError(
+            f"kernel/overlay/{homeless[0]} belongs to no patch: name it behind the patch that "
+            "brings it, in kernel/patches/<topic>/series",
+            "\n".join(homeless[1:]),
         )
-    overlay_problems += [
-        f"kernel/overlay/{file} belongs to no patch: name it behind the patch that brings it, "
-        "in kernel/patches/<topic>/series"
-        for file, step in remaining.items()
-        if not step
-    ]
-    problems += overlay_problems if whole else []
-    links = [path for path in paths.overlay.rglob("*") if path.is_symlink()]
-    problems += [f"{link.relative_to(paths.root)} is a symbolic link" for link in links]
-    if problems:
-        raise HarnessError(problems[0], detail="\n".join(problems[1:]))
-    return tuple(topics)
+    return tuple(topics.values())
 
 
-def _differences(what: str, named: Sequence[str], present: Sequence[str]) -> list[str]:
-    twice = sorted({name for name in named if named.count(name) > 1})
-    return [
-        *(f"{what} names {name}, which does not exist" for name in set(named) - set(present)),
-        *(f"{what} does not name {name}" for name in sorted(set(present) - set(named))),
-        *(f"{what} names {name} twice" for name in twice),
-    ]
+def _compare(what: str, named: Sequence[str], present: Sequence[str]) -> None:
+    """Refuse a list that does not name each thing that is there, and once."""
+    if missing := set(named) - set(present):
+        raise HarnessError(f"{what} names {min(missing)}, which does not exist")
+    if forgotten := set(present) - set(named):
+        raise HarnessError(f"{what} does not name {min(forgotten)}")
+    if twice := [name for name in named if named.count(name) > 1]:
+        raise HarnessError(f"{what} names {twice[0]} twice")
 
 
-def _assign(
-    step: str, adds: Iterable[str], remaining: dict[str, str], problems: list[str]
-) -> tuple[str, ...]:
-    """Expand the names of a step to files, and take them from the remaining ones."""
-    mine: list[str] = []
+def _claim(step: Step, adds: Iterable[str], owners: dict[str, str]) -> None:
+    """Note whose the overlay files of a step are; refuse those of another, and what is none."""
     for name in adds:
-        found = [file for file in remaining if covers([name], file)]
-        taken = [file for file in found if remaining[file]]
-        problems += [f"{step}: {file} belongs to {remaining[file]} already" for file in taken]
-        problems += [] if found else [f"{step}: {name} is not in kernel/overlay"]
-        mine += [file for file in found if not remaining[file]]
-        remaining.update(dict.fromkeys(mine, step))
-    return tuple(mine)
+        if not any(covers([name], file) for file in step.overlay):
+            raise HarnessError(f"{step.name}: {name} is not in kernel/overlay")
+    for file in step.overlay:
+        if file in owners:
+            raise HarnessError(f"{step.name}: {file} belongs to {owners[file]} already")
+        owners[file] = step.name
 
 
 def covers(adds: Iterable[str], file: str) -> bool:
@@ -181,8 +171,6 @@ def all_steps(topics: Iterable[Topic]) -> list[Step]:
 
 def find(steps: Sequence[Step], text: str) -> Step:
     """Return the one step whose name contains `text`, or is it."""
-    if not text:
-        raise HarnessError("PATCH= names no patch: see kernel/patches/*/series")
     found = [step for step in steps if step.name == text] or [
         step for step in steps if text in step.name
     ]

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+import os
 import re
+import shutil
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -22,13 +25,11 @@ class Tree:
     """The patched tree.
 
     `files` maps every path that differs from the pristine tree to its mode and the hash of its
-    content; `key` names the content of the whole tree; `absent` are the Kconfig options of
-    steps that are not in it.
+    content; `absent` are the Kconfig options of steps that are not in it.
     """
 
     source: Source
     files: dict[str, str]
-    key: str
     name: str = ALL
     absent: frozenset[str] = frozenset()
 
@@ -37,19 +38,15 @@ class Tree:
         """Where the patched tree is."""
         return self.source.home / self.name
 
-    @property
-    def version(self) -> str:
-        """The kernel's version."""
-        return self.source.version
-
     def subset_key(self, *patterns: str) -> str:
         """Name the content of those touched files whose path matches a pattern."""
-        chosen = {
-            path: digest
-            for path, digest in self.files.items()
+        chosen = [
+            (path, digest)
+            for path, digest in sorted(self.files.items())
             if any(re.search(pattern, path) for pattern in patterns)
-        }
-        return _key(self.source, chosen)
+        ]
+        text = json.dumps([self.source.home.name, self.source.revision, chosen])
+        return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
 def get(
@@ -71,69 +68,89 @@ def get(
         if only is not None:
             wanted = {topics.find(steps, text).name for text in only}
             steps = [one for one in steps if one.name in wanted]
-            revision = made.pick(steps)
-        step.progress("linking the pristine tree")
+            revision = made.pick(steps)[-1]
         changed = update(made, revision, source.home / name)
         brought = sum(len(one.overlay) for one in steps)
-        text = f"{len(steps) + len(extra)} patches, {brought} new files"
-        if changed:
-            step.done(f"{text}, {changed} files updated")
-        else:
-            step.reused(text)
-        files = made.files(revision)
+        updated = f", {changed} files updated" if changed else ""
+        step.done(
+            f"{len(steps) + len(extra)} patches, {brought} new files{updated}",
+            reused=not changed,
+        )
         absent = made.options(made.tip) - made.options(revision)
-    return Tree(source, files, _key(source, files), name, frozenset(absent))
+        return Tree(source, made.files(revision), name, frozenset(absent))
 
 
-def update(made: Stack, revision: str, tree: Path, origin: Path | None = None) -> int:
+def update(made: Stack, revision: str, tree: Path) -> int:
     """Bring the tree at `tree` to a revision; return how many files changed.
 
-    A tree that is not there yet begins with hard links to `origin`, another tree of this
-    source (default: the pristine one).
+    A file whose content is right keeps its time: make rebuilds what depends on the others.
     """
     source = made.source
-    manifest = _manifest(tree)
-    before = jsonio.recall(dict[str, Any], manifest) or {}
+    known = manifest(tree)
+    before = jsonio.recall(dict[str, Any], known) or {}
+    known.unlink(missing_ok=True)  # while files change it would lie
     if before.get("revision") != source.revision or not tree.exists():
-        near = jsonio.recall(dict[str, Any], _manifest(origin)) if origin else None
-        start = origin if origin and near else source.pristine
-        _link(start, tree, source.home / "link.log")
-        before = near or {"files": {}}
-    manifest.unlink(missing_ok=True)  # while files change it would lie
-    changed = made.sync(revision, tree, before["files"])
-    record = {"revision": source.revision, "files": made.files(revision)}
-    jsonio.write(manifest, record)
+        link(source.pristine, tree)
+        before = {"files": {}}
+    made.git.checkout(revision)
+    files = made.files(revision)
+    changed = 0
+    for name in {**before["files"], **files}:
+        origin = (made.git.tree if name in files else source.pristine) / name
+        if not origin.exists():
+            (tree / name).unlink(missing_ok=True)
+            with suppress(OSError):  # up to the first directory that is not empty
+                os.removedirs((tree / name).parent)
+        elif same(origin, tree / name):
+            continue
+        else:
+            replace(origin, tree / name)
+        changed += 1
+    jsonio.write(known, {"revision": source.revision, "files": files})
     return changed
 
 
-def _manifest(tree: Path) -> Path:
+def manifest(tree: Path) -> Path:
+    """Return where the content of a tree is noted."""
     return tree.with_name("manifest.json" if tree.name == ALL else f"manifest-{tree.name}.json")
 
 
-def _key(source: Source, files: dict[str, str]) -> str:
-    text = json.dumps([source.home.name, source.revision, sorted(files.items())])
-    return hashlib.sha256(text.encode()).hexdigest()[:16]
+def link(origin: Path, tree: Path) -> None:
+    """Make a tree of hard links to the files of another; later writes replace files."""
+    shutil.rmtree(tree, ignore_errors=True)
+    process.capture(["cp", "-al", str(origin), str(tree)])
 
 
-def _link(origin: Path, tree: Path, log: Path) -> None:
-    """Make the tree's files hard links to those of another; later writes replace files."""
-    process.run_logged(
-        ["rsync", "-a", "--delete", "--modify-window=-1", f"--link-dest={origin}",
-         f"{origin}/", f"{tree}/"],
-        log,
-        "linking the tree",
-    )  # fmt: skip
+def same(one: Path, other: Path) -> bool:
+    """Tell whether two files have the same content and may both be executed, or not."""
+    return (
+        other.is_file()
+        and one.read_bytes() == other.read_bytes()
+        and one.stat().st_mode & 0o111 == other.stat().st_mode & 0o111
+    )
 
 
-def differences(tree: Tree) -> list[str]:
-    """Return the files that the tree has changed on disk and should not have.
+def replace(origin: Path, target: Path) -> None:
+    """Put a copy in the target's place; the target may be a hard link to a pristine file."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    fresh = target.with_name(f"{target.name}.new")
+    shutil.copy(origin, fresh)
+    fresh.replace(target)
 
-    Files of equal size and time count as the same: those of the tree are links to pristine
-    ones, or were written since.
+
+def differences(made: Stack, tree: Path) -> list[str]:
+    """Return the files of a tree on disk that are not what the whole stack makes of it.
+
+    Untouched files of equal size and time count as the same: they are links to pristine ones.
     """
+    made.git.checkout(made.tip)
+    files = made.files(made.tip)
+    found = {name for name in files if not same(made.git.tree / name, tree / name)}
     listing = process.capture(
         ["rsync", "-ain", "--delete", "--modify-window=-1", "--omit-dir-times",
-         f"{tree.path}/", f"{tree.source.pristine}/"]
+         f"{tree}/", f"{made.source.pristine}/"]
     )  # fmt: skip
-    found = re.findall(r"^(?:\S{11}|\*deleting  ) (.*?)(?: -> .*)?$", listing, re.MULTILINE)
-    return sorted(path for path in found if path not in tree.files and not path.endswith("/"))
+    others = re.findall(
+        r"^(?:\S{11}|\*deleting  ) (.*?[^/])(?: -> .*)?$", listing, re.MULTILINE
+    )
+    return sorted(found | (set(others) - files.keys()))

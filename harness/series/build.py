@@ -19,14 +19,11 @@ from harness.core.paths import Paths
 from harness.kernel import build, kconfig
 from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
-from harness.kernel.topics import all_steps
 
 SWITCH = "CONFIG_MIGRATE_COPY_OFFLOAD"
-TREE = "tree-steps"
 
 _NOT_COMPILED = re.compile(r"^(Documentation/|MAINTAINERS$|tools/)|\.(rst|md|txt)$")
 _OBJECT = re.compile(r"^  (?:CC|AS|LD)\b.* (\S+)$")
-_WARNING = re.compile(r"\bwarning: ", re.IGNORECASE)
 
 
 def compiled_files(files: Mapping[str, str]) -> dict[str, str]:
@@ -35,101 +32,100 @@ def compiled_files(files: Mapping[str, str]) -> dict[str, str]:
 
 
 def wanted_options(
-    wanted: Mapping[str, str], last: Iterable[str], here: Iterable[str], off: str = ""
+    wanted: Mapping[str, str], ours: Iterable[str], here: Iterable[str], *, off: bool
 ) -> dict[str, str]:
     """Return what the configuration of a step must contain.
 
-    `last` and `here` are the options that the files of the stack define at its end and at
-    this step: an option that comes later cannot be on yet. `off` is an option that is
-    switched off; what depends on it is then not asked for.
+    `ours` and `here` are the options that the whole stack and this step define: one that comes
+    later cannot be on yet. With `off` nothing of ours is asked for but that SWITCH is off.
     """
-    later = set(last) - set(here)
-    chosen = {name: value for name, value in wanted.items() if name not in later}
-    if off:
-        chosen = {name: value for name, value in chosen.items() if name not in last}
-        chosen[off] = "n"
-    return chosen
-
-
-def undefined_symbols(listing: str) -> set[str]:
-    """Return the symbols that an object needs and does not define, from `nm -u`."""
-    return {line.split()[-1] for line in listing.splitlines() if line.strip()}
+    absent = set(ours) if off else set(ours) - set(here)
+    chosen = {name: value for name, value in wanted.items() if name not in absent}
+    return {**chosen, SWITCH: "n"} if off else chosen
 
 
 def _undefined_in(objects: Path) -> set[str]:
-    return undefined_symbols(process.capture(["nm", "-u", str(objects / "vmlinux.o")]))
+    """Return the symbols that the one object of a kernel needs and does not define."""
+    listing = process.capture(["nm", "-u", str(objects / "vmlinux.o")])
+    return {line.split()[-1] for line in listing.splitlines()}
 
 
 class Builder:
     """Builds steps of all topics; remembers those that have been built."""
 
-    def __init__(
-        self, paths: Paths, made: Stack, kernel: build.Kernel, tree: patches.Tree
-    ) -> None:
+    def __init__(self, paths: Paths, made: Stack, kernel: build.Kernel, tree: Path) -> None:
         """Use the objects of `kernel`, which was built from `tree`, as the start."""
-        self._paths = paths
-        self._made = made
-        self._kernel = kernel
-        self._built_from = tree.path
-        self._tree = made.source.home / TREE
-        self._record = made.source.home / "built.json"
+        self._paths, self._made, self._kernel, self._built_from = paths, made, kernel, tree
+        self._tree = made.source.home / "tree-steps"
         self._config = (kernel.objects / ".config").read_text()
-        fragments = build.fragments(paths, kernel.config)
-        self._wanted = kconfig.merge(path.read_text() for path in fragments)
+        self._wanted = kconfig.parse(build.fragments(paths, kernel.config))
         # those of the linker's script: this kernel was linked
         self._by_the_linker = _undefined_in(kernel.objects)
-        self._added = made.options(made.tip) - made.options(made.base)
+        self._ours = made.options(made.tip) - made.options(made.base)
 
     def run(self) -> None:
         """Build every step with all options on, and the whole stack also without `SWITCH`."""
-        builds = [(all_steps(self._made.topics), SWITCH)]
-        for topic in reversed(self._made.topics):
-            for last in range(len(topic.steps), 0, -1):
-                builds.append(([*self._made.before(topic), *topic.steps[:last]], ""))
-        old = jsonio.recall(dict[str, float], self._record) or {}
+        made = self._made
+        builds = [(made.tip, f"the stack, {SWITCH} off", True)]
+        for topic in reversed(made.topics):
+            commits = made.pick_topic(topic)[1:]
+            steps = zip(commits, topic.steps, strict=True)
+            builds += reversed([(commit, step.name, False) for commit, step in steps])
+        record = made.source.home / "built.json"
+        old = jsonio.recall(dict[str, float], record) or {}
         new: dict[str, float] = {}
         failures: list[HarnessError] = []
         for directory in (self._tree, *self._tree.parent.glob("objects-steps*")):
             shutil.rmtree(directory, ignore_errors=True)
-        for number, (steps, off) in enumerate(builds, 1):
-            revision = self._made.tip if off else self._made.pick(steps)
-            key = self._key(revision, off)
-            what = f"{steps[-1].name}{f', {SWITCH} off' if off else ''}"
+        patches.manifest(self._tree).unlink(missing_ok=True)
+        for number, (revision, what, off) in enumerate(builds, 1):
+            files = compiled_files(made.files(revision))
+            parts = [
+                SWITCH if off else "",
+                self._config,
+                made.source.revision,
+                build.compiler(),
+                files,
+            ]
+            key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
             with ui.step(f"build {number}/{len(builds)} {what}") as progress:
                 if seconds := new.get(key, old.get(key)):
                     new[key] = seconds
-                    progress.reused(f"built in {seconds:.0f} s")
+                    progress.done(f"built in {seconds:.0f} s", reused=True)
                     continue
                 try:
-                    text = self._build(revision, what, off, progress)
+                    compiled = self._build(revision, what, progress, off=off)
                 except HarnessError as error:
                     failures.append(error)
                     progress.done("FAILED")
                     continue
                 new[key] = progress.seconds
-                jsonio.write(self._record, {**old, **new})
-                progress.done(text)
-        jsonio.write(self._record, new)
+                jsonio.write(record, {**old, **new})
+                progress.done(f"{compiled} objects")
+        jsonio.write(record, new)
         if failures:
             others = [str(error) for error in failures[1:]]
             raise HarnessError(str(failures[0]), "\n".join([*others, failures[0].detail]))
 
-    def _key(self, revision: str, off: str) -> str:
-        """Name everything that the result of a build depends on."""
-        files = compiled_files(self._made.files(revision))
-        parts = [off, self._config, self._made.source.revision, build.compiler(), files]
-        return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
-
-    def _build(self, revision: str, what: str, off: str, progress: ui.Step) -> str:
+    def _build(self, revision: str, what: str, progress: ui.Step, *, off: bool) -> int:
+        """Build a revision; return how many objects were compiled or linked."""
         objects = self._tree.with_name("objects-steps-off" if off else "objects-steps")
         progress.progress("copying the objects")
-        if not self._tree.exists():
-            patches.update(self._made, self._made.tip, self._tree, self._built_from)
+        if not self._tree.exists():  # with the times of the tree that the objects are made from
+            patches.link(self._built_from, self._tree)
+            shutil.copy(patches.manifest(self._built_from), patches.manifest(self._tree))
         if not objects.exists():
             build.copy_objects(self._kernel.objects, objects, {self._built_from: self._tree})
         patches.update(self._made, revision, self._tree)
         log = self._paths.logs / f"series-{re.sub(r'[^-.0-9A-Za-z]+', '-', what)}.log"
-        self._configure(revision, objects, what, off, log)
+        text = self._config
+        if off:
+            text = re.sub(rf"^{SWITCH}=.*$", f"# {SWITCH} is not set", text, flags=re.MULTILINE)
+        config = objects / ".config"
+        config.write_text(text)
+        process.run_logged(build.make(self._tree, objects, "olddefconfig"), log, what)
+        here = self._made.options(revision)
+        kconfig.check(wanted_options(self._wanted, self._ours, here, off=off), config, what)
         compiled = 0
 
         def watch(line: str) -> None:
@@ -138,28 +134,11 @@ class Builder:
                 compiled += 1
                 progress.progress(f"{compiled} objects, {match[1]}")
 
-        output = process.run_logged(
-            build.make(self._tree, objects, "vmlinux_o", "modules"),
-            log,
-            f"{what} does not build",
-            on_line=watch,
-        )
-        if warnings := [line for line in output.splitlines() if _WARNING.search(line)]:
-            raise HarnessError(
-                f"{what} builds with a warning: {warnings[0]}", "\n".join(warnings)
-            )
+        make = build.make(self._tree, objects, "vmlinux_o", "modules")
+        said = process.run_logged(make, log, f"{what} does not build", on_line=watch)
+        if warnings := [line for line in said.splitlines() if "warning: " in line.lower()]:
+            error = f"{what} builds with a warning: {warnings[0]}"
+            raise HarnessError(error, "\n".join(warnings))
         if missing := sorted(_undefined_in(objects) - self._by_the_linker):
             raise HarnessError(f"{what} does not link: {', '.join(missing)} not defined")
-        return f"{compiled} objects"
-
-    def _configure(self, revision: str, objects: Path, what: str, off: str, log: Path) -> None:
-        text = self._config
-        if off:
-            text = re.sub(rf"^{off}=.*$", f"# {off} is not set", text, flags=re.MULTILINE)
-        (objects / ".config").write_text(text)
-        process.run_logged(build.make(self._tree, objects, "olddefconfig"), log, what)
-        final = kconfig.parse((objects / ".config").read_text())
-        here = self._made.options(revision)
-        wanted = wanted_options(self._wanted, self._added, here, off)
-        if missing := kconfig.vanished(wanted, final):
-            raise HarnessError(f"{what}: requested options vanished: {', '.join(missing)}")
+        return compiled

@@ -11,14 +11,15 @@ import json
 import re
 import shutil
 import tempfile
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import source, stack, topics
+from harness.kernel import source, topics
+from harness.kernel import tree as patches
 from harness.kernel.source import Source
 from harness.kernel.stack import Git
 from harness.kernel.topics import Step
@@ -26,121 +27,68 @@ from harness.series import rules
 
 _TAG = re.compile(r"\n*^Patch: (\S+)$", re.MULTILINE)
 _FIXUP = re.compile(r"^(?:fixup|squash|amend)! ")
-_DIRTY = (
-    "kernel/patches or kernel/overlay changed since make edit: put them back and make save, or "
-    "drop the edit with make edit PATCH=<name> DISCARD=1"
-)
+_PLACES = re.compile(r"^(?:index [0-9a-f]+\.\.|@@ -).*$", re.MULTILINE)
 
 
 @dataclass
 class Commit:
-    """One commit as `make save` writes it: a patch, and the files that it brings.
+    """One commit of the edit tree.
 
-    `name` is '' for a commit that the user made; `added` maps a path to its mode and git's
-    hash of its content.
+    `name` is that of the patch that it was made from, '' if the user made it, and `target` that
+    of the patch that it becomes; `text` is the patch without the files that it brings, `added`.
     """
 
     id: str
     name: str
     text: str
-    added: dict[str, tuple[str, str]] = field(default_factory=dict)
+    added: list[str]
+    target: str = ""
 
     @property
     def subject(self) -> str:
         """First line of its message."""
-        return rules.parse_message(self.text).subject
+        return rules.header(self.text, "Subject")
 
-    def same(self, other: "Commit") -> bool:
-        """Tell whether the patch has the same message and changes, wherever they are."""
-        return _without_places(self.text) == _without_places(other.text)
-
-
-def _without_places(text: str) -> str:
-    return re.sub(r"^(index [0-9a-f]+\.\.|@@ -).*$", "", text, flags=re.MULTILINE)
+    def check_message(self) -> None:
+        """Refuse what could not be mailed."""
+        if problems := rules.patch_problems(self.text, self.added):
+            what = self.name or f"new commit '{self.subject}'"
+            raise HarnessError(f"{what}: {problems[0]}", "\n".join(problems[1:]))
 
 
-def parse_mail(identity: str, text: str) -> Commit:
-    """Read what git format-patch wrote, and take the patch's name out of its message."""
-    message, dashes, rest = text.partition("\n---\n")
-    names = _TAG.findall(message)
-    clean = _TAG.sub("", message).rstrip("\n") + (dashes or "\n") + rest
-    return Commit(identity, names[0] if names else "", clean)
+def name_targets(commits: Sequence[Commit]) -> set[str]:
+    """Give each commit the name of its patch; return the topics in which there are new ones.
 
-
-def attribute(
-    commits: Sequence[Commit], steps: Sequence[Step], adds: Callable[[Step], list[str]]
-) -> None:
-    """Refuse commits that do not say which patch they are, or files that no patch brings."""
-    known = {step.name: step for step in steps}
-    kept = [commit.name for commit in commits if commit.name]
-    if twice := [name for name in kept if kept.count(name) > 1]:
-        raise HarnessError(f"{twice[0]} is there twice: take one commit's Patch: line out")
-    for number, step in enumerate(steps):
-        if kept[number : number + 1] != [step.name]:
-            raise HarnessError(
-                f"{step.name} is not in its place among the commits: make save does not drop, "
-                "reorder or rename patches (do that in kernel/patches)"
-            )
-    for commit in commits:
-        if _FIXUP.match(commit.subject):
-            raise HarnessError(f"no patch has the subject of the commit '{commit.subject}'")
-        check_message(commit)
-        if commit.name:
-            check_files(known[commit.name], list(commit.added), adds(known[commit.name]))
-
-
-def check_message(commit: Commit) -> None:
-    """Refuse a commit that could not be mailed."""
-    if problems := rules.patch_problems(commit.text, list(commit.added)):
-        what = commit.name or f"new commit '{commit.subject}'"
-        raise HarnessError(f"{what}: {problems[0]}", "\n".join(problems[1:]))
-
-
-def check_files(step: Step, added: Sequence[str], adds: Sequence[str]) -> None:
-    """Refuse new files that the patch's line in series does not name."""
-    line = f"the line of {step.patch} in kernel/patches/{step.topic}/series"
-    for file in added:
-        if not topics.covers(adds, file):
-            raise HarnessError(f"{file} is new, and no patch brings it: add it to {line}")
-    for name in adds:
-        if not any(topics.covers([name], file) for file in added):
-            raise HarnessError(f"{step.name} no longer brings {name}: take it out of {line}")
-
-
-def new_names(commits: Sequence[Commit]) -> dict[str, str]:
-    """Return the name of each commit's patch, by its id: a new one shifts those behind it."""
+    A new patch belongs to the topic of the one before it, and shifts those behind it.
+    """
     topic = next(commit.name for commit in commits if commit.name).split("/")[0]
-    parts: dict[str, list[Commit]] = {}
+    members: dict[str, list[Commit]] = {}
     for commit in commits:
         topic = commit.name.split("/")[0] or topic
-        parts.setdefault(topic, []).append(commit)
-    found = {}
-    for topic, members in parts.items():
-        renumber = not all(commit.name for commit in members)
-        for number, commit in enumerate(members, 1):
+        commit.target = commit.name
+        members.setdefault(topic, []).append(commit)
+    renumbered = {
+        topic for topic, found in members.items() if not all(commit.name for commit in found)
+    }
+    for topic in renumbered:
+        for number, commit in enumerate(members[topic], 1):
             slug = re.sub(r"[^a-z0-9]+", "-", commit.subject.lower())[:50].strip("-") + ".patch"
             slug = re.sub(r"^\d+-", "", commit.name.split("/")[-1]) or slug
-            found[commit.id] = f"{topic}/{number:04d}-{slug}" if renumber else commit.name
-    return found
+            commit.target = f"{topic}/{number:04d}-{slug}"
+    return renumbered
 
 
-def new_series(text: str, commits: Sequence[Commit], names: dict[str, str]) -> str:
+def new_series(text: str, commits: Sequence[Commit]) -> str:
     """Return a topic's series file with its new names and a line for each new patch."""
-    lines, queue = [], list(commits)
-
-    def insert() -> None:
-        while queue and not queue[0].name:
-            commit = queue.pop(0)
-            lines.append(" ".join([names[commit.id].split("/")[1], *commit.added]))
-
-    for line in text.splitlines():
-        words = line.split("#", 1)[0].split()
-        if words:
-            insert()
-            lines.append(line.replace(words[0], names[queue.pop(0).id].split("/")[1], 1))
+    lines, at = text.splitlines(), 0
+    for commit in commits:
+        old, new = (name.split("/")[-1] for name in (commit.name, commit.target))
+        if old:
+            at = next(i for i, line in enumerate(lines) if line.split()[:1] == [old])
+            lines[at] = lines[at].replace(old, new, 1)
         else:
-            lines.append(line)
-    insert()
+            lines.insert(at, " ".join([new, *commit.added]))
+        at += 1
     return "\n".join(lines) + "\n"
 
 
@@ -153,17 +101,23 @@ class Editor:
         self._origin = origin
         self.tree = origin.home / "edit"
         self._state = self.tree / ".git" / "harness.json"
-        self._steps = topics.all_steps(topics.read(paths, whole=False))
-        topic_names = {step.topic for step in self._steps}
-        self._series = {
-            one: (paths.patches / one / "series").read_text() for one in topic_names
+        self._read_patches()
+        self._git = Git(self.tree, self._steps)
+
+    def _read_patches(self) -> None:
+        parts = topics.read(self._paths, whole=False)
+        self._steps = topics.all_steps(parts)
+        self._series = {one.name: self._paths.patches / one.name / "series" for one in parts}
+        self._adds = {
+            f"{topic}/{patch}": adds
+            for topic, path in self._series.items()
+            for patch, *adds in topics.lines_of(path)
         }
-        self._git = Git(self.tree, stack.author_of(self._steps))
 
     def edit(self, wanted: str, *, discard: bool) -> Step:
         """Check the tree out at a patch; first make the tree and the commits if need be."""
         step = topics.find(topics.all_steps(topics.read(self._paths)), wanted)
-        state = self._known() if self._state.exists() else {}
+        state = self._known()
         if state.get("revision") != self._origin.revision:
             self._make()
             state = {}
@@ -171,42 +125,40 @@ class Editor:
             raise HarnessError(f"{what} in {self.tree}: make save it, or DISCARD=1 drops it")
         if self._rebasing():
             self._git("rebase", "--abort")
-        self._git("checkout", "-q", "-f", "--detach")
+        self._git.checkout("HEAD")
         self._git("clean", "-qfd")
-        if state.get("key") != self._key():
-            self._commit()
-        self._git("branch", "-q", "-f", "series", "saved")
+        self._adopt("saved" if state.get("key") == self._key() else self._commit())
         self._park(step.name)
         return step
 
     def save(self) -> list[str]:
         """Write the edit back to kernel/patches and kernel/overlay; return what changed."""
-        if not self._state.exists():
+        state = self._known()
+        if not state:
             raise HarnessError("nothing is edited: make edit PATCH=<name> comes first")
-        if self._known().get("key") != self._key():
-            raise HarnessError(_DIRTY)
+        if state["key"] != self._key():
+            raise HarnessError(
+                "kernel/patches or kernel/overlay changed since make edit: put them back and "
+                "make save, or drop the edit with make edit PATCH=<name> DISCARD=1"
+            )
         name = self._name("at")
-        self._rebase(topics.find(self._steps, name))
+        self._rebase(name)
         try:
             old, new = self._read("saved"), self._read("series")
-            attribute(new, self._steps, self._adds)
-            names = new_names(new)
-            written = self._write(old, new, names, refresh=False)
-            if written and not self._proven():
-                written = self._write(old, new, names, refresh=True)
-                if not self._proven():
-                    raise HarnessError("what was written to kernel/patches is not the edit")
-            self._steps = topics.all_steps(topics.read(self._paths))
-            if all(names[one.id] == one.name for one in new):
-                self._git("tag", "-f", "saved", "series")
-                self._record(self._key())
-            else:  # commits bear old names
-                name = next(names[one.id] for one in new if one.name == name)
-                self._commit()
-                self._git("branch", "-q", "-f", "series", "saved")
+            self._attribute(new)
+            renumbered = name_targets(new)
+            written = self._write(old, new, renumbered)
+            made = self._proven() if written else "series"
+            if not made:  # old line numbers lead somewhere else: write new ones
+                written += self._write([], new, set())
+                made = self._proven()
+            if not made:
+                raise HarnessError("what was written to kernel/patches is not the edit")
+            self._adopt(made)
+            name = next(one.target for one in new if one.name == name)
         finally:
             self._park(name)
-        return written
+        return list(dict.fromkeys(written))
 
     def _make(self) -> None:
         with ui.step("edit tree") as progress:
@@ -222,26 +174,32 @@ class Editor:
                 self._git(*pack, "add", "-f", path.name)
             self._git("commit", "-q", "-m", f"Linux {self._origin.version}")
             self._git("tag", "pristine")
+            self._record("")
             progress.done(f"Linux {self._origin.version} in {self.tree}")
 
-    def _commit(self) -> None:
-        with ui.step("edit commits") as progress, tempfile.TemporaryDirectory() as scratch:
-            self._record(key="")  # until all are committed
-            self._git("checkout", "-q", "--detach", "pristine")
-            mails = stack.write_mails(self._paths, self._steps, Path(scratch), "Patch: {}")
-            names = [step.name for step in self._steps]
-            progress.progress(f"applying {len(mails)} patches")
-            self._git.apply(mails, names, self._origin.version)
-            self._git("tag", "-f", "saved")
-            self._record(self._key())
-            progress.done(f"{len(mails)} patches")
+    def _commit(self) -> str:
+        """Commit kernel/patches and kernel/overlay; return the last commit."""
+        with ui.step("edit commits") as progress:
+            self._git.checkout("pristine")
+            self._git.apply_steps(
+                self._paths, self._steps, self._origin.version, tag="Patch: {}"
+            )
+            progress.done(f"{len(self._steps)} patches")
+        return self._git("rev-parse", "HEAD")
+
+    def _adopt(self, commit: str) -> None:
+        """Note that a commit is what kernel/patches and kernel/overlay hold."""
+        self._git.checkout(commit)
+        self._git("tag", "-f", "saved")
+        self._git("branch", "-q", "-f", "series")
+        self._record(self._key())
 
     def _record(self, key: str) -> None:
         jsonio.write(self._state, {"revision": self._origin.revision, "key": key})
 
     def _known(self) -> dict[str, str]:
         """Return what was recorded; damage is an error, since the tree may hold edits."""
-        return jsonio.load(dict[str, str], self._state)
+        return jsonio.load(dict[str, str], self._state) if self._state.exists() else {}
 
     def _key(self) -> str:
         """Name the content of kernel/patches and kernel/overlay, apart from series files."""
@@ -252,20 +210,17 @@ class Editor:
 
     def _park(self, name: str) -> None:
         """Put branch `edit` at a patch of `series`, where the next edit starts."""
-        if self._rebasing():
-            return
-        self._git("checkout", "-q", "-B", "edit", self._commit_of(name, "series") or "series")
-        self._git("tag", "-f", "at", "edit")
+        if not self._rebasing():
+            commit = self._commit_of(name, "series") or "series"
+            self._git("checkout", "-q", "-B", "edit", commit)
+            self._git("tag", "-f", "at", "edit")
 
     def _commit_of(self, name: str, revision: str) -> str:
         grep = ("--fixed-strings", f"--grep=Patch: {name}")
-        return self._git("log", "-1", "--format=%H", *grep, f"pristine..{revision}").strip()
+        return self._git("log", "-1", "--format=%H", *grep, f"pristine..{revision}")
 
     def _rebasing(self) -> bool:
         return (self.tree / ".git/rebase-merge").exists()
-
-    def _branch(self) -> str:
-        return self._git.run("symbolic-ref", "-q", "--short", "HEAD").stdout.strip()
 
     def _same(self, one: str, other: str) -> bool:
         return len(set(self._git("rev-parse", one, other).split())) == 1
@@ -281,14 +236,12 @@ class Editor:
 
     def _name(self, revision: str) -> str:
         found = _TAG.findall(self._git("log", "-1", "--format=%B", revision))
-        return found[0] if found else ""
+        return str(found[0]) if found else ""
 
-    def _adds(self, step: Step) -> list[str]:
-        lines = topics.lines_of(self._paths.patches / step.topic / "series")
-        return next((words[1:] for words in lines if words[0] == step.patch), [])
-
-    def _rebase(self, at: Step) -> None:
-        """Take what is not committed into the patch, then make `series` whole again."""
+    def _rebase(self, at: str) -> None:
+        """Take what is not committed into patch `at`, then make `series` whole again."""
+        _, branch = self._git.run("symbolic-ref", "-q", "--short", "HEAD")
+        changed = self._git("status", "--porcelain")
         if self._rebasing():
             if left := self._git("diff", "--name-only", "--diff-filter=U").split():
                 raise HarnessError(
@@ -296,23 +249,19 @@ class Editor:
                     "then make save again"
                 )
             self._run_rebase("--continue")
-        elif self._branch() == "edit":
-            status = self._git("status", "--porcelain", "--untracked-files=all").splitlines()
-            for file in (line[3:] for line in status if line.startswith(("??", "A"))):
-                if not topics.covers(self._adds(at), file):
-                    check_files(at, [file], [])
+        elif branch == "edit\n":
             for commit in self._read("edit"):
                 if not commit.name and not _FIXUP.match(commit.subject):
-                    check_message(commit)
-            if status:
+                    commit.check_message()
+            if changed:
                 self._git("add", "--all")
-                head = self._name("HEAD") == at.name
-                fixup = ("--fixup", self._commit_of(at.name, "HEAD"))
+                head = self._name("HEAD") == at
+                fixup = ("--fixup", self._commit_of(at, "HEAD"))
                 self._git("commit", "-q", *(("--amend", "--no-edit") if head else fixup))
             self._run_rebase("--onto", "edit", "at", "series")
         elif (
-            self._branch() != "series"
-            or self._git("status", "--porcelain")
+            branch != "series\n"
+            or changed
             or (self._same("series", "saved") and not self._same("edit", "at"))  # aborted
         ):
             raise HarnessError(f"{self.tree} is not on branch edit: git checkout edit")
@@ -321,15 +270,16 @@ class Editor:
             self._run_rebase("--interactive", "--autosquash", "pristine", "series")
 
     def _run_rebase(self, *arguments: str) -> None:
-        done = self._git.run("rebase", *arguments)
-        if done.returncode:
+        status, output = self._git.run("rebase", *arguments)
+        if status:
             raise HarnessError(
                 f"git rebase stopped: resolve the conflict in {self.tree}, git add the files, "
                 "then make save again (git rebase --abort && git checkout edit takes you back)",
-                detail=process.tail(done.stdout),
+                detail=process.tail(output),
             )
 
     def _read(self, revision: str) -> list[Commit]:
+        """Return the commits up to a revision, oldest first."""
         span = f"pristine..{revision}"
         commits = []
         with tempfile.TemporaryDirectory() as scratch:
@@ -338,36 +288,69 @@ class Editor:
                 "--no-renames", "--stat=75", "--diff-filter=a", "--always", span,
             )  # fmt: skip
             mails = sorted(Path(scratch).iterdir())
-            for identity, mail in zip(self._git.commits(span), mails, strict=True):
-                commits.append(parse_mail(identity, topics.read_text(mail)))
-        added = {commit.id: commit.added for commit in commits}
-        raw = ("--raw", "--no-abbrev", "--no-renames", "--diff-filter=A")
-        current = ""
-        for line in self._git("log", *raw, "--format=commit %H", span).splitlines():
-            words = line.split()
-            if line.startswith("commit "):
-                current = words[1]
-            elif words:
-                added[current][line.split("\t")[1]] = words[1], words[3]
+            for commit, mail in zip(self._git.commits(span), mails, strict=True):
+                message, dashes, rest = topics.read_text(mail).partition("\n---\n")
+                name = next(iter(_TAG.findall(message)), "")
+                text = _TAG.sub("", message).rstrip("\n") + (dashes or "\n") + rest
+                added = self._git(
+                    "show",
+                    "--format=",
+                    "--name-only",
+                    "--no-renames",
+                    "--diff-filter=A",
+                    commit,
+                )
+                commits.append(Commit(commit, name, text, added.split()))
         return commits
 
+    def _attribute(self, commits: Sequence[Commit]) -> None:
+        """Refuse commits that do not say which patch they are, and files that none brings."""
+        kept = [commit.name for commit in commits if commit.name]
+        if twice := [name for name in kept if kept.count(name) > 1]:
+            raise HarnessError(f"{twice[0]} is there twice: take one commit's Patch: line out")
+        for number, step in enumerate(self._steps):
+            if kept[number : number + 1] != [step.name]:
+                raise HarnessError(
+                    f"{step.name} is not in its place among the commits: make save does not "
+                    "drop, reorder or rename patches (do that in kernel/patches)"
+                )
+        for commit in commits:
+            if _FIXUP.match(commit.subject):
+                raise HarnessError(f"no patch has the subject of the commit '{commit.subject}'")
+            commit.check_message()
+            if not commit.name:
+                continue
+            topic, patch = commit.name.split("/")
+            line = f"the line of {patch} in kernel/patches/{topic}/series"
+            adds = self._adds[commit.name]
+            for file in commit.added:
+                if not topics.covers(adds, file):
+                    raise HarnessError(
+                        f"{file} is new, and no patch brings it: add it to {line}"
+                    )
+            for name in adds:
+                if not any(topics.covers([name], file) for file in commit.added):
+                    raise HarnessError(
+                        f"{commit.name} no longer brings {name}: take it out of {line}"
+                    )
+
     def _write(
-        self,
-        old: Sequence[Commit],
-        new: Sequence[Commit],
-        names: dict[str, str],
-        *,
-        refresh: bool,
+        self, old: Sequence[Commit], new: Sequence[Commit], renumbered: set[str]
     ) -> list[str]:
-        """Write patches, series and overlay files; only what changed, unless `refresh`."""
-        root, written = self._paths.patches, []
-        before = {commit.name: commit for commit in old}
+        """Write patches, series and overlay files; return what changed.
+
+        A patch stays as it is if its message and its changes, wherever they are, are in `old`.
+        """
+        root, overlay = self._paths.patches, self._paths.overlay
+        before = {commit.name: _PLACES.sub("", commit.text) for commit in old}
         texts = {step.name: step.text for step in self._steps}
-        wanted = {}
-        for commit in new:
-            known = before.get(commit.name)
-            keep = known is not None and not refresh and commit.same(known)
-            wanted[names[commit.id]] = texts[commit.name] if keep else commit.text
+        wanted = {
+            commit.target: texts[commit.name]
+            if before.get(commit.name) == _PLACES.sub("", commit.text)
+            else commit.text
+            for commit in new
+        }
+        written = []
         for name in texts.keys() - wanted.keys():
             (root / name).unlink(missing_ok=True)
             written.append(f"kernel/patches/{name} (renamed)")
@@ -375,36 +358,35 @@ class Editor:
             if texts.get(name) != text:
                 (root / name).write_bytes(text.encode(errors="surrogateescape"))
                 written.append(f"kernel/patches/{name}")
-        for topic in dict.fromkeys(name.split("/")[0] for name in wanted):
-            members = [one for one in new if names[one.id].startswith(f"{topic}/")]
-            if not all(one.name for one in members):
-                text = new_series(self._series[topic], members, names)
-                (root / topic / "series").write_text(text)
-                written.append(f"kernel/patches/{topic}/series")
-        have = {path: what for one in old for path, what in one.added.items()}
-        want = {path: what for one in new for path, what in one.added.items()}
-        for path, (mode, digest) in want.items():
-            if have.get(path) != (mode, digest):
-                target = self._paths.overlay / path
-                target.parent.mkdir(parents=True, exist_ok=True)
-                content = self._git("cat-file", "blob", digest)
-                target.write_bytes(content.encode(errors="surrogateescape"))
-                target.chmod(0o755 if mode == "100755" else 0o644)
-                written.append(f"kernel/overlay/{path}")
-        for path in have.keys() - want.keys():
-            (self._paths.overlay / path).unlink(missing_ok=True)
-            written.append(f"kernel/overlay/{path} (removed)")
+        for topic in renumbered:
+            members = [one for one in new if one.target.startswith(f"{topic}/")]
+            path = root / topic / "series"
+            path.write_text(new_series(path.read_text(), members))
+            written.append(f"kernel/patches/{topic}/series")
+        with tempfile.TemporaryDirectory() as scratch:
+            for commit in new:
+                if commit.added:
+                    restore = ("restore", "--worktree", f"--source={commit.id}", "--")
+                    self._git(f"--work-tree={scratch}", *restore, *commit.added)
+            for file in (file for commit in new for file in commit.added):
+                if not patches.same(Path(scratch) / file, overlay / file):
+                    patches.replace(Path(scratch) / file, overlay / file)
+                    written.append(f"kernel/overlay/{file}")
+        gone = set(topics.overlay_files(self._paths))
+        for file in gone.difference(*(commit.added for commit in new)):
+            (overlay / file).unlink()
+            written.append(f"kernel/overlay/{file} (removed)")
+        self._read_patches()
         return written
 
-    def _proven(self) -> bool:
-        """Tell whether kernel/patches gives the edited tree."""
-        expected = stack.changed_files(self._git, "pristine", "series")
+    def _proven(self) -> str:
+        """Return the commit that kernel/patches gives if that is the edited tree, or ''."""
         try:
-            with stack.assemble(self._paths, self._origin) as made:
-                return made.files(made.tip) == expected
+            commit = self._commit()
         except HarnessError as error:
             ui.plain(str(error))
-            return False
+            return ""
+        return commit if self._same("series^{tree}", f"{commit}^{{tree}}") else ""
 
 
 def main_edit(paths: Paths, wanted: str, *, discard: bool) -> int:

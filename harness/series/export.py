@@ -59,9 +59,7 @@ def base_lines(origin: Source, topic: Topic) -> str:
 
 def write(made: Stack, topic: Topic, out: Path) -> list[Path]:
     """Write one topic's mails and cover letter to `out`; return the mails."""
-    before = made.before(topic)
-    base, tip = made.pick(before), made.pick([*before, *topic.steps])
-    git = made.git
+    git, (base, *_, tip) = made.git, made.pick_topic(topic)
     git("checkout", "-q", "-f", "-B", topic.name, tip)
     cover = f"{topic.cover.strip()}\n\n{base_lines(made.source, topic)}"
     git("config", f"branch.{topic.name}.description", cover)
@@ -82,22 +80,21 @@ def write(made: Stack, topic: Topic, out: Path) -> list[Path]:
 
 def prove(made: Stack, exported: dict[str, list[Path]]) -> None:
     """Apply each exported topic on what it needs, and all of them as a stack; compare."""
-    git, applied = made.git, {}
+    git, version = made.git, made.source.version
+    commits = []
     for topic in made.topics:
-        git("checkout", "-q", "-f", "--detach", made.base)
-        names = [name for name in (*topic.needs, topic.name) for _ in exported[name]]
         mails = [mail for name in (*topic.needs, topic.name) for mail in exported[name]]
-        labels = [f"{name}/{mail.name}" for name, mail in zip(names, mails, strict=True)]
-        below = " with ".join([made.source.version, *filter(None, [", ".join(topic.needs)])])
-        commits = git.apply(mails, labels, below)
-        applied[topic.name] = commits[-len(topic.steps) :]
-        expected = made.pick([*made.before(topic), *topic.steps])
-        _same_tree(made, "HEAD", expected, f"topic {topic.name}, exported,")
-    git("checkout", "-q", "-f", "--detach", made.base)
-    for name, commits in applied.items():
-        done = git.run("cherry-pick", "--ff", *commits)
-        if done.returncode:
-            raise HarnessError(f"topic {name} does not go on top of the others", done.stdout)
+        names = [f"{mail.parent.name}/{mail.name}" for mail in mails]
+        git.checkout(made.base)
+        below = f"{version} with {', '.join(topic.needs)}" if topic.needs else version
+        applied = git.apply(mails, names, below)[-len(topic.steps) :]
+        expected = made.pick_topic(topic)[-1]
+        _same_tree(made, applied[-1], expected, f"topic {topic.name}, exported,")
+        commits += applied
+    git.checkout(made.base)
+    status, output = git.run("cherry-pick", "--ff", *commits)
+    if status:
+        raise HarnessError("the exported topics do not go on top of each other", output)
     _same_tree(made, "HEAD", made.tip, "the stack of exported topics")
 
 
@@ -111,42 +108,27 @@ def export(made: Stack, out: Path) -> list[Path]:
     rules.check(made.topics)
     shutil.rmtree(out, ignore_errors=True)
     exported = {}
-    for topic in made.topics:
-        with ui.step(f"series {topic.name}") as progress:
-            exported[topic.name] = write(made, topic, out / topic.name)
-            needs = f", after {', '.join(topic.needs)}" if topic.needs else ""
-            progress.done(f"{len(topic.steps)} patches{needs}, in {out / topic.name}")
     with ui.step("series") as progress:
+        for topic in made.topics:
+            progress.progress(topic.name)
+            exported[topic.name] = write(made, topic, out / topic.name)
         prove(made, exported)
-        progress.done(f"each topic applies to Linux {made.source.version}, all give the stack")
+        progress.done(
+            f"each of {len(exported)} topics applies to Linux {made.source.version}, all give "
+            f"the stack; in {out}"
+        )
     return [mail for mails in exported.values() for mail in mails]
 
 
-def verify_tree(made: Stack, tree: patches.Tree) -> None:
-    """Check that the stack is exactly the patched tree that is built and tested."""
-    files = made.files(made.tip)
-    made.git("checkout", "-q", "-f", "--detach", made.tip)
-    different = sorted(files.keys() ^ tree.files.keys())
-    different += [
-        name
-        for name in files.keys() & tree.files.keys()
-        if not stack.same(made.git.tree / name, tree.path / name)
-    ]
-    different += patches.differences(tree)
-    if different:
-        raise HarnessError(
-            f"series: {different[0]} is not the same as in the tree that is built",
-            detail="\n".join(different[1:]),
-        )
-
-
 def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> None:
-    """Export to out/series and check it; with `steps`, build each of them."""
+    """Export to out/series, compare with the tree that is built; with `steps`, build each."""
     with stack.assemble(paths, origin) as made:
         export(made, paths.out / "series")
-        verify_tree(made, tree)
+        if different := patches.differences(made, tree.path):
+            error = f"series: {different[0]} is not the same as in the tree that is built"
+            raise HarnessError(error, "\n".join(different[1:]))
         if steps:
-            Builder(paths, made, build.get(paths, tree, "base"), tree).run()
+            Builder(paths, made, build.get(paths, tree, "base"), tree.path).run()
 
 
 def main(paths: Paths, *, steps: bool) -> int:

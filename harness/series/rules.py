@@ -5,7 +5,6 @@ import email.parser
 import email.utils
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 
 from harness.core.errors import HarnessError
 from harness.kernel.topics import COVER_LETTER, Topic, touched_paths
@@ -18,50 +17,30 @@ _SIGN_OFF = re.compile(r"^\s*signed-off-by:", re.IGNORECASE | re.MULTILINE)
 _UNWRAPPED = re.compile(r"^(Fixes|Link|Closes): |^\S*https?://\S+$")
 
 
-@dataclass(frozen=True)
-class Message:
-    """What a patch says about itself."""
-
-    author: str
-    date: str
-    subject: str
-    body: tuple[str, ...]
+def header(text: str, name: str) -> str:
+    """Return a header of a mail, decoded and in one line; a subject without its [PATCH]."""
+    folded = email.parser.HeaderParser().parsestr(text).get(name, "")
+    parts = email.header.decode_header(re.sub(r"\n\s*", " ", folded))
+    return re.sub(r"^\[[^]]*\]\s*", "", str(email.header.make_header(parts)).strip())
 
 
-def parse_message(text: str) -> Message:
-    """Read the mail header and the commit message of a patch."""
-    mail = email.parser.Parser().parsestr(text)
-
-    def header(name: str) -> str:
-        parts = email.header.decode_header(re.sub(r"\n\s*", " ", mail.get(name, "")))
-        return str(email.header.make_header(parts)).strip()
-
-    body = re.split(r"^(?:---|diff --git .*)$", str(mail.get_payload()), flags=re.MULTILINE)[0]
-    return Message(
-        author=header("From"),
-        date=header("Date"),
-        subject=re.sub(r"^\[[^]]*\]\s*", "", header("Subject")),
-        body=tuple(body.strip("\n").splitlines()) if body.strip() else (),
-    )
-
-
-def message_problems(message: Message) -> list[str]:
-    """Return what is wrong with a commit message."""
-    problems = []
-    name, address = email.utils.parseaddr(message.author)
-    if not name or "@" not in address:
-        problems.append("no author (From: Name <address>)")
-    if not message.date:
-        problems.append("no date (Date:)")
-    if not _SUBJECT.match(message.subject):
-        problems.append(f"subject is not 'subsystem: summary': '{message.subject}'")
-    if message.subject.endswith("."):
-        problems.append("subject ends with a full stop")
-    if len(message.subject) > MAX_COLUMNS:
-        problems.append(f"subject has {len(message.subject)} columns, {MAX_COLUMNS} allowed")
-    if not message.body:
-        problems.append("no message body")
-    return problems + _text_problems(message.body)
+def message_problems(text: str) -> list[str]:
+    """Return what is wrong with the commit message of a patch."""
+    subject = header(text, "Subject")
+    _, _, rest = text.partition("\n\n")
+    body = re.split(r"^(?:---|diff --git .*)$", rest, flags=re.MULTILINE)[0].strip("\n")
+    name, address = email.utils.parseaddr(header(text, "From"))
+    problems = {
+        "no author (From: Name <address>)": not name or "@" not in address,
+        "no date (Date:)": not header(text, "Date"),
+        f"subject is not 'subsystem: summary': '{subject}'": not _SUBJECT.match(subject),
+        "subject ends with a full stop": subject.endswith("."),
+        f"subject has {len(subject)} columns, {MAX_COLUMNS} allowed": len(subject)
+        > MAX_COLUMNS,
+        "no message body": not body.strip(),
+    }
+    found = [problem for problem, wrong in problems.items() if wrong]
+    return found + _text_problems(body.splitlines())
 
 
 def cover_problems(text: str) -> list[str]:
@@ -78,7 +57,7 @@ def cover_problems(text: str) -> list[str]:
 
 def patch_problems(text: str, overlay: Sequence[str] = ()) -> list[str]:
     """Return what is wrong with a patch that brings `overlay` files."""
-    problems = message_problems(parse_message(text))
+    problems = message_problems(text)
     problems += [
         f"creates {name}: new files belong in the overlay" for name in _NEW_FILE.findall(text)
     ]

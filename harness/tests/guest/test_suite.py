@@ -79,7 +79,7 @@ def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
 
 def test_the_debug_kernel_has_longer_limits(tmp_path: Path) -> None:
     def guest(config: str) -> vm.Guest:
-        kernel = Kernel(config, "", "", "", tmp_path, tmp_path)
+        kernel = Kernel(config, "", "", tmp_path, tmp_path)
         return suite._guest(kernel, "hello", "", Settings(), "tcg")
 
     base, debug = guest("base"), guest("debug")

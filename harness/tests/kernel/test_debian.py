@@ -11,20 +11,15 @@ from harness.core.paths import Paths
 from harness.kernel import debian
 
 
-@pytest.fixture(autouse=True)
-def _keyring(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(debian, "_keyring", lambda: Path("/keys.gpg"))
-
-
 def test_a_private_apt_keeps_everything_below_its_directory(tmp_path: Path) -> None:
-    apt = debian.private_apt(tmp_path / "apt", "mirror:/debian", "suite")
+    apt = debian.private_apt(tmp_path / "apt", "deb mirror:/debian suite main")
     options = dict(word.split("=", 1) for word in apt[3::2])
     places = [value for name, value in options.items() if name.startswith("Dir::")]
     assert [value for value in places if value not in ("-",)] == [
         value for value in places if value.startswith(str(tmp_path))
     ]
     sources = Path(options["Dir::Etc::sourcelist"]).read_text()
-    assert sources == "deb [signed-by=/keys.gpg] mirror:/debian suite main\n"
+    assert sources == "deb mirror:/debian suite main\n"
 
 
 def test_a_userland_is_whole_or_not_there(
@@ -45,20 +40,22 @@ def test_a_userland_is_whole_or_not_there(
     monkeypatch.setenv("MM_STATUS", "0")
     argv = (debian.userland(paths, "arm64") / "argv").read_text()
     assert "--architectures=arm64 --include=busybox-static,e2fsprogs" in argv
-    assert argv.endswith("deb [signed-by=/keys.gpg] mirror:/debian "
-                         f"{debian.codename()} main\n")  # fmt: skip
+    assert argv.endswith(f".gpg] mirror:/debian {debian.codename()} main\n")
 
 
 def test_the_next_mirror_is_asked_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "mirrors", lambda _: ["bad", "good"])
 
-    def fetch(mirror: str) -> Path:
+    asked = []
+
+    def fetch(mirror: str) -> None:
+        asked.append(mirror)
         if mirror == "bad":
             raise HarnessError("no such package")
-        return Path(mirror)
 
     with ui.step("test") as step:
-        assert debian.from_any_mirror(fetch, step, "it") == Path("good")
+        debian.from_any_mirror(fetch, step, "it")
+        assert asked == ["bad", "good"]
         monkeypatch.setattr(debian, "mirrors", lambda _: ["bad", "bad"])
         with pytest.raises(HarnessError, match="cannot fetch it") as caught:
             debian.from_any_mirror(fetch, step, "it")
@@ -66,3 +63,18 @@ def test_the_next_mirror_is_asked_when_one_fails(monkeypatch: pytest.MonkeyPatch
             "mirror 1: no such package",
             "mirror 2: no such package",
         ]
+
+
+def test_the_newest_file_is_taken_and_nothing_fetched(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(debian, "mirrors", lambda _: [])
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    with ui.step("test") as step:
+        with pytest.raises(HarnessError, match="cannot fetch linux from backports"):
+            debian.download(paths, "linux", "backports", "linux_*.deb", step)
+        (tmp_path / "download").mkdir()
+        for version in ("7.3.4-1~bpo13+1", "7.3.12-1~bpo13+1", "7.3.9-2~bpo13+1"):
+            (tmp_path / f"download/linux_{version}_all.deb").touch()
+        found = debian.download(paths, "linux", "backports", "linux_*.deb", step)
+        assert "7.3.12" in found.name

@@ -25,30 +25,39 @@ def make_tree(where: Path, *version: object) -> Path:
     ("fields", "version"),
     [
         ((7, 3, 4, ""), "7.3.4"),
+        ((7, 3, 12, ""), "7.3.12"),
         ((7, 3, 0, ""), "7.3"),
-        ((7, 3, 0, " -rc5"), "7.3-rc5"),
-        ((7, 30, 1, ""), "7.30.1"),
+        ((7, 3, 4, " -custom"), "7.3.4-custom"),
+        ((7, 3, 0, " -custom"), "7.3-custom"),
     ],
 )
-def test_versions_are_read_from_the_makefile(fields: tuple[object, ...], version: str) -> None:
-    assert source.parse_version(MAKEFILE.format(*fields)) == version
+def test_every_point_release_is_accepted(
+    tmp_path: Path, fields: tuple[object, ...], version: str
+) -> None:
+    assert source.tree_version(make_tree(tmp_path, *fields), "tree") == version
 
 
-@pytest.mark.parametrize("version", ["7.3", "7.3.4", "7.3.12", "7.3.4-custom", "7.3-custom"])
-def test_every_point_release_is_accepted(version: str) -> None:
-    source.check_version(version, "tree")
-
-
-@pytest.mark.parametrize("version", ["7.4", "7.2.9", "6.12.3", "7.30.1", "7.3-rc5", "17.3"])
-def test_other_versions_are_refused_in_one_line(version: str) -> None:
+@pytest.mark.parametrize(
+    ("fields", "version"),
+    [
+        ((7, 4, 0, ""), "7.4"),
+        ((7, 2, 9, ""), "7.2.9"),
+        ((7, 30, 1, ""), "7.30.1"),
+        ((7, 3, 0, " -rc5"), "7.3-rc5"),
+        ((17, 3, 0, ""), "17.3"),
+    ],
+)
+def test_other_versions_are_refused_in_one_line(
+    tmp_path: Path, fields: tuple[object, ...], version: str
+) -> None:
     with pytest.raises(HarnessError) as caught:
-        source.check_version(version, "/src/linux")
+        source.tree_version(make_tree(tmp_path, *fields), "/src/linux")
     assert str(caught.value) == f"/src/linux is Linux {version}, but the patches are for 7.3"
 
 
-def test_a_directory_that_is_no_kernel_is_refused() -> None:
+def test_a_directory_that_is_no_kernel_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="/src is not a Linux source tree"):
-        source.check_version("", "/src")
+        source.tree_version(tmp_path, "/src")
 
 
 def test_the_mirror_of_the_own_release_comes_first_and_security_never() -> None:
@@ -58,19 +67,6 @@ def test_the_mirror_of_the_own_release_comes_first_and_security_never() -> None:
         "http://local.example/debian/",
     ]
     assert debian.choose_mirrors(listing, "bookworm") == []
-
-
-def test_the_newest_package_wins() -> None:
-    names = ["7.3.4-1~bpo13+1", "7.3.12-1~bpo13+1", "7.3.9-2~bpo13+1"]
-    packages = [Path(f"/d/linux-source-7.3_{name}_all.deb") for name in names]
-    assert source.newest(packages) == packages[1]
-    assert source.newest([]) is None
-
-
-def test_compression_is_told_by_content() -> None:
-    assert source.compression(b"\xfd7zXZ\x00\x00\x04") == ["--xz"]
-    assert source.compression(b"\x1f\x8b\x08") == ["--gzip"]
-    assert source.compression(b"linux-7.") == []
 
 
 def paths_in(tmp_path: Path) -> Paths:

@@ -27,7 +27,7 @@ def test_topics_in_order_with_steps_and_all_needs(project: Project) -> None:
         ("fix", ()), ("speed", ("fix",)), ("lab", ("fix", "speed")),
     ]  # fmt: skip
     assert read[1].steps[0].name == "speed/0001-ten.patch"
-    assert read[1].steps[0].overlay == ("mm/offload.c", "drivers/new/dcbm.c")
+    assert read[1].steps[0].overlay == ("drivers/new/dcbm.c", "mm/offload.c")
     assert read[0].cover == "mm: fix\n\nBody.\n"
 
 
@@ -58,6 +58,7 @@ def test_contradictions(project: Project, file: str, text: str, problem: str) ->
 def test_missing_cover_letter_and_symbolic_link(project: Project) -> None:
     project.patch("lab/cover-letter.txt").unlink()
     assert "kernel/patches/lab/cover-letter.txt is missing" in problems(project)
+    project.write(project.patch("lab/cover-letter.txt"), "mm: lab")
     (project.paths.overlay / "mm/link").symlink_to("offload.c")
     assert "kernel/overlay/mm/link is a symbolic link" in problems(project)
 
@@ -70,5 +71,5 @@ def test_find_by_part_of_the_name(project: Project) -> None:
         topics.find(steps, "0001")
     with pytest.raises(HarnessError, match="no patch is called 'fixx'"):
         topics.find(steps, "fixx")
-    with pytest.raises(HarnessError, match="PATCH= names no patch"):
+    with pytest.raises(HarnessError, match="PATCH= may be any of 4: fix/0001-four, "):
         topics.find(steps, "")

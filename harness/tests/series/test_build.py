@@ -1,8 +1,8 @@
 """What a step must build."""
 
 from harness.series.build import (
+    SWITCH,
     compiled_files,
-    undefined_symbols,
     wanted_options,
 )
 
@@ -16,13 +16,8 @@ def test_wanted_options() -> None:
     wanted = {"CONFIG_MM": "y", "CONFIG_NEW": "y", "CONFIG_LATER": "m"}
     last = {"CONFIG_NEW", "CONFIG_LATER"}
     here = {"CONFIG_NEW"}
-    assert wanted_options(wanted, last, here) == {"CONFIG_MM": "y", "CONFIG_NEW": "y"}
-    assert wanted_options(wanted, last, here, "CONFIG_NEW") == {
+    assert wanted_options(wanted, last, here, off=False) == {
         "CONFIG_MM": "y",
-        "CONFIG_NEW": "n",
+        "CONFIG_NEW": "y",
     }
-
-
-def test_undefined_symbols() -> None:
-    listing = "                 U __bss_start\n                 w kunit_hook\n\n"
-    assert undefined_symbols(listing) == {"__bss_start", "kunit_hook"}
+    assert wanted_options(wanted, last, here, off=True) == {"CONFIG_MM": "y", SWITCH: "n"}

@@ -99,16 +99,9 @@ def test_topics_must_give_the_whole_stack(project: Project, made: Stack) -> None
         export.prove(made, exported)
 
 
-def test_stack_must_be_the_tree_that_is_built(project: Project, made: Stack) -> None:
+def test_stack_must_be_the_tree_that_is_built(project: Project) -> None:
     tree = patches.get(project.paths, project.source)
-    export.verify_tree(made, tree)
+    export.run(project.paths, project.source, tree, steps=False)
     (tree.path / "mm/stray.c").touch()
     with pytest.raises(HarnessError, match=r"mm/stray.c is not the same"):
-        export.verify_tree(made, tree)
-    (tree.path / "mm/stray.c").unlink()
-    (tree.path / "mm/offload.c").write_text("int c;\n")
-    with pytest.raises(HarnessError, match=r"mm/offload.c is not the same"):
-        export.verify_tree(made, tree)
-    few = patches.get(project.paths, project.source, "few", ("rmap",))
-    with pytest.raises(HarnessError, match=r"is not the same"):
-        export.verify_tree(made, few)
+        export.run(project.paths, project.source, tree, steps=False)
