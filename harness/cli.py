@@ -6,7 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from harness import demo
 from harness.bench import copy, mt
@@ -22,7 +22,8 @@ from harness.layouts import run as layouts
 from harness.mutants import run as mutants
 from harness.series import edit, export
 
-Command = Callable[[Paths, argparse.Namespace], int]
+Main = Callable[..., int]
+"""What a command runs: it gets the paths, and the values of the command's options in order."""
 
 
 class _Parser(argparse.ArgumentParser):
@@ -31,134 +32,131 @@ class _Parser(argparse.ArgumentParser):
         self.exit(2, f"error: {self.prog}: {message}\n")
 
 
+def _option(what: str, default: Any = None, **more: Any) -> dict[str, Any]:
+    return {"help": what, "default": default, **more}
+
+
+def _flag(what: str) -> dict[str, Any]:
+    return {"help": what, "action": "store_true"}
+
+
 def parser() -> argparse.ArgumentParser:
     """Return the parser of the whole command line."""
     top = _Parser(prog="harness", description=__doc__)
     commands = top.add_subparsers(dest="command", required=True, metavar="command")
 
-    def command(name: str, run: Command, what: str) -> argparse.ArgumentParser:
+    def command(name: str, what: str, main: Main, **options: dict[str, Any] | str) -> None:
+        """Add a command; an option that is only a text is an argument."""
         sub = commands.add_parser(name, help=what, description=what)
-        sub.set_defaults(run=run)
-        return sub
+        sub.set_defaults(main=main, options=list(options))
+        for option, given in options.items():
+            if isinstance(given, str):
+                sub.add_argument(option, help=given)
+            else:
+                sub.add_argument(f"--{option}", **given)
 
-    def config(sub: argparse.ArgumentParser) -> None:
-        sub.add_argument(
-            "--config", choices=list(build.CONFIGS), default="base", help="which kernel"
-        )
-
-    one = command(
-        "demo",
-        lambda paths, args: demo.main(paths, args.engine),
-        "migrate process memory through a DMA engine, and verify every byte",
+    config = _option("which kernel", "base", choices=list(build.CONFIGS))
+    what = "migrate process memory through a DMA engine, and verify every byte"
+    engine = _option("which one", demo.DMASIM.name, choices=list(demo.ENGINES))
+    command("demo", what, demo.main, engine=engine)
+    command("check", "run all tests and count them", check.main)
+    command("kernel", "build the patched kernel and its modules", _kernel, config=config)
+    steps = _flag("build the kernel at every step")
+    command("series", "write each topic as a series for git am", _series, build=steps)
+    what = "check a git tree of the kernel out at a patch"
+    discard, patch = (
+        _flag("drop an edit that is not saved"),
+        "<topic>/<number>, or part of a name",
     )
-    one.add_argument(
-        "--engine", choices=list(demo.ENGINES), default=demo.DMASIM.name, help="which one"
-    )
-    command("check", lambda paths, _: check.main(paths), "run all tests and count them")
-    config(command("kernel", _kernel, "build the patched kernel and its modules"))
-    one = command("series", _series, "write each topic as a series for git am")
-    one.add_argument("--build", action="store_true", help="build the kernel at every step")
-    one = command("edit", _edit, "check a git tree of the kernel out at a patch")
-    one.add_argument("--discard", action="store_true", help="drop an edit that is not saved")
-    one.add_argument("patch", help="<topic>/<number>, or part of a name")
-    command("save", _save, "write the edit back to kernel/patches and kernel/overlay")
-    command("lint", _lint, "run all linters")
-
-    one = command(
-        "guest",
-        lambda paths, args: suite.main(paths, args.config, args.suite, args.args),
-        "run one suite in the guest",
-    )
-    config(one)
-    one.add_argument("--args", default="", help="comma separated arguments of the suite")
-    one.add_argument("suite", help="a file in guest/suites")
-    config(
-        command(
-            "shell",
-            lambda paths, args: suite.shell(paths, args.config),
-            "boot a guest with a shell on this terminal",
-        )
-    )
-
-    one = command("lab", _lab, "measure against a modelled engine in virtual time")
-    one.add_argument("--preset", default=preset.DEFAULT, help="engine: a file in lab/presets")
-    one.add_argument("--quick", action="store_true", help="a part of it, in 3 minutes")
-    one = command("layouts", _layouts, "compare random layouts of memory with vanilla")
-    one.add_argument("--count", type=int, default=500, help="how many")
-    one.add_argument("--seed", type=int, default=1, help="the first one")
-    one.add_argument("--vcpus", type=int, choices=(1, 2), default=1, help="processors")
-    one.add_argument("--config", choices=list(layouts.TWINS), default="lab", help="kernel")
-    one.add_argument("--offload", action="store_true", help="an engine copies")
-    one.add_argument("--pressure", action="store_true", help="there is too little memory")
-    one = command(
-        "mutants",
-        lambda paths, args: mutants.main(paths, args.only),
-        "break the code on purpose, and see tests go red",
-    )
-    one.add_argument("--only", default="", help="names, prefixes, globs or claims: a,b")
-    one = command("report", _report, "write the lab's report from results")
-    one.add_argument(
-        "--from",
-        dest="files",
-        nargs="*",
-        default=[],
-        help="results.json, or files that migrate_bench wrote; quote a name with a space twice",
-    )
-    one.add_argument("--to", help="directory (default: beside the first file)")
+    command("edit", what, _edit, patch=patch, discard=discard)
+    what = "write the edit back to kernel/patches and kernel/overlay"
+    command("save", what, _locked(edit.main_save))
+    command("lint", "run all linters", _locked(lint.main))
+    args = _option("comma separated arguments of the suite", "")
+    what = "a file in guest/suites"
     command(
-        "bench-copy",
-        lambda paths, _: copy.main(paths),
-        "measure the kernel's copy primitives on this machine",
+        "guest", "run one suite in the guest", suite.main, config=config, suite=what, args=args
+    )
+    command("shell", "boot a guest with a shell on this terminal", suite.shell, config=config)
+    command(
+        "lab",
+        "measure against a modelled engine in virtual time",
+        _lab,
+        preset=_option("engine: a file in lab/presets", preset.DEFAULT),
+        quick=_flag("a part of it, in 3 minutes"),
     )
     command(
-        "bench-mt",
-        lambda paths, _: mt.main(paths),
-        "measure what a second thread brings to mtcopy on this machine",
+        "layouts",
+        "compare random layouts of memory with vanilla",
+        _layouts,
+        vcpus=_option("processors", 1, type=int, choices=(1, 2)),
+        config=_option("kernel", "lab", choices=list(layouts.TWINS)),
+        offload=_flag("an engine copies"),
+        pressure=_flag("there is too little memory"),
+        seed=_option("the first one", layouts.SEED, type=int),
+        count=_option("how many", 500, type=int),
+    )
+    only = _option("names, prefixes, globs or claims: a,b", "")
+    command(
+        "mutants", "break the code on purpose, and see tests go red", mutants.main, only=only
+    )
+    what = "results.json, or files that migrate_bench wrote; quote a name with a space twice"
+    origin = _option(what, [], nargs="*")
+    to = _option("directory (default: beside the first file)")
+    command(
+        "report", "write the lab's report from results", _report, **{"from": origin, "to": to}
+    )
+    what = "measure the kernel's copy primitives on this machine"
+    command("bench-copy", what, copy.main)
+    command(
+        "bench-mt", "measure what a second thread brings to mtcopy on this machine", mt.main
     )
     return top
 
 
-def _kernel(paths: Paths, args: argparse.Namespace) -> int:
-    with lock.cache(paths):
-        build.get(paths, build.tree(paths, args.config), args.config)
+def _locked(main: Main) -> Main:
+    """Return a command that keeps the cache to itself from its first step to its last."""
+
+    def locked(paths: Paths, *values: Any) -> int:
+        with lock.cache(paths):
+            return main(paths, *values)
+
+    return locked
+
+
+@_locked
+def _kernel(paths: Paths, config: str) -> int:
+    build.get(paths, build.tree(paths, config), config)
     return 0
 
 
-def _series(paths: Paths, args: argparse.Namespace) -> int:
-    with lock.cache(paths):
-        return export.main(paths, steps=args.build)
+@_locked
+def _series(paths: Paths, steps: bool) -> int:
+    return export.main(paths, steps=steps)
 
 
-def _edit(paths: Paths, args: argparse.Namespace) -> int:
-    with lock.cache(paths):
-        return edit.main_edit(paths, args.patch, discard=args.discard)
+@_locked
+def _edit(paths: Paths, patch: str, discard: bool) -> int:
+    return edit.main_edit(paths, patch, discard=discard)
 
 
-def _save(paths: Paths, _: argparse.Namespace) -> int:
-    with lock.cache(paths):
-        return edit.main_save(paths)
-
-
-def _lint(paths: Paths, _: argparse.Namespace) -> int:
-    with lock.cache(paths):
-        return lint.main(paths)
-
-
-def _lab(paths: Paths, args: argparse.Namespace) -> int:
+def _lab(paths: Paths, preset_name: str, quick: bool) -> int:
     from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
-    return lab.main(paths, args.preset, args.quick)
+    return lab.main(paths, preset_name, quick)
 
 
-def _layouts(paths: Paths, args: argparse.Namespace) -> int:
-    machine = layouts.Machine(args.vcpus, args.config, args.offload, args.pressure)
-    return layouts.main(paths, machine, args.seed, args.count)
+def _layouts(
+    paths: Paths, vcpus: int, config: str, offload: bool, pressure: bool, seed: int, count: int
+) -> int:
+    machine = layouts.Machine(vcpus, config, offload, pressure)
+    return layouts.main(paths, machine, seed, count)
 
 
-def _report(_: Paths, args: argparse.Namespace) -> int:
+def _report(_: Paths, words: Sequence[str], to: str | None) -> int:
     from harness.lab.report import report  # noqa: PLC0415 (imports matplotlib)
 
-    return report.main(files(args.files), Path(args.to) if args.to else None)
+    return report.main(files(words), Path(to) if to else None)
 
 
 def files(words: Sequence[str]) -> list[Path]:
@@ -175,10 +173,9 @@ def main(argv: Sequence[str]) -> int:
     """Run one command; an error that a user is meant to see is told in one line."""
     args = parser().parse_args(argv)
     paths = default_paths()
-    run: Command = args.run
     try:
         with lock.checkout(paths):
-            return run(paths, args)
+            return int(args.main(paths, *(getattr(args, name) for name in args.options)))
     except HarnessError as error:
         if error.detail:
             ui.plain(error.detail)

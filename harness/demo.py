@@ -82,16 +82,13 @@ def parse_results(text: str) -> list[Result]:
 
 def problems(results: Sequence[Result], engine: Engine = DMASIM) -> list[str]:
     """Say everything that makes a set of results a failure, with `engine` in mode dcbm."""
-    there = {(result.folio_kib, result.mode) for result in results}
-    found = [
-        f"{size} KiB, mode {mode}: no result"
-        for size in FOLIO_KIB
-        for mode in MODES
-        if (size, mode) not in there
+    there = {result.name for result in results}
+    runs = [f"{size} KiB, mode {mode}" for size in FOLIO_KIB for mode in MODES]
+    return [f"{run}: no result" for run in runs if run not in there] + [
+        f"{result.name}: {problem}"
+        for result in results
+        for problem in _problems(result, engine)
     ]
-    for result in results:
-        found += [f"{result.name}: {problem}" for problem in _problems(result, engine)]
-    return found
 
 
 def _problems(result: Result, engine: Engine) -> Iterator[str]:
@@ -116,28 +113,19 @@ def _problems(result: Result, engine: Engine) -> Iterator[str]:
 def table(results: Sequence[Result]) -> Table:
     """Return the table that the user sees."""
     shown = Table(title="move_pages(2) between two NUMA nodes of an emulated machine")
-    shown.add_column("folio")
-    shown.add_column("mode")
-    shown.add_column("engine", overflow="fold")
-    for heading in ("channels", "folios asked", "moved", "by engine", "fallbacks",
-                    "bytes verified", "wrong", "GB/s (emulated)"):  # fmt: skip
-        shown.add_column(heading, justify="right")
+    for heading in ("folio", "mode", "engine", "channels", "folios asked", "moved", "by engine",
+                    "fallbacks", "bytes verified", "wrong", "GB/s (emulated)"):  # fmt: skip
+        text = heading in ("folio", "mode", "engine")
+        shown.add_column(heading, justify="left" if text else "right", overflow="fold")
     for result in results:
         causes = ", ".join(f"{n} {cause}" for cause, n in result.fallbacks.items() if n)
-        shown.add_row(
-            f"{result.folio_kib} KiB",
-            result.mode,
-            result.engine or "-",
-            str(result.channels) if result.channels else "-",
-            str(result.folios_asked),
-            str(result.folios_moved),
-            str(result.folios_by_engine),
-            causes or "0",
-            f"{result.bytes_verified:,}",
-            str(result.bytes_wrong),
-            f"{result.gbps_emulated:.2f}",
-            end_section=result.mode == MODES[-1],
-        )
+        cells = (
+            f"{result.folio_kib} KiB", result.mode, result.engine or "-",
+            result.channels or "-", result.folios_asked, result.folios_moved,
+            result.folios_by_engine, causes or "0", f"{result.bytes_verified:,}",
+            result.bytes_wrong, f"{result.gbps_emulated:.2f}",
+        )  # fmt: skip
+        shown.add_row(*map(str, cells), end_section=result.mode == MODES[-1])
     return shown
 
 
@@ -146,20 +134,15 @@ class Report:
     """A demo that has run: what it measured, and what is wrong with that."""
 
     results: tuple[Result, ...]
-    suite: guest.SuiteResult
     problems: tuple[str, ...]
 
     @property
     def cases(self) -> list[Case]:
-        """The demo as test cases, one a run."""
-        cases = [
-            Case(result.name, Status.PASSED)
-            for result in self.results
-            if not any(problem.startswith(f"{result.name}:") for problem in self.problems)
-        ]
-        return cases + [
-            Case(problem.split(": ")[0], Status.FAILED, problem) for problem in self.problems
-        ]
+        """The demo as test cases: each problem, and each run that has none."""
+        failed = [Case(one.split(": ")[0], Status.FAILED, one) for one in self.problems]
+        bad = {case.name for case in failed}
+        good = [one.name for one in self.results if one.name not in bad]
+        return [Case(name, Status.PASSED) for name in good] + failed
 
 
 def directory_of(paths: Paths, engine: Engine) -> Path:
@@ -171,46 +154,35 @@ def run(paths: Paths, kernel: Kernel, engine: Engine = DMASIM) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
     suite = guest.run_suite(paths, kernel, "demo", "", directory, engine.machine)
-    found = [f"demo: {suite.failure}"] if suite.failure else []
-    results: list[Result] = []
+    found, results = [], []
+    if suite.failure:
+        guest.show_failure(suite, directory)
+        found.append(f"demo: {suite.failure}")
     try:
         results = parse_results(suite.run.results)
     except HarnessError as error:
         found.append(str(error))
-    if not found:
-        found += problems(results, engine)
-    document = {
-        "kernel": kernel.release,
-        "emulated": True,
-        "runs": results,
-    }
+    document = {"kernel": kernel.release, "emulated": True, "runs": results}
     jsonio.write(directory / "results.json", document)
-    return Report(tuple(results), suite, tuple(found))
-
-
-def show(report: Report) -> None:
-    """Print the table, and what it is not."""
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
-    ui.plain(
-        "Speeds are those of an emulated machine (QEMU): they prove that the path works and "
-        "say nothing about hardware."
-    )
+    return Report(tuple(results), tuple(found or problems(results, engine)))
 
 
 def main(paths: Paths, name: str = DMASIM.name) -> int:
     """Run the demo on an engine; anything wrong with its results is an error."""
     engine = ENGINES[name]
     report = run(paths, guest.prepare(paths, engine.config), engine)
-    directory = directory_of(paths, engine)
     if report.results:
-        show(report)
+        Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
+        ui.plain(
+            "Speeds are those of an emulated machine (QEMU): they prove that the path works "
+            "and say nothing about hardware."
+        )
     if report.problems:
-        if report.suite.failure:
-            guest.show_failure(report.suite, directory)
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
         raise HarnessError(
             f"demo failed: {report.problems[0]}{more}", "\n".join(report.problems)
         )
     total = sum(result.bytes_verified for result in report.results)
-    ui.say(f"demo: {total:,} bytes verified, 0 wrong; {directory}/results.json")
+    written = directory_of(paths, engine) / "results.json"
+    ui.say(f"demo: {total:,} bytes verified, 0 wrong; {written}")
     return 0

@@ -13,13 +13,12 @@ import sys
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any
-from xml.etree import ElementTree
 
 from harness import demo
 from harness.checks import compare
@@ -27,12 +26,13 @@ from harness.checks.lint import run as lint
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import ktap
+from harness.guest import ktap, vm
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel import source, tree
 from harness.kernel.build import Kernel
 from harness.layouts import run as layouts
+from harness.layouts.run import Machine
 from harness.series import export
 
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
@@ -45,19 +45,17 @@ DEBUG_SUITES = (
 )  # fmt: skip
 ARM64_SUITES = ("mte", "mthp", "zdma")
 # Random layouts: how many, on which kernels, with which options of layouts.Machine.
-LAYOUTS: dict[str, tuple[tuple[int, dict[str, Any]], ...]] = {
-    "lab": (
-        (300, {"vcpus": 1}),
-        (25, {"vcpus": 2}),
-        (30, {"vcpus": 1, "offload": True}),
-        (20, {"vcpus": 1, "pressure": True}),
-    ),
-    # An arm64 kernel more would take minutes to build: rules that need none judge it.
-    "arm64": ((100, {"vcpus": 1}),),
-    "debug": ((12, {"vcpus": 1, "offload": True}),),
+# How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
+# build: rules that need none judge it, and the debug kernel.
+LAYOUTS = {
+    Machine(vcpus=1): 300,
+    Machine(vcpus=2): 25,
+    Machine(vcpus=1, offload=True): 30,
+    Machine(vcpus=1, pressure=True): 20,
+    Machine(vcpus=1, config="arm64"): 100,
+    Machine(vcpus=1, config="debug", offload=True): 12,
 }
 
-_NAMED = 6  # cases with the same reason that the summary names
 _DETAILED = 3  # failures that the summary tells in full
 _SLOWEST = 5
 
@@ -81,13 +79,15 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
 
     def layouts_of(config: str) -> Stage:
-        return Stage(f"kernels-{config}", lambda _: _layout_kernels(paths, out, config))
+        directory = out / layouts.SUITE
+        return Stage(f"layouts-{config}", lambda _: layouts.prepare(paths, directory, config))
 
     return [
         kernel("base"),
         kernel("debug"),
         layouts_of("debug"),
-        Stage("kernels-lab", lambda _: _lab_kernels(paths, out)),
+        Stage("kernels-lab", lambda _: _lab_kernels(paths)),
+        layouts_of("lab"),
         kernel("arm64"),
         layouts_of("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
@@ -98,62 +98,43 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
 def tests(paths: Paths, out: Path) -> list[Stage]:
     """Return what runs in the foreground, in this order."""
 
-    def suites(config: str, names: Iterable[str]) -> list[Stage]:
-        kernel = f"kernel-{config}"
-        run = partial(_suite, paths, out)
-        return [Stage(f"{config}-{name}", partial(run, name), kernel) for name in names]
+    def suite(config: str, name: str) -> Stage:
+        directory = out / f"{config}-{name}"
+        run = partial(_suite, paths, directory, name)
+        return Stage(directory.name, run, f"kernel-{config}")
 
     def show(engine: demo.Engine) -> Stage:
         name = demo.directory_of(paths, engine).name
         return Stage(name, partial(_demo, paths, engine), f"kernel-{engine.config}")
 
     def layouts_of(config: str) -> Stage:
-        return Stage(f"{config}-layouts", partial(_layouts, config), f"kernels-{config}")
+        return Stage(f"{config}-layouts", partial(_layouts, config), f"layouts-{config}")
 
     return [
         Stage("unit", lambda _: _unit_tests(paths, out)),
         show(demo.DMASIM),
-        *suites("base", BASE_SUITES),
-        Stage("mm-selftests", partial(_mm, paths, out), "kernel-base"),
-        *suites("debug", DEBUG_SUITES),
+        *(suite("base", name) for name in BASE_SUITES),
+        Stage("mm-selftests", lambda kernel: _mm(paths, out, kernel), "kernel-base"),
+        *(suite("debug", name) for name in DEBUG_SUITES),
         layouts_of("debug"),
         Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
         layouts_of("lab"),
         show(demo.ZDMA),
-        *suites("arm64", ARM64_SUITES),
+        *(suite("arm64", name) for name in ARM64_SUITES),
         layouts_of("arm64"),
     ]
 
 
-def parse_junit(text: str) -> list[Case]:
-    """Return the cases of a JUnit file, as pytest writes it."""
-    cases = []
-    for element in ElementTree.fromstring(text).iter("testcase"):
-        name = f"{element.get('classname', '')}.{element.get('name', '')}"
-        skipped = element.find("skipped")
-        failures = [*element.findall("failure"), *element.findall("error")]
-        if failures:
-            cases.append(Case(name, Status.FAILED, failures[0].get("message", "")))
-        elif skipped is not None:
-            cases.append(Case(name, Status.SKIPPED, skipped.get("message", "no reason given")))
-        else:
-            cases.append(Case(name, Status.PASSED))
-    return cases
-
-
 def suite_cases(result: guest.SuiteResult) -> list[Case]:
     """Return a suite's cases, with one more that fails if the guest or the suite did."""
-    cases = list(result.cases)
-    failed = any(case.status is Status.FAILED for case in cases)
-    verdict = result.run.verdict
-    ended_badly = verdict.outcome is not verdict.outcome.FINISHED
-    wrong = verdict.message if ended_badly else "" if failed else result.failure
-    if wrong:
-        detail = f"{wrong}\n{result.run.what_happened}"
-        cases.append(Case("guest", Status.FAILED, detail))
-    elif not cases:
-        cases.append(Case("guest", Status.FAILED, "the suite printed no test results"))
-    return cases
+    finished = result.run.verdict.outcome is vm.Outcome.FINISHED
+    wrong = result.failure
+    if finished and any(case.status is Status.FAILED for case in result.cases):
+        wrong = ""
+    elif not wrong and not result.cases:
+        wrong = "the suite printed no test results"
+    detail = f"{wrong}\n{result.run.what_happened}"
+    return [*result.cases, *([Case("guest", Status.FAILED, detail)] if wrong else [])]
 
 
 @dataclass
@@ -183,11 +164,10 @@ class Report:
             self.add(stage.name, [Case("all", Status.SKIPPED, f"there is no {stage.needs}")])
             return None
         began = time.monotonic()
-        product, cases = None, []
+        product: Any = None
         try:
             product = stage.run(given)
-            if isinstance(product, list):
-                cases = product
+            cases = product if isinstance(product, list) else []
         except Exception as error:
             if isinstance(error, HarnessError):
                 detail = f"{error.detail}\n{error}".strip()
@@ -220,13 +200,7 @@ class Report:
             if case.status is status:
                 reason = case.detail.partition("\n")[0]
                 found.setdefault(f"  {suite}: {reason}", []).append(case.name)
-        return [f"{reason}: {_some(names)}" for reason, names in found.items()]
-
-
-def _some(names: Sequence[str]) -> str:
-    """Return the first few names and how many more there are."""
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-    return ", ".join(names[:_NAMED]) + more
+        return [f"{reason}: {ktap.some(names)}" for reason, names in found.items()]
 
 
 def _unit_tests(paths: Paths, out: Path) -> list[Case]:
@@ -239,7 +213,7 @@ def _unit_tests(paths: Paths, out: Path) -> list[Case]:
         (out / "unit.log").write_text(text)
         if not xml.exists():
             raise HarnessError(f"pytest ended with status {status}", process.tail(text))
-        cases = parse_junit(xml.read_text())
+        cases = ktap.parse_junit(xml.read_text())
         step.done(str(ktap.count(cases)))
     return cases
 
@@ -249,19 +223,15 @@ def _series(paths: Paths, origin: source.Source) -> list[Case]:
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 
-def _suite(paths: Paths, out: Path, suite: str, kernel: Kernel) -> list[Case]:
-    directory = out / f"{kernel.config}-{suite}"
-    result = guest.run_suite(paths, kernel, suite, "", directory)
+def _suite(paths: Paths, directory: Path, name: str, kernel: Kernel) -> list[Case]:
+    result = guest.run_suite(paths, kernel, name, "", directory)
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)
 
 
 def _demo(paths: Paths, engine: demo.Engine, kernel: Kernel) -> list[Case]:
-    shown = demo.run(paths, kernel, engine)
-    if shown.suite.failure:
-        guest.show_failure(shown.suite, demo.directory_of(paths, engine))
-    return shown.cases
+    return demo.run(paths, kernel, engine).cases
 
 
 def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
@@ -274,12 +244,9 @@ def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
         directory = out / f"mm-selftests-{mode}-{number}"
         args = ",".join([mode, *programs])
         result = guest.run_suite(paths, kernel, "mm-selftests", args, directory)
-        verdict = result.run.verdict
-        if verdict.outcome is not verdict.outcome.FINISHED:
+        if result.run.verdict.outcome is not vm.Outcome.FINISHED or not result.cases:
             guest.show_failure(result, directory)
-            raise HarnessError(f"offload {mode}: {verdict.message}")
-        if not result.cases:
-            raise HarnessError("the suite printed no test results")
+            raise HarnessError(f"offload {mode}: {result.failure or 'no test results'}")
         return compare.without_mode(result.cases, mode)
 
     on = run("on")
@@ -297,17 +264,11 @@ def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
     return [case for case in cases if case.name not in doubtful] + judged
 
 
-def _lab_kernels(paths: Paths, out: Path) -> Any:
-    """Build the kernels of the laboratory, and what random layouts need."""
+def _lab_kernels(paths: Paths) -> Any:
+    """Build the kernels of the laboratory."""
     from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
-    lab.kernels(paths)
-    return _layout_kernels(paths, out, "lab")
-
-
-def _layout_kernels(paths: Paths, out: Path, config: str) -> layouts.Kernels:
-    """Build a kernel and what its random layouts are compared with."""
-    return layouts.prepare(paths, out / layouts.SUITE, config)
+    return lab.kernels(paths)
 
 
 def _lab(paths: Paths, out: Path) -> list[Case]:
@@ -324,12 +285,12 @@ def _lab(paths: Paths, out: Path) -> list[Case]:
 
 def _layouts(config: str, kernels: layouts.Kernels) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
-    cases = []
-    for count, options in LAYOUTS[config]:
-        machine = layouts.Machine(config=config, **options)
-        outcome = layouts.run(kernels, machine, layouts.SEED, count)
-        cases += layouts.cases(outcome, machine, layouts.SEED)
-    return cases
+    return [
+        case
+        for machine, count in LAYOUTS.items()
+        if machine.config == config
+        for case in layouts.cases(layouts.run(kernels, machine, layouts.SEED, count))
+    ]
 
 
 def _only_when_idle() -> None:

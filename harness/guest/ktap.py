@@ -39,6 +39,7 @@ class Status(Enum):
     RERUN = "re-run"
 
 
+_JUNIT = {"skipped": Status.SKIPPED, "error": Status.FAILED, "failure": Status.FAILED}
 _NAMED = 5
 _ALWAYS_COUNTED = (Status.PASSED, Status.FAILED, Status.SKIPPED)
 
@@ -199,3 +200,16 @@ def junit(suites: Mapping[str, Sequence[Case]]) -> str:
                 )
     ElementTree.indent(root)
     return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
+
+
+def parse_junit(text: str) -> list[Case]:
+    """Return the cases of a JUnit file, as pytest writes it."""
+    cases = []
+    for element in ElementTree.fromstring(text).iter("testcase"):
+        name = f"{element.get('classname', '')}.{element.get('name', '')}"
+        case = Case(name, Status.PASSED)
+        for tag, status in _JUNIT.items():
+            if (said := element.find(tag)) is not None:
+                case = Case(name, status, said.get("message", ""))
+        cases.append(case)
+    return cases

@@ -6,7 +6,7 @@ wrong fails at first sight.
 """
 
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -26,7 +26,6 @@ TWINS = {"lab": "lab-vanilla", "base": "base-vanilla", "arm64": "", "debug": ""}
 
 SUITE = "layouts"
 MODULE = "page_state"
-COUNT = 500
 SEED = 1
 
 _DIRECTORY = f"tools/testing/selftests/migrate_large/{MODULE}"
@@ -66,11 +65,12 @@ class Machine:
         """Of 25 seeds, how many may differ in flags in one run and not in the next."""
         return 0 if self.vcpus == 1 else 1
 
-    def args(self, first: int, number: int, config: str) -> str:
+    def args(self, seeds: range, config: str) -> str:
         """Return the suite's arguments on a kernel."""
         offload = self.offload and config == self.config
-        words = [("threads", self.vcpus > 1), ("offload", offload), ("pressure", self.pressure)]
-        return ",".join([str(first), str(number), *(word for word, given in words if given)])
+        words = {"threads": self.vcpus > 1, "offload": offload, "pressure": self.pressure}
+        given = (word for word in words if words[word])
+        return ",".join([str(seeds[0]), str(len(seeds)), *given])
 
     def __str__(self) -> str:
         """Return the machine as part of a case's name."""
@@ -100,8 +100,10 @@ class Boot:
 
 @dataclass
 class Outcome:
-    """What a run found, by seed; `unsteady` are seeds that differed once."""
+    """What seeds from `first` on gave on a machine; `unsteady` are those that differed once."""
 
+    machine: Machine
+    first: int = SEED
     seeds: int = 0
     pages: int = 0
     together: int = 0
@@ -117,12 +119,6 @@ class Outcome:
             f"{self.seeds} layouts, {self.pages} pages, {len(self.wrong)} wrong, "
             f"{len(self.differences)} differ, {len(self.unsteady)} differed only once"
         )
-
-
-def spans(first: int, count: int, size: int = _PER_BOOT) -> Iterator[tuple[int, int]]:
-    """Split seeds into the first seed and the number of each boot."""
-    for start in range(0, count, size):
-        yield first + start, min(size, count - start)
 
 
 def prepare(
@@ -166,71 +162,74 @@ def _boot(
     kernels: Kernels,
     config: str,
     machine: Machine,
-    span: tuple[int, int],
+    seeds: range,
     directory: Path,
     progress: Callable[[str], None],
 ) -> Boot:
     """Run some seeds on one kernel; HarnessError if anything but a layout goes wrong."""
     run = suite.run_quietly(
-        kernels.paths, kernels.ready[config], SUITE, directory,
+        kernels.paths,
+        kernels.ready[config],
+        SUITE,
+        directory,
         {f"{MODULE}.ko": kernels.modules[config]},
-        args=machine.args(*span, config),
+        args=machine.args(seeds, config),
         cpus=machine.vcpus,
         progress=progress,
-    )  # fmt: skip
-    where = f"layouts: {config}, {span[1]} seeds from {span[0]}"
+    )
+    where = f"layouts: {config}, {len(seeds)} seeds from {seeds[0]}"
     if run.verdict.outcome is not vm.Outcome.FINISHED:
         raise HarnessError(f"{where}: {run.verdict.message}", run.what_happened)
     try:
         boot = parse_boot(run.results)
     except ValueError as error:
         raise HarnessError(f"{where}: {error}") from error
-    if len(boot.layouts) != span[1]:
+    if len(boot.layouts) != len(seeds):
         raise HarnessError(f"{where}: {len(boot.layouts)} ran", process.tail(run.results))
     return boot
 
 
-def judge(ours: Boot, vanilla: Boot | None) -> dict[int, Finding]:
+def judge(ours: Boot, vanilla: Boot | None = None) -> dict[int, Finding]:
     """Return what is wrong or differs, by seed."""
     twins = vanilla.layouts if vanilla else {}
     found = {seed: dump.judge(layout, twins.get(seed)) for seed, layout in ours.layouts.items()}
     return {seed: finding for seed, finding in sorted(found.items()) if finding}
 
 
-def run(
-    kernels: Kernels, machine: Machine, first: int, count: int, per_boot: int = _PER_BOOT
-) -> Outcome:
+def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
     """Judge seeds; with two processors, those that differ in flags up to twice more."""
-    outcome = Outcome()
+    outcome = Outcome(machine, first)
     with (
         ui.step(f"layouts: {machine}") as step,
         ThreadPoolExecutor(max_workers=_GUESTS) as pool,
     ):
 
-        def look(span: tuple[int, int], what: str) -> tuple[dict[int, Finding], Boot]:
+        def look(seeds: range, what: str) -> tuple[Boot, dict[int, Finding]]:
             def told(line: str) -> None:
                 if match := _PROGRESS.fullmatch(line.strip()):
                     step.progress(f"{outcome.seeds + int(match[1])} of {count} seeds")
 
             def boot(config: str) -> Boot:
-                directory = kernels.out / "guests" / f"{config}-{what}-{span[0]}"
-                return _boot(kernels, config, machine, span, directory, told)
+                directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
+                return _boot(kernels, config, machine, seeds, directory, told)
 
-            ours, *rest = pool.map(boot, machine.configs)
-            return judge(ours, rest[0] if rest else None), ours
+            ours, *vanilla = pool.map(boot, machine.configs)
+            return ours, judge(ours, *vanilla)
 
-        for number, size in spans(first, count, per_boot):
-            found, boot = look((number, size), "all")
-            outcome.seeds += size
-            outcome.pages += sum(map(dump.pages_moved, boot.layouts.values()))
-            outcome.together += sum(map(dump.moved_together, boot.layouts.values()))
-            outcome.contiguous += sum(map(dump.contiguous, boot.layouts.values()))
+        for start in range(first, first + count, _PER_BOOT):
+            seeds = range(start, min(start + _PER_BOOT, first + count))
+            boot, found = look(seeds, "all")
+            layouts = boot.layouts.values()
+            outcome.seeds += len(seeds)
+            outcome.pages += sum(map(dump.pages_moved, layouts))
+            outcome.together += sum(map(dump.moved_together, layouts))
+            outcome.contiguous += sum(map(dump.contiguous, layouts))
             outcome.totals += wrong_totals(boot.totals, machine)
-            for seed, first_finding in found.items():
-                finding = first_finding
+            for seed, at_first in found.items():
+                finding = at_first
                 for attempt in range(_ATTEMPTS if machine.forgiven else 0):
                     if finding and not finding.wrong:
-                        again, _ = look((seed, 1), f"again{attempt}")
+                        _, again = look(range(seed, seed + 1), f"again{attempt}")
                         finding = again.get(seed, Finding())
                 if finding.wrong:
                     outcome.wrong[seed] = finding.wrong
@@ -259,55 +258,64 @@ def wrong_totals(totals: Mapping[str, int], machine: Machine) -> list[str]:
     return said
 
 
-def cases(outcome: Outcome, machine: Machine, first: int) -> list[Case]:
+def cases(outcome: Outcome) -> list[Case]:
     """Return the outcome as tests, whose names carry their bounds."""
-    last = first + outcome.seeds - 1
-    limit = outcome.seeds * machine.forgiven // 25
+    machine, number = outcome.machine, outcome.seeds
+    limit = number * machine.forgiven // 25
     # Memory that is hardly there is moved in no batches.
-    together = 0 if machine.pressure else outcome.seeds * _TOGETHER // 100
-    seeds = f"{machine}: {outcome.seeds} layouts, seeds {first} to {last}"
-    checks: list[tuple[str, Mapping[int, list[str]] | Sequence[object], int]] = [
-        ("contents are right at first sight", outcome.wrong, 0),
-        ("none differs twice", outcome.differences, 0),
-        (f"at most {limit} differed once", outcome.unsteady, limit),
-        (f"no folio or charge stays, less than {_LOST_PAGES} pages lost", outcome.totals, 0),
+    together = 0 if machine.pressure else number * _TOGETHER // 100
+    contiguous = number if machine.config == "arm64" else 0
+    checks = [
+        ("contents are right at first sight", not outcome.wrong, _told(outcome.wrong)),
+        ("none differs twice", not outcome.differences, _told(outcome.differences)),
+        (
+            f"at most {limit} differed once",
+            len(outcome.unsteady) <= limit,
+            " ".join(map(str, outcome.unsteady)),
+        ),
+        (
+            f"no folio or charge stays, less than {_LOST_PAGES} pages lost",
+            not outcome.totals,
+            "\n".join(outcome.totals),
+        ),
+        (
+            f"several large folios in a batch at least {together} times",
+            outcome.together >= together,
+            f"{outcome.together} times",
+        ),
+        (
+            f"contiguous PTEs map at least {contiguous} pages that moved",
+            outcome.contiguous >= contiguous,
+            f"{outcome.contiguous} pages",
+        ),
     ]
-    found = [
-        Case(f"{seeds}: {name}", *_judged(len(what) <= most, _told(what)))
-        for name, what, most in checks
+    seeds = (
+        f"{machine}: {number} layouts, seeds {outcome.first} to {outcome.first + number - 1}"
+    )
+    return [
+        Case(f"{seeds}: {name}", Status.PASSED)
+        if passed
+        else Case(f"{seeds}: {name}", Status.FAILED, said)
+        for name, passed, said in checks
+        if contiguous or "contiguous" not in name
     ]
-    name = f"{seeds}: several large folios in a batch at least {together} times"
-    said = f"{outcome.together} times"
-    found.append(Case(name, *_judged(outcome.together >= together, [said])))
-    if machine.config == "arm64":
-        name = f"{seeds}: contiguous PTEs map at least {outcome.seeds} pages that moved"
-        said = f"{outcome.contiguous} pages"
-        found.append(Case(name, *_judged(outcome.contiguous >= outcome.seeds, [said])))
-    return found
 
 
-def _judged(passed: bool, lines: Sequence[str]) -> tuple[Status, str]:
-    return (Status.PASSED, "") if passed else (Status.FAILED, "\n".join(lines))
-
-
-def _told(found: Mapping[int, list[str]] | Sequence[object]) -> list[str]:
-    if not isinstance(found, Mapping):
-        return [str(one) for one in found]
+def _told(found: Mapping[int, Sequence[str]]) -> str:
     lines = []
     for seed in list(found)[:_LISTED]:
         lines += [f"seed {seed}:", *(f"  {line}" for line in found[seed])]
     if more := list(found)[_LISTED:]:
         lines.append(f"also: {' '.join(map(str, more))}")
-    return lines
+    return "\n".join(lines)
 
 
 def main(paths: Paths, machine: Machine, first: int, count: int) -> int:
     """Run `make layouts`."""
     if count < 1:
         raise HarnessError("layouts: COUNT is at least 1")
-    kernels = prepare(paths, paths.out / SUITE, machine.config)
-    outcome = run(kernels, machine, first, count)
-    failed = [case for case in cases(outcome, machine, first) if case.status is Status.FAILED]
+    outcome = run(prepare(paths, paths.out / SUITE, machine.config), machine, first, count)
+    failed = [case for case in cases(outcome) if case.status is Status.FAILED]
     for case in failed:
         ui.plain(f"{case.name}: FAILED\n{case.detail}")
     ui.say(f"layouts: {machine}, seeds {first} to {first + count - 1}: {outcome}")

@@ -5,7 +5,7 @@
 
 import fnmatch
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
@@ -52,6 +52,11 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     test: str
     expect: Literal["case", "panic", "build", "error"] = "case"
     survives: str = ""
+
+    @property
+    def job(self) -> tuple[str, str]:
+        """Its test, and where that runs."""
+        return self.tree, self.test
 
 
 class Fate(StrEnum):
@@ -102,35 +107,27 @@ def load(directory: Path) -> list[Mutant]:
 
 def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
     """Return the mutants that a comma separated list names: by name, prefix, glob or claim."""
-    words = [word.strip() for word in only.split(",") if word.strip()]
-
-    def named(mutant: Mutant, word: str) -> bool:
-        return mutant.claim.lower() == word.lower() or fnmatch.fnmatch(mutant.name, f"{word}*")
-
-    for word in words:
-        if not any(named(mutant, word) for mutant in mutants):
+    chosen: list[Mutant] = []
+    for word in filter(None, map(str.strip, only.split(","))):
+        named = [
+            mutant
+            for mutant in mutants
+            if mutant.claim.lower() == word.lower() or fnmatch.fnmatch(mutant.name, f"{word}*")
+        ]
+        if not named:
             raise HarnessError(f"no mutant is called {word}, and none belongs to such a claim")
-    return [
-        mutant for mutant in mutants if not words or any(named(mutant, word) for word in words)
-    ]
+        chosen += named
+    return [mutant for mutant in mutants if mutant in chosen] if chosen else list(mutants)
 
 
-class Job(msgspec.Struct, frozen=True):
-    """A test to run, with a mutant or without one."""
-
-    tree: str
-    test: str
-    mutant: Mutant | None = None
-
-
-def jobs(mutants: Sequence[Mutant]) -> list[Job]:
+def jobs(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
     """Return what to run: each test once without a mutant, before the first one of its own."""
-    found: list[Job] = []
+    tests = set()
     for mutant in mutants:
-        if (plain := Job(mutant.tree, mutant.test)) not in found:
-            found.append(plain)
-        found.append(Job(mutant.tree, mutant.test, mutant))
-    return found
+        if mutant.job not in tests:
+            tests.add(mutant.job)
+            yield mutant, False
+        yield mutant, True
 
 
 def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:

@@ -17,7 +17,6 @@ from concurrent.futures import Future, ThreadPoolExecutor, wait
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from xml.etree import ElementTree
 
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
@@ -26,6 +25,7 @@ from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
+from harness.layouts import run as layouts
 from harness.mutants import mutant as model
 from harness.mutants.mutant import Kind, Outcome, Result
 
@@ -62,21 +62,14 @@ def of_guest(verdict: vm.Verdict, cases: Sequence[Case]) -> Result:
 
 def of_junit(text: str) -> Result:
     """Return the result of pytest: an assertion that fails is a case, a crash is not."""
-    found: list[str] = []
-    crashed: list[str] = []
-    ran = 0
-    for element in ElementTree.fromstring(text).iter("testcase"):
-        ran += element.find("skipped") is None
-        module = element.get("classname", "").rpartition(".")[2]
-        name = f"{module}.{element.get('name', '')}"
-        for bad in (*element.findall("failure"), *element.findall("error")):
-            said = bad.get("message", "")
-            case = bad.tag == "failure" and _ASSERTION.match(said)
-            (found if case else crashed).append(f"{name}: {said.splitlines()[0]}")
-    if found:
-        return Result(Kind.CASE, found[0])
-    if crashed or not ran:
-        return Result(Kind.ERROR, crashed[0] if crashed else "no test ran")
+    cases = ktap.parse_junit(text)
+    bad = [case for case in cases if case.status is Status.FAILED]
+    for case in bad:
+        if _ASSERTION.match(case.detail):
+            name = ".".join(case.name.split(".")[-2:])
+            return Result(Kind.CASE, f"{name}: {case.detail.splitlines()[0]}")
+    if bad or all(case.status is Status.SKIPPED for case in cases):
+        return Result(Kind.ERROR, str(bad[0]) if bad else "no test ran")
     return Result(Kind.GREEN)
 
 
@@ -176,8 +169,6 @@ class Kernels:
         return of_guest(done.run.verdict, done.cases)
 
     def _layouts(self, ours: build.Kernel, vcpus: int, count: int, first: int = 1) -> Run:
-        from harness.layouts import run as layouts  # noqa: PLC0415 (imports the laboratory)
-
         kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours=ours)
         machine = layouts.Machine(vcpus)
 
@@ -187,7 +178,7 @@ class Kernels:
             except HarnessError as error:
                 panicked = "the guest panicked" in str(error)
                 return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
-            return of_cases(layouts.cases(found, machine, first))
+            return of_cases(layouts.cases(found))
 
         return run
 
@@ -212,28 +203,28 @@ def main(paths: Paths, only: str) -> int:
     out.mkdir(parents=True, exist_ok=True)
     prepare = {"repo": Checkout(paths, out / "repo").prepare,
                "kernel": Kernels(paths, out).prepare}  # fmt: skip
-    jobs = model.jobs(chosen)
+    jobs = list(model.jobs(chosen))
     baselines: dict[tuple[str, str], Result] = {}
     outcomes: list[Outcome] = []
     with ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle) as builder:
 
-        def submit(job: model.Job) -> Future[Run]:
-            patch = directory / f"{job.mutant.name}.patch" if job.mutant else None
-            return builder.submit(prepare[job.tree], job.test, patch)
+        def submit(mutant: model.Mutant, broken: bool) -> Future[Run]:
+            patch = directory / f"{mutant.name}.patch" if broken else None
+            return builder.submit(prepare[mutant.tree], mutant.test, patch)
 
-        following = submit(jobs[0])
-        for job, after in zip(jobs, [*jobs[1:], None], strict=True):
+        following = submit(*jobs[0])
+        for (mutant, broken), after in zip(jobs, [*jobs[1:], None], strict=True):
             began = time.monotonic()
             wait([prepared := following])  # the one after it replaces what the last one used
             if after:
-                following = submit(after)
+                following = submit(*after)
             result = end(prepared)
-            if job.mutant is None:
-                baselines[job.tree, job.test] = result
+            if not broken:
+                baselines[mutant.job] = result
                 continue
-            fate, why = model.judge(job.mutant, baselines[job.tree, job.test], result)
-            outcomes.append(Outcome(job.mutant, fate, why, time.monotonic() - began))
-            done = f"{len(outcomes)}/{len(chosen)} {job.mutant.name}"
+            fate, why = model.judge(mutant, baselines[mutant.job], result)
+            outcomes.append(Outcome(mutant, fate, why, time.monotonic() - began))
+            done = f"{len(outcomes)}/{len(chosen)} {mutant.name}"
             ui.say(f"mutant {done}: {fate}: {why}")
             model.write(outcomes, out)
     ui.plain(f"\n{model.table(outcomes)}\n")

@@ -128,3 +128,19 @@ def test_what_is_rare_is_counted_apart() -> None:
     assert counts(*Status, Status.KNOWN) == (
         "1 passed, 1 failed, 1 skipped, 2 known misses, 1 expected failures, 1 re-run"
     )
+
+
+def test_junit_of_pytest_is_read() -> None:
+    text = (
+        '<testsuites><testsuite><testcase classname="t" name="a"/>'
+        '<testcase classname="t" name="b"><failure message="assert 1 == 2"/></testcase>'
+        '<testcase classname="t" name="c"><error message="boom"/></testcase>'
+        '<testcase classname="t" name="d"><skipped message="later"/></testcase>'
+        "</testsuite></testsuites>"
+    )
+    assert ktap.parse_junit(text) == [
+        Case("t.a", Status.PASSED),
+        Case("t.b", Status.FAILED, "assert 1 == 2"),
+        Case("t.c", Status.FAILED, "boom"),
+        Case("t.d", Status.SKIPPED, "later"),
+    ]

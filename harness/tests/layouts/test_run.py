@@ -446,23 +446,19 @@ def test_large_folios_in_one_batch_are_counted() -> None:
 def test_contiguous_ptes_are_required_where_there_are_any() -> None:
     mapped = changed("there", "10+4 write,", "10+4 cont,write,")
     assert (dump.contiguous(mapped), dump.contiguous(GOOD)) == (4, 0)
-    outcome = Outcome(seeds=4, together=4, contiguous=4)
-    assert failed(outcome, Machine(1, "arm64")) == []
-    assert failed(replace(outcome, contiguous=3), Machine(1, "arm64"))
-    assert failed(replace(outcome, contiguous=0)) == []
-
-
-def test_seeds_are_split_into_boots() -> None:
-    assert list(run.spans(5, 7, 3)) == [(5, 3), (8, 3), (11, 1)]
+    outcome = Outcome(Machine(1, "arm64"), seeds=4, together=4, contiguous=4)
+    assert failed(outcome) == []
+    assert failed(replace(outcome, contiguous=3))
+    assert failed(replace(outcome, contiguous=0, machine=ONE)) == []
 
 
 def test_machines_have_kernels_and_arguments() -> None:
     one = Machine(1)
-    assert (one.configs, one.args(5, 3, "lab")) == (("lab", "lab-vanilla"), "5,3")
-    assert Machine(2).args(5, 3, "lab") == "5,3,threads"
+    assert (one.configs, one.args(range(5, 8), "lab")) == (("lab", "lab-vanilla"), "5,3")
+    assert Machine(2).args(range(5, 8), "lab") == "5,3,threads"
     engine = Machine(1, offload=True)
-    assert engine.args(5, 3, "lab") == "5,3,offload"
-    assert engine.args(5, 3, "lab-vanilla") == "5,3"
+    assert engine.args(range(5, 8), "lab") == "5,3,offload"
+    assert engine.args(range(5, 8), "lab-vanilla") == "5,3"
     assert Machine(1, pressure=True).configs == ("lab",)
     assert Machine(1, "debug").configs == ("debug",)
 
@@ -496,29 +492,29 @@ def test_a_boot_is_layouts_and_totals() -> None:
     assert run.judge(boot, Boot({7: changed("there", "young,", "")}, {}))[7].different
 
 
-def failed(outcome: Outcome, machine: Machine = ONE) -> list[str]:
+def failed(outcome: Outcome) -> list[str]:
     """Return the names of failed cases."""
-    found = run.cases(outcome, machine, 1)
-    return [case.name for case in found if case.status is Status.FAILED]
+    return [case.name for case in run.cases(outcome) if case.status is Status.FAILED]
 
 
 def test_wrong_contents_are_a_failure_whatever_else_is_forgiven() -> None:
-    good = Outcome(seeds=100, together=30)
-    assert failed(good) == []
-    assert failed(replace(good, wrong={3: ["there: CONTENTS"]}), Machine(2))
-    assert failed(replace(good, differences={3: ["there: - a"]}), Machine(2))
+    good = Outcome(ONE, seeds=100, together=30)
+    two = replace(good, machine=Machine(2))
+    assert failed(good) == failed(two) == []
+    assert failed(replace(two, wrong={3: ["there: CONTENTS"]}))
+    assert failed(replace(two, differences={3: ["there: - a"]}))
     assert failed(replace(good, unsteady=[3]))
     assert failed(replace(good, totals=["anon is 1, not 0"]))
     assert failed(replace(good, together=8))
 
 
 def test_how_many_seeds_are_forgiven_is_in_the_name() -> None:
-    outcome = Outcome(seeds=25, together=5, unsteady=[3])
-    assert failed(outcome, Machine(2)) == []
-    assert failed(replace(outcome, unsteady=[3, 4]), Machine(2)) == [
+    outcome = Outcome(Machine(2), seeds=25, together=5, unsteady=[3])
+    assert failed(outcome) == []
+    assert failed(replace(outcome, unsteady=[3, 4])) == [
         "lab, 2 vCPU: 25 layouts, seeds 1 to 25: at most 1 differed once"
     ]
-    (name,) = failed(outcome)
+    (name,) = failed(replace(outcome, machine=ONE))
     assert "at most 0 differed once" in name
 
 
@@ -528,13 +524,12 @@ def test_only_what_differs_in_flags_is_run_again(
     findings = {1: Finding(wrong=["a"]), 2: Finding(different=["b"])}
     asked = []
 
-    def judge(ours: Boot, _vanilla: Boot | None) -> dict[int, Finding]:
+    def judge(ours: Boot, _vanilla: Boot) -> dict[int, Finding]:
         asked.append(sorted(ours.layouts))
         return findings if len(ours.layouts) == 2 else {}
 
     def boot(*args: Any) -> Boot:
-        first, number = args[3]
-        return Boot(dict.fromkeys(range(first, first + number), GOOD), GOOD_TOTALS)
+        return Boot(dict.fromkeys(args[3], GOOD), GOOD_TOTALS)
 
     monkeypatch.setattr(run, "_boot", boot)
     monkeypatch.setattr(run, "judge", judge)
@@ -544,3 +539,17 @@ def test_only_what_differs_in_flags_is_run_again(
     assert (outcome.unsteady, asked) == ([2], [[1, 2], [2]])
     outcome = run.run(kernels, Machine(1), 1, 2)
     assert (outcome.differences, outcome.unsteady) == ({2: ["b"]}, [])
+
+
+def test_seeds_are_split_into_boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    asked = []
+
+    def boot(*args: Any) -> Boot:
+        asked.append(args[3])
+        return Boot({}, {})
+
+    monkeypatch.setattr(run, "_boot", boot)
+    monkeypatch.setattr(run, "_PER_BOOT", 3)
+    kernels = run.Kernels(Paths(tmp_path, tmp_path, tmp_path), {}, {}, tmp_path)
+    assert run.run(kernels, Machine(1, "debug"), 5, 7).seeds == 7
+    assert asked == [range(5, 8), range(8, 11), range(11, 12)]
