@@ -49,7 +49,7 @@ help:
 	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=name,prefix,claim]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
-	@echo "make bench-mt    what a second thread brings to mtcopy on this machine, in out/bench-mt/"
+	@echo "make bench-mt    what a second thread brings here, what mtcopy makes of it, in out/bench-mt/"
 	@echo "make clean    remove out/ [ALL=1: the cache too]"
 	@echo "All variables: see the head of the Makefile. Options of a command, once a host is"
 	@echo "prepared: harness/bootstrap.sh <command> --help"

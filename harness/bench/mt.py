@@ -1,8 +1,9 @@
-"""`make bench-mt`: what a second thread brings to mtcopy on this machine, at native speed.
+"""`make bench-mt`: what a second thread brings on this machine, and what mtcopy makes of it.
 
 The benchmark (tools/mm/mt_bench.c) is built from the kernel's own assembly and from the
-code by which mtcopy shares out work. It runs on two processors. What it claims holds for a
-machine that does nothing else, so the verdict is left out where that is not so.
+code by which mtcopy shares out work and learns whether a helper pays. It runs on two
+processors. Some machines have nothing to give to a second thread: then mtcopy must not be
+slower than one. The verdict is left out where others use the machine.
 """
 
 import os
@@ -24,14 +25,14 @@ from harness.core.paths import Paths
 
 Other = Literal["idle", "busy"]
 
-GOAL_IDLE = 1.15
-"""Two threads are this much faster than one where the other processor is idle."""
-LEAST_BUSY = 0.97
-"""And this fast at least where it is not: no slower, but for what times scatter."""
+LEAST = 0.97
+"""As fast as one thread, but for what times scatter: mtcopy is never slower."""
+WORTH = 1.15
+"""Where two threads are this much faster than one, mtcopy brings half of that at least."""
 IDLE_ENOUGH = 0.9
 """Of each processor's time, before and after: less, and others had the processors."""
 
-_FORMAT = 1
+_FORMAT = 2
 _CPUS = 2
 _ROUNDS = 63
 _WATCHED = 1.0  # seconds
@@ -41,20 +42,28 @@ _TIME_FIELDS = 8  # guest time, behind them, is in user time already
 
 
 @dataclass(frozen=True)
-class Result:
-    """One primitive, with the other processor idle or busy.
+class Way:
+    """One way to copy a 2 MB folio; `ratio` is how many times faster than one thread it was."""
 
-    Times are for one 2 MB folio, `ratio` is how many times faster two threads were.
-    """
-
-    other: Other
-    primitive: str
-    one_us: Quartiles
-    two_us: Quartiles
+    us: Quartiles
     ratio: Quartiles
     helped_pages: int
     offers: int
     boosts: int
+
+
+@dataclass(frozen=True)
+class Result:
+    """One primitive, with the other processor idle or busy.
+
+    `two` asks the helper for every folio, `mtcopy` where it has learned that this pays.
+    """
+
+    other: Other
+    primitive: str
+    one: Way
+    two: Way
+    mtcopy: Way
 
 
 @dataclass(frozen=True)
@@ -83,20 +92,19 @@ class Bench:
             raise ValueError("there are no results for an idle and for a busy processor")
 
 
-def best(bench: Bench) -> str:
-    """Name the primitive that is the fastest with one thread: the one that is hard to beat."""
-    idle = [one for one in bench.results if one.other == "idle"]
-    return min(idle, key=lambda one: one.one_us.median).primitive
+def goal(one: Result) -> float:
+    """Return how many times faster than one thread mtcopy must be, given what two bring."""
+    two = one.two.ratio.median
+    return 1 + (two - 1) / 2 if two >= WORTH else LEAST
 
 
 def missed(bench: Bench) -> list[str]:
-    """Name every goal that was not reached, each with the fastest primitive."""
-    goals: Mapping[Other, float] = {"idle": GOAL_IDLE, "busy": LEAST_BUSY}
-    name = best(bench)
+    """Name every goal that was not reached."""
     return [
-        f"other processor {one.other}, {name}: {one.ratio.median:.2f}, below {goals[one.other]}"
+        f"other processor {one.other}, {one.primitive}: {one.mtcopy.ratio.median:.2f} of one "
+        f"thread, below {goal(one):.2f}"
         for one in bench.results
-        if one.primitive == name and one.ratio.median < goals[one.other]
+        if one.mtcopy.ratio.median < goal(one)
     ]
 
 
@@ -144,19 +152,18 @@ def table(bench: Bench) -> Table:
     )
     for heading in ("other processor", "primitive"):
         shown.add_column(heading)
-    for heading in ("one, us", "two, us", "times faster", "by helper", "asked", "boosted"):
+    for heading in ("one, us", "two, times faster", "mtcopy, times faster", "asked"):
         shown.add_column(heading, justify="right")
-    pages = bench.rounds * bench.folio_kib / 4
     for one in bench.results:
         shown.add_row(
             one.other,
             one.primitive,
-            f"{one.one_us.median:.0f}",
-            f"{one.two_us.median:.0f}",
-            f"{one.ratio.median:.2f} ({one.ratio.lower:.2f} to {one.ratio.upper:.2f})",
-            f"{one.helped_pages / pages:.0%}",
-            f"{one.offers}/{bench.rounds}",
-            str(one.boosts),
+            f"{one.one.us.median:.0f}",
+            *(
+                f"{ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})"
+                for ratio in (one.two.ratio, one.mtcopy.ratio)
+            ),
+            f"{one.mtcopy.offers}/{bench.rounds}",
         )
     return shown
 
@@ -178,13 +185,7 @@ def main(paths: Paths) -> int:
     more = {
         "load_before": load,
         "idle": {str(cpu): [before[cpu], after[cpu]] for cpu in bench.cpus},
-        "verdict": {
-            "skipped": others,
-            "primitive": best(bench),
-            "missed": found,
-            "goal_idle": GOAL_IDLE,
-            "least_busy": LEAST_BUSY,
-        },
+        "verdict": {"skipped": others, "missed": found, "least": LEAST, "worth": WORTH},
     }
     ui.say(f"bench-mt: {native.keep(program, out, more)}")
     if others:
@@ -192,8 +193,9 @@ def main(paths: Paths) -> int:
         return 0
     if found:
         raise HarnessError(f"bench-mt: {len(found)} goals are missed", "\n".join(found))
+    two = max(one.two.ratio.median for one in bench.results if one.other == "idle")
     ui.say(
-        f"bench-mt: two threads are {GOAL_IDLE} times as fast as one and more, and no slower "
-        f"(at least {LEAST_BUSY}) where the other processor is busy"
+        f"bench-mt: mtcopy is at least {LEAST} times as fast as one thread; a second thread "
+        f"makes it at most {two:.2f} times as fast here"
     )
     return 0

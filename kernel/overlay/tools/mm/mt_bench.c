@@ -1,18 +1,20 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mt_bench: measure how much a second thread speeds up copies of 2 MB folios that are
- * divided as the migrator mtcopy does.
+ * mt_bench: measure what a second thread brings to copies of 2 MB folios, and what the
+ * migrator mtcopy makes of it.
  *
  * It is built from the kernel's own files: the assembly that copies, in
- * arch/x86/lib/copy_pages_64.S, and the code that cuts a folio into pieces and decides
- * when to ask a helper, in drivers/migrate_copy_offload/mtcopy/mtcopy_split.h. Build it
- * in tools/mm, for x86-64.
+ * arch/x86/lib/copy_pages_64.S, and the code that cuts a folio into pieces, decides when
+ * to ask a helper and learns whether helpers pay, in
+ * drivers/migrate_copy_offload/mtcopy/mtcopy_split.h. Build it in tools/mm, for x86-64.
  *
  * The caller runs on one processor. The helper is bound to another, in SCHED_IDLE, as
- * in the kernel. Every round copies a folio with one thread and with two, with each
- * primitive, in a rotating order; source and destination are in no cache. There are two
- * series: in one the helper's processor is otherwise idle, in the other a process spins
- * on it. Results are quartiles over the rounds, of times and of ratios within a round.
+ * in the kernel. Every round copies a folio in three ways with each primitive, in
+ * random order: with one thread, with two wherever the helper may be asked, and as
+ * mtcopy does, which asks only if that pays and has learned in batches before. Source and
+ * destination are in no cache. There are two series: in one the helper's processor is
+ * otherwise idle, in the other a process spins on it. Results are quartiles over the
+ * rounds, of times and of ratios within a round.
  */
 
 #define _GNU_SOURCE
@@ -39,6 +41,8 @@
 #define FOLIO		HUGE_PAGE
 /* MTCOPY_SPIN_NS in mtcopy.c. */
 #define SPIN_NS		50000ULL
+/* With each primitive, before the rounds of a series. */
+#define LEARN_BATCHES	100
 
 static const struct {
 	const char *name;
@@ -55,6 +59,10 @@ enum { IDLE, BUSY, NR_SERIES };
 
 static const char * const series_names[NR_SERIES] = { "idle", "busy" };
 
+enum { ONE, TWO, MTCOPY, NR_WAYS };
+
+static const char * const way_names[NR_WAYS] = { "one", "two", "mtcopy" };
+
 /* States of the helper. The caller offers and withdraws, the helper runs. */
 enum { NOTHING, OFFERED, RUNNING, DONE };
 
@@ -64,7 +72,6 @@ static struct {
 	atomic_int state;
 	pid_t tid;
 	bool cannot_boost;
-	struct mtcopy_rest rest;
 	unsigned long copied;
 	unsigned long offers;
 	unsigned long boosts;
@@ -81,14 +88,15 @@ static struct {
 
 static char *src, *dst;
 static int caller_cpu, helper_cpu;
-/* Indexed by series, primitive, number of threads less one, and round. */
-static __u64 samples[NR_SERIES][NR_PRIMITIVES][2][COPY_MAX_ROUNDS];
-/* What the helper did, by series and primitive. */
+static __u64 rest_until[NR_WAYS];
+static struct mtcopy_gain gains[NR_PRIMITIVES];
+static __u64 samples[NR_SERIES][NR_PRIMITIVES][NR_WAYS][COPY_MAX_ROUNDS];
+/* What the helper did. */
 static struct {
 	unsigned long pages;
 	unsigned long offers;
 	unsigned long boosts;
-} did[NR_SERIES][NR_PRIMITIVES];
+} did[NR_SERIES][NR_PRIMITIVES][NR_WAYS];
 
 static void futex_wait(int value, const struct timespec *timeout)
 {
@@ -219,16 +227,15 @@ static void copy_alone(void)
 	}
 }
 
-static void copy_with_helper(unsigned int nr_pages)
+/* Return false if the helper cannot be asked. Then nothing is copied. */
+static bool copy_with_helper(unsigned int nr_pages, __u64 *rest_until)
 {
 	struct mtcopy_piece piece;
 	int state = OFFERED;
 
 	helper.copied = 0;
-	if (mtcopy_threads(nr_pages, 2) < 2 || !mtcopy_rested(&helper.rest, now_ns())) {
-		copy_alone();
-		return;
-	}
+	if (mtcopy_threads(nr_pages, 2) < 2 || now_ns() < *rest_until)
+		return false;
 
 	job.piece_pages = mtcopy_piece_pages(nr_pages, 2);
 	atomic_store(&job.cursor, 0);
@@ -241,13 +248,17 @@ static void copy_with_helper(unsigned int nr_pages)
 		wait_for_helper();
 		atomic_store(&helper.state, NOTHING);
 	}
-	mtcopy_note(&helper.rest, now_ns(), helper.copied);
+	if (!helper.copied)
+		*rest_until = now_ns() + MTCOPY_REST_NS;
+	return true;
 }
 
-static __u64 sample(unsigned int primitive, unsigned int threads)
+static __u64 sample(unsigned int primitive, unsigned int way)
 {
 	static const __u32 pages[] = { FOLIO / PAGE };
 	static const unsigned long starts[] = { 0 };
+	struct mtcopy_gain *gain = &gains[primitive];
+	bool helped;
 	__u64 start;
 
 	evict(src, FOLIO);
@@ -259,31 +270,51 @@ static __u64 sample(unsigned int primitive, unsigned int threads)
 	job.primitive = primitive;
 
 	start = now_ns();
-	if (threads > 1)
-		copy_with_helper(FOLIO / PAGE);
-	else
+	helped = (way == TWO || (way == MTCOPY && mtcopy_ask(gain))) &&
+		 copy_with_helper(FOLIO / PAGE, &rest_until[way]);
+	if (!helped)
 		copy_alone();
+	if (way == MTCOPY)
+		mtcopy_learn(gain, helped, now_ns() - start, FOLIO / PAGE);
 	return now_ns() - start;
+}
+
+/* What runs before a copy affects it: no two rounds have the same order. */
+static void shuffle(unsigned int *order, unsigned int nr)
+{
+	while (nr > 1) {
+		unsigned int other = random() % nr--, swapped = order[nr];
+
+		order[nr] = order[other];
+		order[other] = swapped;
+	}
 }
 
 static void measure(unsigned int series)
 {
+	unsigned int order[NR_PRIMITIVES * NR_WAYS];
 	unsigned int round, i;
+
+	for (i = 0; i < ARRAY_SIZE(order); i++)
+		order[i] = i;
+
+	for (i = 0; i < LEARN_BATCHES * NR_PRIMITIVES; i++)
+		sample(i % NR_PRIMITIVES, MTCOPY);
 
 	/* Round 0 warms up; round 1 overwrites its results. */
 	for (round = 0; round <= options.rounds; round++) {
-		for (i = 0; i < NR_PRIMITIVES * 2; i++) {
-			unsigned int which = (i + round) % (NR_PRIMITIVES * 2);
-			unsigned int primitive = which / 2, threads = which % 2 + 1;
+		shuffle(order, ARRAY_SIZE(order));
+		for (i = 0; i < ARRAY_SIZE(order); i++) {
+			unsigned int primitive = order[i] / NR_WAYS, way = order[i] % NR_WAYS;
 			unsigned long offers = helper.offers, boosts = helper.boosts;
 
-			samples[series][primitive][threads - 1][round ? round - 1 : 0] =
-				sample(primitive, threads);
-			if (!round || threads == 1)
+			samples[series][primitive][way][round ? round - 1 : 0] =
+				sample(primitive, way);
+			if (!round || helper.offers == offers)
 				continue;
-			did[series][primitive].pages += helper.copied;
-			did[series][primitive].offers += helper.offers - offers;
-			did[series][primitive].boosts += helper.boosts - boosts;
+			did[series][primitive][way].pages += helper.copied;
+			did[series][primitive][way].offers++;
+			did[series][primitive][way].boosts += helper.boosts - boosts;
 		}
 	}
 }
@@ -307,19 +338,22 @@ static pid_t start_spinner(void)
 
 static void print_result(FILE *out, unsigned int series, unsigned int primitive)
 {
-	const __u64 *one = samples[series][primitive][0];
-	const __u64 *two = samples[series][primitive][1];
+	unsigned int way;
 
-	fprintf(out, "    {\"other\": \"%s\", \"primitive\": \"%s\", ", series_names[series],
+	fprintf(out, "    {\"other\": \"%s\", \"primitive\": \"%s\"", series_names[series],
 		primitives[primitive].name);
-	print_quartiles(out, "one_us", one, options.rounds, 1000.0);
-	fputs(", ", out);
-	print_quartiles(out, "two_us", two, options.rounds, 1000.0);
-	fputs(", ", out);
-	print_ratios(out, "ratio", one, two, options.rounds);
-	fprintf(out, ", \"helped_pages\": %lu, \"offers\": %lu, \"boosts\": %lu}",
-		did[series][primitive].pages, did[series][primitive].offers,
-		did[series][primitive].boosts);
+	for (way = ONE; way < NR_WAYS; way++) {
+		fprintf(out, ",\n     \"%s\": {", way_names[way]);
+		print_quartiles(out, "us", samples[series][primitive][way], options.rounds,
+				1000.0);
+		fputs(", ", out);
+		print_ratios(out, "ratio", samples[series][primitive][ONE],
+			     samples[series][primitive][way], options.rounds);
+		fprintf(out, ", \"helped_pages\": %lu, \"offers\": %lu, \"boosts\": %lu}",
+			did[series][primitive][way].pages, did[series][primitive][way].offers,
+			did[series][primitive][way].boosts);
+	}
+	fputs("}", out);
 }
 
 static void print_json(FILE *out, bool huge)
@@ -327,7 +361,7 @@ static void print_json(FILE *out, bool huge)
 	unsigned int series, primitive;
 	const char *comma = "";
 
-	fprintf(out, "{\n  \"program\": \"mt_bench\",\n  \"format\": 1,\n");
+	fprintf(out, "{\n  \"program\": \"mt_bench\",\n  \"format\": 2,\n");
 	fprintf(out, "  \"rounds\": %u,\n  \"folio_kib\": %lu,\n", options.rounds, FOLIO / KIB);
 	fprintf(out, "  \"huge_pages\": %s,\n  \"cpus\": [%d, %d],\n", huge ? "true" : "false",
 		caller_cpu, helper_cpu);
@@ -380,8 +414,9 @@ static void verify(void)
 		job.starts = starts;
 		job.nr_folios = nr;
 		job.primitive = round % NR_PRIMITIVES;
-		helper.rest = (struct mtcopy_rest){ 0 };
-		copy_with_helper(total);
+		rest_until[TWO] = 0;
+		if (!copy_with_helper(total, &rest_until[TWO]))
+			copy_alone();
 		helped += helper.copied;
 		if (!same(total))
 			errx(1, "round %u: %u folios of %u pages: wrong bytes", round, nr, total);

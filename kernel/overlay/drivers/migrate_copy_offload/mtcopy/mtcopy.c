@@ -8,6 +8,10 @@
  * A helper that gets no CPU takes no piece; it costs the caller a wakeup, and the
  * caller avoids it for a while.
  *
+ * Whether helpers make a copy faster depends on how the CPUs share the memory. mtcopy
+ * times its batches and asks helpers where they pay. From time to time it copies a
+ * batch the other way, in case that has changed.
+ *
  * The caller must wait for a helper that has taken a piece. If the helper loses
  * its CPU, mtcopy gives it the caller's nice value until it is done. If it does
  * not finish before a time-out, the folios of its piece are lost, since nothing
@@ -24,8 +28,10 @@
 #include <linux/bitmap.h>
 #include <linux/copy_pages.h>
 #include <linux/cpumask.h>
+#include <linux/hash.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
+#include <linux/log2.h>
 #include <linux/migrate_copy_offload.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -37,6 +43,7 @@
 #include <linux/sched/rt.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
+#include <linux/spinlock.h>
 #include <linux/topology.h>
 #include <linux/wait.h>
 #include <uapi/linux/sched/types.h>
@@ -71,6 +78,10 @@ MODULE_PARM_DESC(threads, "Maximum number of threads that copy a batch, the call
 static unsigned int min_pages = 2 * MTCOPY_SHARE_PAGES;
 module_param(min_pages, uint, 0444);
 MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
+
+static bool adapt = true;
+module_param(adapt, bool, 0644);
+MODULE_PARM_DESC(adapt, "Ask helpers only where they make copies faster (default: Y)");
 
 static int set_timeout_ms(const char *val, const struct kernel_param *kp)
 {
@@ -112,7 +123,7 @@ enum helper_state {
  * @copied: pages of this job that the helper copied
  * @all_copied: pages of all jobs that the helper copied
  * @boosted: the helper runs with the caller's nice value
- * @rest: how long to avoid the helper; only the owning caller uses it
+ * @rest_until: when to ask the helper again, in ns; only the owning caller uses it
  */
 struct mtcopy_helper {
 	atomic_t state;
@@ -121,7 +132,7 @@ struct mtcopy_helper {
 	unsigned long copied;
 	unsigned long all_copied;
 	bool boosted;
-	struct mtcopy_rest rest;
+	u64 rest_until;
 };
 
 static DEFINE_PER_CPU(struct mtcopy_helper, helpers);
@@ -129,6 +140,20 @@ static DEFINE_PER_CPU(struct task_struct *, helper_tasks);
 
 static struct mtcopy_job *jobs;
 static unsigned int nr_jobs;
+
+/* What helpers bring, by kind of batch. Two kinds may share an entry. */
+#define MTCOPY_GAIN_BITS	7
+
+static DEFINE_SPINLOCK(gains_lock);
+static struct mtcopy_gain gains[1 << MTCOPY_GAIN_BITS];
+
+static unsigned long helped_batches;
+module_param(helped_batches, ulong, 0444);
+MODULE_PARM_DESC(helped_batches, "Number of batches for which helpers were asked");
+
+static unsigned long lone_batches;
+module_param(lone_batches, ulong, 0444);
+MODULE_PARM_DESC(lone_batches, "Number of batches that callers copied alone, though large enough for helpers");
 
 static int get_helped_pages(char *buffer, const struct kernel_param *kp)
 {
@@ -328,7 +353,7 @@ static bool claim_helper(struct mtcopy_job *job, unsigned int cpu, u64 now)
 	    HELPER_IDLE)
 		return false;
 
-	if (!mtcopy_rested(&helper->rest, now)) {
+	if (now < helper->rest_until) {
 		atomic_set_release(&helper->state, HELPER_IDLE);
 		return false;
 	}
@@ -491,7 +516,8 @@ static bool release_helpers(struct mtcopy_job *job)
 
 		if (helper->boosted)
 			set_idle_policy(helper->task);
-		mtcopy_note(&helper->rest, now, helper->copied);
+		if (!helper->copied)
+			helper->rest_until = now + MTCOPY_REST_NS;
 		atomic_set_release(&helper->state, HELPER_IDLE);
 	}
 
@@ -520,11 +546,21 @@ VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_report);
 
-static void copy_with_helpers(struct mtcopy_job *job,
-			      struct migrate_copy_batch *batch)
+/* Return false if no helper can be asked. Then nothing is copied. */
+static bool copy_with_helpers(struct migrate_copy_batch *batch,
+			      unsigned int max)
 {
+	struct mtcopy_job *job = get_job();
 	struct mtcopy_piece piece;
 	bool lost;
+
+	if (!job)
+		return false;
+	claim_helpers(job, batch, max);
+	if (!job->nr_helpers) {
+		put_job(job);
+		return false;
+	}
 
 	mtcopy_fill(job, batch);
 	offer_job(job);
@@ -537,6 +573,7 @@ static void copy_with_helpers(struct mtcopy_job *job,
 	mtcopy_report(job, batch);
 	if (!lost)
 		put_job(job);
+	return true;
 }
 
 static void copy_alone(struct migrate_copy_batch *batch)
@@ -553,26 +590,54 @@ static void copy_alone(struct migrate_copy_batch *batch)
 	}
 }
 
+/* A kind: nodes, size of the batch, and whether its folios are large. */
+static struct mtcopy_gain *find_gain(const struct migrate_copy_batch *batch)
+{
+	const u32 src = folio_nid(batch->pairs[0].src);
+	const u32 dst = folio_nid(batch->pairs[0].dst);
+	const u32 large = batch->nr_pages / batch->nr_pairs >= MTCOPY_MIN_PIECE;
+	const u32 nodes = src * MAX_NUMNODES + dst;
+
+	return &gains[hash_32(nodes << 7 | ilog2(batch->nr_pages) << 1 | large,
+			      MTCOPY_GAIN_BITS)];
+}
+
+static bool should_ask(const struct mtcopy_gain *gain)
+{
+	guard(spinlock)(&gains_lock);
+	return mtcopy_ask(gain) || !adapt;
+}
+
+static void learn(struct mtcopy_gain *gain, bool helped, u64 ns,
+		  unsigned long nr_pages)
+{
+	guard(spinlock)(&gains_lock);
+	if (helped)
+		helped_batches++;
+	else
+		lone_batches++;
+	if (adapt)
+		mtcopy_learn(gain, helped, ns, nr_pages);
+}
+
 static int mtcopy_submit(struct migrator *migrator,
 			 struct migrate_copy_batch *batch)
 {
 	unsigned int max = mtcopy_threads(batch->nr_pages, READ_ONCE(threads));
-	struct mtcopy_job *job = NULL;
+	struct mtcopy_gain *gain = find_gain(batch);
+	const u64 begin = ktime_get_ns();
+	bool helped;
 
 	/* Waiting for a helper would boost it above a SCHED_IDLE caller. */
-	if (max > 1 && current->policy != SCHED_IDLE)
-		job = get_job();
-
-	if (job) {
-		claim_helpers(job, batch, max - 1);
-		if (job->nr_helpers) {
-			copy_with_helpers(job, batch);
-			return 0;
-		}
-		put_job(job);
+	if (max == 1 || current->policy == SCHED_IDLE) {
+		copy_alone(batch);
+		return 0;
 	}
 
-	copy_alone(batch);
+	helped = should_ask(gain) && copy_with_helpers(batch, max - 1);
+	if (!helped)
+		copy_alone(batch);
+	learn(gain, helped, ktime_get_ns() - begin, batch->nr_pages);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for mtcopy: how it cuts a batch into pieces, which helpers it asks,
- * and what it reports for poisoned and for lost folios.
+ * KUnit tests for mtcopy: how it cuts a batch into pieces, when and which helpers it
+ * asks, and what it reports for poisoned and for lost folios.
  */
 
 #include <kunit/static_stub.h>
@@ -151,37 +151,115 @@ static void several_pieces_a_thread(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(1UL << 20, 16), MTCOPY_MAX_PIECE);
 }
 
-static void rest_grows_and_ends(struct kunit *test)
+/* How long a batch of 512 pages takes alone. */
+#define ALONE_NS	150000U
+
+struct history {
+	u64 ns;
+	unsigned int helped;
+};
+
+/*
+ * Copy @nr batches in the way that mtcopy chooses. With helpers each takes @helped_ns.
+ * Every @odd-th batch takes ten times as long, whichever way it is copied.
+ */
+static struct history copy_batches(struct mtcopy_gain *gain, unsigned int nr,
+				   unsigned int helped_ns, unsigned int odd)
 {
-	struct mtcopy_rest rest = { };
-	u64 now = 5 * NSEC_PER_SEC;
+	struct history history = { };
 	unsigned int i;
 
-	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
-	for (i = 0; i < 40; i++) {
-		u64 ns = MTCOPY_REST_NS << min(i, MTCOPY_MAX_REST_SHIFT);
+	for (i = 1; i <= nr; i++) {
+		bool helped = mtcopy_ask(gain);
+		u64 ns = helped ? helped_ns : ALONE_NS;
 
-		mtcopy_note(&rest, now, false);
-		KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now));
-		KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now + ns - 1));
-		KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + ns));
-		now += ns;
+		if (odd && i % odd == 0)
+			ns *= 10;
+		mtcopy_learn(gain, helped, ns, 512);
+		history.ns += ns;
+		history.helped += helped;
 	}
-	/* One success only halves the count. */
-	mtcopy_note(&rest, now, true);
-	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
-	mtcopy_note(&rest, now, false);
-	now += MTCOPY_REST_NS << (MTCOPY_MAX_REST_SHIFT / 2);
-	KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now - 1));
-	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
+	return history;
+}
 
-	for (i = 0; i < 4; i++) {
-		mtcopy_note(&rest, now, true);
-		KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now));
+static void helpers_that_pay_are_asked(struct kunit *test)
+{
+	struct mtcopy_gain gain = { };
+
+	KUNIT_EXPECT_FALSE(test, mtcopy_ask(&gain));
+	KUNIT_EXPECT_GE(test, copy_batches(&gain, 20, ALONE_NS * 2 / 3, 0).helped, 10);
+	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS * 2 / 3, 0).helped, 970);
+	/* Alone from time to time, to see that they still pay. */
+	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS * 2 / 3, 0).helped, 990);
+}
+
+/* However slow they are, mtcopy is never below 0.97 of one thread. */
+static void helpers_that_cost_time_are_not_asked(struct kunit *test)
+{
+	static const unsigned int percent[] = { 100, 103, 110, 150, 200, 1000, 10000 };
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(percent); i++) {
+		struct mtcopy_gain gain = { };
+		struct history history;
+
+		history = copy_batches(&gain, 10000, ALONE_NS / 100 * percent[i], 0);
+		KUNIT_EXPECT_LE_MSG(test, history.ns * 97, 10000ULL * ALONE_NS * 100,
+				    "%u %%", percent[i]);
+		/* But from time to time. */
+		KUNIT_EXPECT_GE(test, history.helped, 2);
+		KUNIT_EXPECT_LE(test, history.helped, 170);
 	}
-	mtcopy_note(&rest, now, false);
-	KUNIT_EXPECT_FALSE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS - 1));
-	KUNIT_EXPECT_TRUE(test, mtcopy_rested(&rest, now + MTCOPY_REST_NS));
+}
+
+/* A little is not worth another CPU. Once helpers are asked, less will do. */
+static void helpers_pay_from_a_sixteenth(struct kunit *test)
+{
+	struct mtcopy_gain gain = { };
+
+	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 95, 0).helped, 20);
+	copy_batches(&gain, 300, ALONE_NS / 100 * 90, 0);
+	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 90, 0).helped, 970);
+	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 95, 0).helped, 970);
+	copy_batches(&gain, 600, ALONE_NS / 100 * 98, 0);
+	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 98, 0).helped, 20);
+}
+
+static void gain_comes_and_goes(struct kunit *test)
+{
+	struct mtcopy_gain gain = { };
+	unsigned int i;
+
+	for (i = 0; i < 10; i++) {
+		copy_batches(&gain, 400, ALONE_NS * 2 / 3, 0);
+		KUNIT_EXPECT_GE(test, copy_batches(&gain, 100, ALONE_NS * 2 / 3, 0).helped, 95);
+		copy_batches(&gain, 400, ALONE_NS * 3 / 2, 0);
+		KUNIT_EXPECT_LE(test, copy_batches(&gain, 100, ALONE_NS * 3 / 2, 0).helped, 5);
+	}
+}
+
+/* Batches whose caller lost its CPU say nothing about helpers. */
+static void odd_batches_hardly_matter(struct kunit *test)
+{
+	struct mtcopy_gain gain = { };
+
+	copy_batches(&gain, 400, ALONE_NS / 100 * 80, 29);
+	KUNIT_EXPECT_GE(test, copy_batches(&gain, 3000, ALONE_NS / 100 * 80, 29).helped, 2850);
+	gain = (struct mtcopy_gain){ };
+	KUNIT_EXPECT_LE(test, copy_batches(&gain, 3000, ALONE_NS / 100 * 110, 29).helped, 150);
+}
+
+/* A trial for which there is no helper is made up for. */
+static void trial_waits_for_a_helper(struct kunit *test)
+{
+	struct mtcopy_gain gain = { };
+	unsigned int i;
+
+	for (i = 0; i < 100; i++)
+		mtcopy_learn(&gain, false, ALONE_NS, 512);
+	KUNIT_EXPECT_TRUE(test, mtcopy_ask(&gain));
+	mtcopy_learn(&gain, true, ALONE_NS, 512);
+	KUNIT_EXPECT_FALSE(test, mtcopy_ask(&gain));
 }
 
 /* CPUs that the administrator excluded from a kind of housekeeping. */
@@ -338,7 +416,12 @@ static struct kunit_case mtcopy_test_cases[] = {
 	KUNIT_CASE(end_reads_nothing),
 	KUNIT_CASE(threads_for_their_share),
 	KUNIT_CASE(several_pieces_a_thread),
-	KUNIT_CASE(rest_grows_and_ends),
+	KUNIT_CASE(helpers_that_pay_are_asked),
+	KUNIT_CASE(helpers_that_cost_time_are_not_asked),
+	KUNIT_CASE(helpers_pay_from_a_sixteenth),
+	KUNIT_CASE(gain_comes_and_goes),
+	KUNIT_CASE(odd_batches_hardly_matter),
+	KUNIT_CASE(trial_waits_for_a_helper),
 	KUNIT_CASE(helpers_of_housekeeping_cpus),
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(unfinished_folios_are_lost),

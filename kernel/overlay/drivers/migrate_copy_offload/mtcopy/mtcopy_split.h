@@ -30,9 +30,20 @@
 /* A thread with a smaller share is not worth it: waking a helper takes as long. */
 #define MTCOPY_SHARE_PAGES	64U
 
-/* How long to avoid a helper that copied nothing; doubled each time. */
-#define MTCOPY_REST_NS		1000000ULL
-#define MTCOPY_MAX_REST_SHIFT	7
+/* How long to avoid a helper that copied nothing: its CPU is busy. */
+#define MTCOPY_REST_NS		10000000ULL
+
+/* Batches from one trial to the next; doubled each time that it changes nothing. */
+#define MTCOPY_TRIAL		2U
+#define MTCOPY_MAX_TRIAL_SHIFT	5
+/* And as many more for each batch that was lost to a slow trial. */
+#define MTCOPY_TRIAL_SHARE	64
+#define MTCOPY_MAX_LOST		10000
+
+/* Helpers pay from when they save the first part of the time until less than the second. */
+#define MTCOPY_WHOLE		1024
+#define MTCOPY_PAYS		(MTCOPY_WHOLE / 16)
+#define MTCOPY_STILL_PAYS	(MTCOPY_WHOLE / 32)
 
 /**
  * struct mtcopy_piece - what a thread copies before it takes the next piece
@@ -49,13 +60,22 @@ struct mtcopy_piece {
 };
 
 /**
- * struct mtcopy_rest - how long to avoid a helper
- * @until: when the helper may be asked again, in ns
- * @vain: incremented when the helper copied nothing, halved when it copied
+ * struct mtcopy_gain - what helpers bring to batches of one kind
+ * @cost: average time that the usual way takes, in ns for 16 pages
+ * @saved: average part of its time that a batch saves with helpers, in 1/1024;
+ *	negative if helpers cost time
+ * @left: number of batches before the next trial
+ * @shift: how often the time between trials was doubled
+ * @pays: the usual way is with helpers
+ *
+ * All zero before the first batch.
  */
-struct mtcopy_rest {
-	__u64 until;
-	unsigned int vain;
+struct mtcopy_gain {
+	__s64 cost;
+	int saved;
+	unsigned int left;
+	unsigned int shift;
+	bool pays;
 };
 
 /**
@@ -142,37 +162,65 @@ static inline bool mtcopy_next_piece(const __u32 *pages, unsigned int nr,
 }
 
 /**
- * mtcopy_rested() - check if a helper may be asked
- * @rest: the state of the helper
- * @now: current time in ns
+ * mtcopy_ask() - decide whether to ask helpers
+ * @gain: what helpers brought to earlier batches of the same kind
  *
- * Return: true if the helper copied something when it was last asked, or if that
- * was long enough ago.
+ * Return: true if they pay, or if they do not but a trial is due. If they pay and a
+ * trial is due, the caller copies alone.
  */
-static inline bool mtcopy_rested(const struct mtcopy_rest *rest, __u64 now)
+static inline bool mtcopy_ask(const struct mtcopy_gain *gain)
 {
-	return now >= rest->until;
+	bool trial = gain->cost && !gain->left;
+
+	return gain->pays != trial;
 }
 
 /**
- * mtcopy_note() - record whether a helper was useful
- * @rest: the state of the helper
- * @now: current time in ns
- * @helped: whether the helper copied anything
+ * mtcopy_learn() - learn from a batch whether helpers pay
+ * @gain: what helpers brought to earlier batches of the same kind
+ * @helped: whether helpers were asked
+ * @ns: how long the batch took, in ns
+ * @nr_pages: size of the batch in pages
  *
- * A helper on a busy CPU costs the caller a wakeup for nothing, so the caller
- * asks it ever more rarely, down to once in 128 ms. A single success only halves
- * the count: a helper that succeeds now and then is still mostly avoided.
+ * A batch that was not copied in the usual way is a trial, and is compared with the
+ * average of the batches before. While trials confirm what is known, no more than one
+ * batch in 64 is a trial, and trials make all of them slower by one part in 64 at most.
  */
-static inline void mtcopy_note(struct mtcopy_rest *rest, __u64 now, bool helped)
+static inline void mtcopy_learn(struct mtcopy_gain *gain, bool helped, __u64 ns,
+				unsigned long nr_pages)
 {
-	if (helped) {
-		rest->vain /= 2;
+	__s64 cost = ns * 16 / nr_pages + 1;
+	__s64 saved, lost = 0;
+	bool pays;
+
+	/* The caller may have lost its CPU: no batch counts for more than two. */
+	if (gain->cost) {
+		lost = (cost - gain->cost) / gain->cost;
+		if (lost)
+			cost = 2 * gain->cost;
+	}
+
+	if (helped == gain->pays) {
+		gain->cost += gain->cost ? (cost - gain->cost) / 8 : cost;
+		if (gain->left)
+			gain->left--;
 		return;
 	}
-	rest->until = now + (MTCOPY_REST_NS << rest->vain);
-	if (rest->vain < MTCOPY_MAX_REST_SHIFT)
-		rest->vain++;
+
+	saved = helped ? gain->cost - cost : cost - gain->cost;
+	saved = saved * MTCOPY_WHOLE / (cost > gain->cost ? cost : gain->cost);
+	gain->saved += ((int)saved - gain->saved) / 4;
+
+	pays = gain->saved > (gain->pays ? MTCOPY_STILL_PAYS : MTCOPY_PAYS);
+	if (pays != gain->pays) {
+		gain->pays = pays;
+		gain->cost = cost;
+		gain->shift = 0;
+	} else if (gain->shift < MTCOPY_MAX_TRIAL_SHIFT) {
+		gain->shift++;
+	}
+	gain->left = (MTCOPY_TRIAL << gain->shift) + MTCOPY_TRIAL_SHARE *
+		     (lost < MTCOPY_MAX_LOST ? lost : MTCOPY_MAX_LOST);
 }
 
 #endif /* _MTCOPY_SPLIT_H */

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * mtcopy: helpers copy their share on idle CPUs that the caller may use, never with
- * more priority than the caller, and survive CPUs that come and go.
+ * more priority than the caller, and survive CPUs that come and go. mtcopy finds out
+ * whether they pay; all other tests ask them always.
  *
  * Needs two nodes with a CPU each.
  */
@@ -61,6 +62,16 @@ FIXTURE(mtcopy_lost)
 static long helped_pages(void)
 {
 	return setting_read_number(PARAMETERS "helped_pages");
+}
+
+static long helped_batches(void)
+{
+	return setting_read_number(PARAMETERS "helped_batches");
+}
+
+static long lone_batches(void)
+{
+	return setting_read_number(PARAMETERS "lone_batches");
 }
 
 static void run_on(int first, int last)
@@ -124,7 +135,7 @@ static void tear_down(struct __test_metadata *_metadata, struct run *run)
 
 FIXTURE_SETUP(mtcopy)
 {
-	set_up(_metadata, &self->run, "");
+	set_up(_metadata, &self->run, "adapt=N");
 }
 
 FIXTURE_TEARDOWN(mtcopy)
@@ -136,7 +147,7 @@ FIXTURE_TEARDOWN(mtcopy)
 
 FIXTURE_SETUP(mtcopy_lost)
 {
-	set_up(_metadata, &self->run, "timeout_ms=10");
+	set_up(_metadata, &self->run, "adapt=N timeout_ms=10");
 }
 
 FIXTURE_TEARDOWN(mtcopy_lost)
@@ -163,15 +174,18 @@ static long back_and_forth(struct __test_metadata *_metadata, struct run *run,
 	return helped_pages() - helped;
 }
 
-/*
- * The least that helpers must copy of @pages: a fair share, or a page where an emulator
- * lets CPUs take turns (MIG_TURNS=1), so that a helper hardly runs beside the caller.
- */
-static long fair_share(long pages)
+/* An emulator may let CPUs take turns: a helper hardly runs beside the caller, and never pays. */
+static bool cpus_take_turns(void)
 {
 	const char *turns = getenv("MIG_TURNS");
 
-	return turns && !strcmp(turns, "1") ? 1 : pages * FAIR_SHARE / 100;
+	return turns && !strcmp(turns, "1");
+}
+
+/* The least that helpers must copy of @pages. */
+static long fair_share(long pages)
+{
+	return cpus_take_turns() ? 1 : pages * FAIR_SHARE / 100;
 }
 
 /*
@@ -209,10 +223,38 @@ TEST_F_TIMEOUT(mtcopy, folios_of_every_size, TIMEOUT)
 	}
 }
 
+/*
+ * mtcopy tries both ways, and keeps to one of them unless it changes its mind. Which way
+ * is faster is up to the machine, where CPUs do not take turns.
+ */
+#define LEARN_MOVES	(5 * MOVES)
+TEST_F_TIMEOUT(mtcopy, finds_out_whether_helpers_pay, TIMEOUT)
+{
+	struct run *run = &self->run;
+	long helped, lone;
+
+	EXPECT_EQ(setting_write(PARAMETERS "adapt", "Y"), 0);
+	helped = helped_batches();
+	lone = lone_batches();
+	back_and_forth(_metadata, run, LEARN_MOVES);
+	helped = helped_batches() - helped;
+	lone = lone_batches() - lone;
+	printf("# %ld batches with helpers, %ld without\n", helped, lone);
+	/* 8 MB are four batches at least. */
+	EXPECT_GE(helped + lone, 4 * LEARN_MOVES);
+	EXPECT_GE(helped, 3);
+	EXPECT_GE(lone, 3);
+	if (cpus_take_turns())
+		EXPECT_LT(helped, lone / 8);
+}
+
 TEST_F_TIMEOUT(mtcopy, affinity_of_the_caller, TIMEOUT)
 {
+	long helped = helped_batches();
+
 	run_on(0, 0);
 	EXPECT_EQ(back_and_forth(_metadata, &self->run, MOVES), 0);
+	EXPECT_EQ(helped_batches(), helped);
 	run_on(0, 1);
 	EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 }
