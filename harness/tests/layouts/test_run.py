@@ -57,12 +57,21 @@ def compare(vanilla: Layout, ours: Layout) -> list[str]:
     return found.wrong + found.different
 
 
+def with_stage(stage: str, *lines: str, layout: Layout = GOOD) -> Layout:
+    """Return a layout in which a stage has these lines."""
+    return replace(layout, stages={**layout.stages, stage: lines})
+
+
+def added(stage: str, *lines: str, layout: Layout = GOOD) -> Layout:
+    """Return a layout in which a stage has more lines, at its end."""
+    return with_stage(stage, *layout.stages[stage], *lines, layout=layout)
+
+
 def changed(stage: str, old: str, new: str, layout: Layout = GOOD) -> Layout:
     """Return a layout in which every line of a stage has one text for another."""
-    lines = layout.stages[stage]
-    assert any(old in line for line in lines)
-    stages = {**layout.stages, stage: tuple(line.replace(old, new) for line in lines)}
-    return replace(layout, stages=stages)
+    text = "\n".join(layout.stages[stage])
+    assert old in text
+    return with_stage(stage, *text.replace(old, new).split("\n"), layout=layout)
 
 
 def test_pages_are_taken_out_of_their_runs() -> None:
@@ -183,18 +192,12 @@ def test_folios_that_vanilla_splits_are_forgiven_once_moved_back() -> None:
 
 def test_folios_have_other_numbers_where_one_was_split() -> None:
     other = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked")
-    small = "30+4 soft " + WHOLE.format(node=0, flags="swapbacked").replace(
-        "large 4", "large 3"
-    )
-
-    def with_another(line: str, layout: Layout) -> Layout:
-        stages = {**layout.stages, "back": (*layout.stages["back"], line)}
-        return replace(layout, stages=stages)
-
-    good = with_another(other.replace("folio 0", "folio 4"), GOOD)
-    assert compare(with_another(other.replace("folio 0", "folio 7"), VANILLA), good) == []
-    assert compare(with_another(other.replace("folio 0", "folio 7"), GOOD), good)
-    assert compare(with_another(small.replace("folio 0", "folio 7"), VANILLA), good)
+    seventh = other.replace("folio 0", "folio 7")
+    good = added("back", other.replace("folio 0", "folio 4"))
+    assert compare(added("back", seventh, layout=VANILLA), good) == []
+    assert compare(added("back", seventh), good)
+    small = seventh.replace("large 4", "large 3")
+    assert compare(added("back", small, layout=VANILLA), good)
 
 
 def test_pages_of_zeros_are_forgiven_once_moved_back() -> None:
@@ -243,7 +246,7 @@ def test_a_large_folio_in_a_locked_mapping_may_become_locked() -> None:
     alone = locked
     for name in ("before", "there"):
         lines = [x for x in alone.stages[name] if not x.startswith(("process 1", "10+4 soft"))]
-        alone = replace(alone, stages={**alone.stages, name: tuple(lines)})
+        alone = with_stage(name, *lines, layout=alone)
     assert compare(alone, made(alone)) == []
     assert compare(made(alone), alone)
     small = changed("there", "order 2", "order 0", alone)
@@ -272,9 +275,8 @@ def test_of_what_a_pmd_maps_the_first_page_tells_whether_it_is_exclusive() -> No
 
     def head_and_rest(word: str, flags: str = ANON) -> Layout:
         lines = [head.format(node=0, flags=flags), rest.format(node=0, flags="anon,swapbacked")]
-        said = "\n".join(lines).replace("write,", f"{word}write,").split("\n")
-        stages = {**GOOD.stages, "back": ("process 0", *said)}
-        return replace(GOOD, stages=stages)
+        said = [line.replace("write,", f"{word}write,") for line in lines]
+        return with_stage("back", "process 0", *said)
 
     assert whole in GOOD.stages["back"]
     assert compare(VANILLA, head_and_rest("pmd,")) == []
@@ -284,14 +286,13 @@ def test_of_what_a_pmd_maps_the_first_page_tells_whether_it_is_exclusive() -> No
 
 def test_sums_of_huge_pages_are_forgiven_where_vanilla_split_what_a_pmd_mapped() -> None:
     def summed(layout: Layout, huge: str, number: str, pagemap: str) -> Layout:
-        layout = changed("there", "write,young", "pmd,write,young", layout)
-        said = (
+        return added(
+            "back",
             f" smaps 10+4: Rss 16{huge} THPeligible 1",
             f"counters nr_anon_pages +0 nr_anon_transparent_hugepages {number} nr_mapped +0",
             f" pagemap 10+4:{pagemap}",
+            layout=changed("there", "write,young", "pmd,write,young", layout),
         )
-        stages = {**layout.stages, "back": (*layout.stages["back"], *said)}
-        return replace(layout, stages=stages)
 
     ours = summed(GOOD, " AnonHugePages 16", "+0", "101")
     assert compare(summed(VANILLA, "", "-1", "103"), ours) == []
@@ -319,8 +320,6 @@ def test_where_a_copy_went_is_forgiven_only_where_it_may_differ() -> None:
     moved = changed("written", "node 0", "node 1")
     assert compare(GOOD, moved)
     bound = changed("there", "counters", "mbind 0: done\ncounters")
-    lines = "\n".join(bound.stages["there"]).split("\n")
-    bound = replace(bound, stages={**bound.stages, "there": tuple(lines)})
     vanilla = changed("there", "anon,", "anon,partial,queued,", bound)
     assert compare(vanilla, changed("written", "node 0", "node 1", bound)) == []
     assert compare(bound, changed("written", "node 0", "node 1", bound))
@@ -334,15 +333,8 @@ def test_whether_a_small_shared_page_was_copied_is_forgiven_where_something_was_
 
     def beside(layout: Layout, flags: str) -> Layout:
         """Add a page that is shared in "back", and has some flags when it was written to."""
-        lines = {
-            "back": line,
-            "written": line.replace("map 2", "map 1").replace("anon,shared", flags),
-        }
-        stages = {
-            name: (*said, lines[name]) if name in lines else said
-            for name, said in layout.stages.items()
-        }
-        return replace(layout, stages=stages)
+        written = line.replace("map 2", "map 1").replace("anon,shared", flags)
+        return added("written", written, layout=added("back", line, layout=layout))
 
     copied, reused = "anon,exclusive", "anon,exclusive,fdirty,referenced"
     assert compare(beside(VANILLA, copied), beside(GOOD, reused)) == []
@@ -371,19 +363,14 @@ def test_what_the_program_says_of_itself_counts_on_both() -> None:
     ],
 )
 def test_what_is_wrong_is_told_from_what_differs(line: str) -> None:
-    def told(layout: Layout) -> Layout:
-        stages = {**layout.stages, "there": (*layout.stages["there"], line)}
-        return replace(layout, stages=stages)
-
-    assert dump.judge(told(GOOD), told(GOOD)).wrong
-    assert dump.judge(told(GOOD)).wrong
+    told = added("there", line)
+    assert dump.judge(told, told).wrong
+    assert dump.judge(told).wrong
     assert not dump.judge(GOOD, changed("there", "young,", "")).wrong
 
 
 def test_other_contents_than_vanillas_are_wrong() -> None:
-    said = changed("there", "process 0", "process 0\n contents 77")
-    lines = tuple("\n".join(said.stages["there"]).split("\n"))
-    vanilla = replace(said, stages={**said.stages, "there": lines})
+    vanilla = changed("there", "process 0", "process 0\n contents 77")
     ours = changed("there", "contents 77", "contents 78", vanilla)
     assert not dump.judge(vanilla, vanilla)
     assert "CONTENTS" in dump.judge(ours, vanilla).wrong[0]
@@ -392,7 +379,7 @@ def test_other_contents_than_vanillas_are_wrong() -> None:
 def with_results(text: str, layout: Layout = GOOD) -> Layout:
     """Return a layout whose move back had some results."""
     lines = ("move process 0 to node 0: 0 of 4, done", f" status {text}")
-    return replace(layout, stages={**layout.stages, "there": (*layout.stages["there"], *lines)})
+    return added("there", *lines, layout=layout)
 
 
 def test_every_result_of_move_pages_is_compared() -> None:
@@ -432,12 +419,13 @@ def test_references_that_nobody_holds_are_seen() -> None:
     leaked = changed("there", "exclusive,anon,swapbacked", "exclusive,anon,swapbacked refs +1")
     assert "1 more references" in dump.judge(leaked).different[0]
     assert compare(leaked, leaked)
-    assert not dump.judge(replace(leaked, stages={**leaked.stages, "w": ("p0 hold 10+1 = 0",)}))
+    assert not dump.judge(with_stage("w", "p0 hold 10+1 = 0", layout=leaked))
 
 
 def test_large_folios_in_one_batch_are_counted() -> None:
-    lines = ("paused: 9 of 9 pages named are unmapped, 2 large folios", "process 0")
-    paused = replace(GOOD, stages={**GOOD.stages, "before": lines})
+    paused = with_stage(
+        "before", "paused: 9 of 9 pages named are unmapped, 2 large folios", "process 0"
+    )
     assert (dump.moved_together(paused), dump.moved_together(GOOD)) == (1, 0)
     one = changed("before", "2 large", "1 large", paused)
     assert dump.moved_together(one) == 0
