@@ -15,5 +15,6 @@ def test_dangerous_programs_are_not_run_by_default() -> None:
     dangerous = {
         path.stem for path in _DIRECTORY.glob("*.c") if _DANGEROUS.search(path.read_text())
     }
+    assert dangerous
     assert not {("TEST_GEN_PROGS", program) for program in dangerous} & set(named)
     assert {("TEST_GEN_PROGS_EXTENDED", program) for program in dangerous} <= set(named)
