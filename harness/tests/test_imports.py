@@ -1,7 +1,7 @@
 """Who may import whom: packages in one direction, no circles, matplotlib in two places."""
 
 import ast
-from graphlib import CycleError, TopologicalSorter
+from graphlib import TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -115,8 +115,3 @@ def test_imports_in_functions_only_keep_matplotlib_away() -> None:
 )
 def test_the_rule_is_what_it_says(module: str, other: str, wrong: bool) -> None:
     assert bool(wrong_way({module: {other}})) is wrong
-
-
-def test_a_circle_is_found() -> None:
-    with pytest.raises(CycleError):
-        TopologicalSorter({"a": {"b"}, "b": {"a"}}).prepare()
