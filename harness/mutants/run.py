@@ -1,9 +1,9 @@
 """`make mutants`: apply each mutant to a copy, and run the test that must find it.
 
 A mutant of this repository goes into a copy of the checkout, where the test runs as a user
-would run it. A mutant of the kernel goes into a patched tree of its own, whose objects start
-as a copy of the configuration's and stay in the cache, so that a mutant compiles only what it
-reaches. While one is tested, the next one is built.
+would run it. A mutant of the kernel goes into a patched tree of its own, one for each
+configuration, whose objects start as a copy of the configuration's and stay in the cache, so
+that a mutant compiles only what it reaches. While one is tested, the next one is built.
 """
 
 import os
@@ -31,7 +31,6 @@ from harness.mutants.mutant import Kind, Outcome, Result
 
 Run = Callable[[], Result]
 
-_TREE = "tree-mutant"
 _PYTEST_SECONDS = 300
 _GUEST_SECONDS = 1800
 _OURS = "lab"  # whose layouts are compared with those of vanilla
@@ -146,9 +145,13 @@ class Kernels:
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
             origin = source.get(self._paths)
-            tree = patches.get(self._paths, origin, _TREE, extra=(patch,)) if patch else None
+            name, tree = config, None
+            if patch:
+                name += build.MUTANT
+                # Seeding dates the files of a tree to suit the objects of one configuration.
+                tree = patches.get(self._paths, origin, f"tree-{name}", extra=(patch,))
             try:
-                kernel = suite.prepare(self._paths, config + build.MUTANT * bool(tree), tree)
+                kernel = suite.prepare(self._paths, name, tree)
             except HarnessError as error:
                 return partial(Result, Kind.BUILD, str(error))
             kernel = self._copy(kernel, config)
