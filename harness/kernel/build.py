@@ -7,7 +7,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -136,11 +136,29 @@ def fragments(paths: Paths, config: str) -> str:
     return "".join((paths.configs / name).read_text() for name in _known(config).fragments)
 
 
+def _make(
+    paths: Paths,
+    tree: Tree,
+    config: str,
+    *targets: str,
+    on_line: Callable[[str], None] | None = None,
+) -> None:
+    """Build targets of a configuration, with a log that is named after the first."""
+    architecture = _known(config).architecture
+    process.run_logged(
+        make(tree.path, object_dir(tree, config), *targets, architecture=architecture),
+        paths.logs / f"{Path(targets[0]).name}-{config}.log",
+        f"kernel {config}",
+        env=_STAMPS,
+        on_line=on_line,
+    )
+
+
 def configure(paths: Paths, tree: Tree, config: str) -> Path:
     """Write the object directory's .config, and fail if a requested option vanished."""
     objects = object_dir(tree, config)
-    architecture = _known(config).architecture
     asked = fragments(paths, config)
+    architecture = _known(config).architecture
     key = _digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked)
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
@@ -148,24 +166,17 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         if not reused:
             stamp.unlink(missing_ok=True)
             objects.mkdir(parents=True, exist_ok=True)
-
-            def run(target: str) -> None:
-                command = make(tree.path, objects, target, architecture=architecture)
-                log = paths.logs / f"configure-{config}-{target}.log"
-                process.run_logged(command, log, f"configuration {config}")
-
-            run("tinyconfig")
+            _make(paths, tree, config, "tinyconfig")
             with final.open("a") as stream:
                 stream.write(asked)  # of an option that is there twice the last line counts
-            run("olddefconfig")
+            _make(paths, tree, config, "olddefconfig")
             wanted = kconfig.parse(asked)
             wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
             kconfig.check(wanted, final, f"configuration {config}")
             jsonio.write_text(stamp, key)
         options = kconfig.parse(final.read_text())
-        step.done(
-            f"{sum(value != 'n' for value in options.values())} options on", reused=reused
-        )
+        count = sum(value != "n" for value in options.values())
+        step.done(f"{count} options on", reused=reused)
     return objects
 
 
@@ -180,19 +191,12 @@ def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None
     """
     shutil.rmtree(target, ignore_errors=True)
     process.capture(["cp", "-a", str(origin), str(target)])
-    for command in target.rglob(".*.cmd"):
-        old = command.read_bytes()
-        new = redirect(old, {origin: target, **moves})
-        if new != old:
-            command.write_bytes(new)
-
-
-def redirect(text: bytes, moves: Mapping[Path, Path]) -> bytes:
-    """Replace directories in the text of a .cmd file."""
-    names = {str(old).encode(): str(new).encode() for old, new in moves.items()}
-    longest_first = sorted(names, key=len, reverse=True)
-    pattern = b"(" + b"|".join(map(re.escape, longest_first)) + rb")(?![\w.+-])"
-    return re.sub(pattern, lambda match: names[match[1]], text)
+    edits = [
+        f"s,{re.escape(str(old))}($|[^[:alnum:]_.+-]),{new}\\1,g"
+        for old, new in {origin: target, **moves}.items()
+    ]
+    sed = ["sed", "-E", "-i", *(word for edit in edits for word in ("-e", edit))]
+    process.capture(["find", str(target), "-name", ".*.cmd", "-exec", *sed, "{}", "+"])
 
 
 def _seed(tree: Tree, config: str) -> None:
@@ -246,19 +250,19 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
             step.done(f"{release} in {out}", reused=True)
         else:
             record.unlink(missing_ok=True)  # until the results are whole again
-            compiled = _compile(paths, tree, config, objects, step)
-            release = _install(paths, tree, config, objects, out)
+            compiled = _compile(paths, tree, config, step)
+            release = _install(paths, tree, config, out)
             jsonio.write(record, {"key": key, "release": release})
             step.done(f"{release} in {out}, {compiled} objects compiled")
     return Kernel(config, release, key, objects, out, architecture)
 
 
-def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step) -> int:
+def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
     """Build the image and the modules; return how many objects were compiled."""
+    objects = object_dir(tree, config)
     space.need(objects, _OBJECTS_GB, f"kernel {config}")
     of = "" if (objects / "vmlinux.o").exists() else f" of about {_OBJECTS}"
     compiled = 0
-    architecture = _known(config).architecture
 
     def watch(line: str) -> None:
         nonlocal compiled
@@ -266,30 +270,18 @@ def _compile(paths: Paths, tree: Tree, config: str, objects: Path, step: ui.Step
             compiled += 1
             step.progress(f"{compiled} objects{of}, {match[1]}")
 
-    image = Path(architecture.image).name
-    process.run_logged(
-        make(tree.path, objects, image, "modules", architecture=architecture),
-        paths.logs / f"build-{config}.log",
-        f"kernel {config}",
-        env=_STAMPS,
-        on_line=watch,
-    )
+    image = Path(_known(config).architecture.image).name
+    _make(paths, tree, config, image, "modules", on_line=watch)
     return compiled
 
 
-def _install(paths: Paths, tree: Tree, config: str, objects: Path, out: Path) -> str:
+def _install(paths: Paths, tree: Tree, config: str, out: Path) -> str:
     """Copy the results to `out`; return the kernel's release."""
-    architecture = _known(config).architecture
+    objects, image = object_dir(tree, config), _known(config).architecture.image
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    install = make(tree.path, objects, "modules_install", architecture=architecture)
-    process.run_logged(
-        [*install, f"INSTALL_MOD_PATH={out}/modules"],
-        paths.logs / f"install-{config}.log",
-        f"modules {config}",
-        env=_STAMPS,
-    )
-    shutil.copyfile(objects / architecture.image, out / Path(architecture.image).name)
+    _make(paths, tree, config, "modules_install", f"INSTALL_MOD_PATH={out}/modules")
+    shutil.copyfile(objects / image, out / Path(image).name)
     shutil.copyfile(objects / "System.map", out / "System.map")
     shutil.copyfile(objects / ".config", out / "config")
     release = (objects / "include/config/kernel.release").read_text().strip()

@@ -77,7 +77,7 @@ class Git:
             counter = self.tree / self("rev-parse", "--git-path", "rebase-apply/next")
             name = names[int(counter.read_text()) - 1]
             self("am", "--abort")
-            error = f"{name} does not apply to Linux {version}: {explain(output)}"
+            error = f"{name} does not apply to Linux {version}: {process.first_error(output)}"
             raise HarnessError(error, process.tail(output))
         return self.commits(f"{old}..HEAD")
 
@@ -107,19 +107,6 @@ class Git:
                 raise HarnessError(f"the patches delete {path}: the harness cannot build that")
             found[path] = f"{mode} {digest}"
         return found
-
-
-def explain(output: str) -> str:
-    """Turn the words of git am into the place where a patch does not apply."""
-    for pattern, words in {
-        r"error: patch failed: (\S+):(\d+)": "hunk at line {1} of {0} does not fit",
-        r"error: (\S+): does not exist in index": "{0} does not exist",
-        r"error: (\S+): already exists in": "{0} exists already",
-        r"error: corrupt patch at line (\d+)": "it is malformed at line {0} of its changes",
-    }.items():
-        if match := re.search(pattern, output):
-            return words.format(*match.groups())
-    return process.first_error(output)
 
 
 @dataclass
@@ -215,6 +202,8 @@ def assemble(paths: Paths, source: Source, extra: Sequence[Path] = ()) -> Iterat
                 "apply", "--index", "--whitespace=nowarn", str(patch.resolve())
             )
             if status:
-                raise HarnessError(f"{patch.name} does not apply: {explain(output)}")
+                raise HarnessError(
+                    f"{patch.name} does not apply: {process.first_error(output)}"
+                )
             git("commit", "-q", "-m", patch.name)
         yield Stack(git, source, parts, base, commits, git("rev-parse", "HEAD"))

@@ -13,6 +13,7 @@ import shutil
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 
 from harness.core import jsonio, process, ui
@@ -56,40 +57,15 @@ class Commit:
             raise HarnessError(f"{what}: {problems[0]}", "\n".join(problems[1:]))
 
 
-def name_targets(commits: Sequence[Commit]) -> set[str]:
-    """Give each commit the name of its patch; return the topics in which there are new ones.
-
-    A new patch belongs to the topic of the one before it, and shifts those behind it.
-    """
-    topic = next(commit.name for commit in commits if commit.name).split("/")[0]
-    members: dict[str, list[Commit]] = {}
+def name_targets(commits: Sequence[Commit]) -> None:
+    """Give each its number in its topic; a new one belongs to the topic of the one before."""
+    topic, number = next(commit.name for commit in commits if commit.name).split("/")[0], 0
     for commit in commits:
-        topic = commit.name.split("/")[0] or topic
-        commit.target = commit.name
-        members.setdefault(topic, []).append(commit)
-    renumbered = {
-        topic for topic, found in members.items() if not all(commit.name for commit in found)
-    }
-    for topic in renumbered:
-        for number, commit in enumerate(members[topic], 1):
-            slug = re.sub(r"[^a-z0-9]+", "-", commit.subject.lower())[:50].strip("-") + ".patch"
-            slug = re.sub(r"^\d+-", "", commit.name.split("/")[-1]) or slug
-            commit.target = f"{topic}/{number:04d}-{slug}"
-    return renumbered
-
-
-def new_series(text: str, commits: Sequence[Commit]) -> str:
-    """Return a topic's series file with its new names and a line for each new patch."""
-    lines, at = text.splitlines(), 0
-    for commit in commits:
-        old, new = (name.split("/")[-1] for name in (commit.name, commit.target))
-        if old:
-            at = next(i for i, line in enumerate(lines) if line.split()[:1] == [old])
-            lines[at] = lines[at].replace(old, new, 1)
-        else:
-            lines.insert(at, " ".join([new, *commit.added]))
-        at += 1
-    return "\n".join(lines) + "\n"
+        old, _, patch = commit.name.partition("/")
+        topic, number = (topic, number + 1) if old in ("", topic) else (old, 1)
+        words = re.sub(r"[^a-z0-9]+", "-", commit.subject.lower())[:50].strip("-")
+        slug = re.sub(r"^\d+-", "", patch) or f"{words}.patch"
+        commit.target = f"{topic}/{number:04d}-{slug}"
 
 
 class Editor:
@@ -101,18 +77,13 @@ class Editor:
         self._origin = origin
         self.tree = origin.home / "edit"
         self._state = self.tree / ".git" / "harness.json"
-        self._read_patches()
-        self._git = Git(self.tree, self._steps)
-
-    def _read_patches(self) -> None:
-        parts = topics.read(self._paths, whole=False)
-        self._steps = topics.all_steps(parts)
-        self._series = {one.name: self._paths.patches / one.name / "series" for one in parts}
+        self._steps = topics.all_steps(topics.read(paths, whole=False))
         self._adds = {
             f"{topic}/{patch}": adds
-            for topic, path in self._series.items()
-            for patch, *adds in topics.lines_of(path)
+            for topic in {step.topic for step in self._steps}
+            for patch, *adds in topics.lines_of(paths.patches / topic / "series")
         }
+        self._git = Git(self.tree, self._steps)
 
     def edit(self, wanted: str, *, discard: bool) -> Step:
         """Check the tree out at a patch; first make the tree and the commits if need be."""
@@ -146,11 +117,11 @@ class Editor:
         try:
             old, new = self._read("saved"), self._read("series")
             self._attribute(new)
-            renumbered = name_targets(new)
-            written = self._write(old, new, renumbered)
+            name_targets(new)
+            written = self._write(old, new)
             made = self._proven() if written else "series"
             if not made:  # old line numbers lead somewhere else: write new ones
-                written += self._write([], new, set())
+                written += self._write([], new)
                 made = self._proven()
             if not made:
                 raise HarnessError("what was written to kernel/patches is not the edit")
@@ -334,9 +305,7 @@ class Editor:
                         f"{commit.name} no longer brings {name}: take it out of {line}"
                     )
 
-    def _write(
-        self, old: Sequence[Commit], new: Sequence[Commit], renumbered: set[str]
-    ) -> list[str]:
+    def _write(self, old: Sequence[Commit], new: Sequence[Commit]) -> list[str]:
         """Write patches, series and overlay files; return what changed.
 
         A patch stays as it is if its message and its changes, wherever they are, are in `old`.
@@ -358,11 +327,15 @@ class Editor:
             if texts.get(name) != text:
                 (root / name).write_bytes(text.encode(errors="surrogateescape"))
                 written.append(f"kernel/patches/{name}")
-        for topic in renumbered:
-            members = [one for one in new if one.target.startswith(f"{topic}/")]
+        for topic, members in groupby(new, lambda one: one.target.split("/")[0]):
             path = root / topic / "series"
-            path.write_text(new_series(path.read_text(), members))
-            written.append(f"kernel/patches/{topic}/series")
+            lines = [
+                [one.target.split("/")[1], *self._adds.get(one.name, one.added)]
+                for one in members
+            ]
+            if lines != topics.lines_of(path):
+                path.write_text("".join(" ".join(line) + "\n" for line in lines))
+                written.append(f"kernel/patches/{topic}/series")
         with tempfile.TemporaryDirectory() as scratch:
             for commit in new:
                 if commit.added:
@@ -376,7 +349,7 @@ class Editor:
         for file in gone.difference(*(commit.added for commit in new)):
             (overlay / file).unlink()
             written.append(f"kernel/overlay/{file} (removed)")
-        self._read_patches()
+        self._steps = topics.all_steps(topics.read(self._paths))
         return written
 
     def _proven(self) -> str:

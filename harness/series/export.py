@@ -5,12 +5,10 @@ that are written are applied again, as their readers will, and must give the sta
 built and tested. The same input gives the same bytes.
 """
 
-import hashlib
-import os
 import shutil
 from pathlib import Path
 
-from harness.core import jsonio, ui
+from harness.core import ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import build, source, stack
@@ -24,44 +22,14 @@ from harness.series.build import Builder
 COVER_LETTER = "0000-cover-letter.txt"  # not .patch: git am stops at a mail without changes
 
 
-def tree_id(directory: Path) -> bytes:
-    """Return git's id of a directory, as if all of its files were committed."""
-    entries = []
-    for entry in os.scandir(directory):
-        path, name = Path(entry.path), os.fsencode(entry.name)
-        if entry.is_symlink():
-            entries.append((name, b"120000", _object_id("blob", bytes(path.readlink()))))
-        elif entry.is_file():
-            mode = b"100755" if entry.stat().st_mode & 0o100 else b"100644"
-            entries.append((name, mode, _object_id("blob", path.read_bytes())))
-        elif (below := tree_id(path)) != _object_id("tree", b""):
-            entries.append((name + b"/", b"40000", below))
-    lines = [
-        mode + b" " + name.rstrip(b"/") + b"\0" + id_ for name, mode, id_ in sorted(entries)
-    ]
-    return _object_id("tree", b"".join(lines))
-
-
-def _object_id(kind: str, content: bytes) -> bytes:
-    return hashlib.sha1(b"%s %d\0" % (kind.encode(), len(content)) + content).digest()
-
-
-def base_lines(origin: Source, topic: Topic) -> str:
-    """Say what a topic applies to; hashing the whole tree takes seconds, once a revision."""
-    known = origin.home / "tree-id"
-    if not known.exists() or known.read_text().split()[0] != origin.revision:
-        jsonio.write_text(known, f"{origin.revision} {tree_id(origin.pristine).hex()}\n")
-    needs = f"needs: {', '.join(topic.needs)}\n" if topic.needs else ""
-    name = origin.package or origin.home.name
-    tree = known.read_text().split()[1]
-    return f"{needs}base: Linux {origin.version}, {name}\nbase-tree: {tree}\n"
-
-
 def write(made: Stack, topic: Topic, out: Path) -> list[Path]:
     """Write one topic's mails and cover letter to `out`; return the mails."""
     git, (base, *_, tip) = made.git, made.pick_topic(topic)
     git("checkout", "-q", "-f", "-B", topic.name, tip)
-    cover = f"{topic.cover.strip()}\n\n{base_lines(made.source, topic)}"
+    source = made.source
+    needs = f"needs: {', '.join(topic.needs)}\n" if topic.needs else ""
+    base_line = f"base: Linux {source.version}, {source.package or source.home.name}"
+    cover = f"{topic.cover.strip()}\n\n{needs}{base_line}\n"
     git("config", f"branch.{topic.name}.description", cover)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)

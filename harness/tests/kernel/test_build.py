@@ -63,10 +63,15 @@ def test_the_kernel_without_the_feature_is_the_laboratory_s_otherwise() -> None:
     )
 
 
-def test_redirect_takes_whole_names_and_the_longest() -> None:
-    moves = {Path("/c/tree"): Path("/n/src"), Path("/c/tree/obj"): Path("/n/obj")}
-    text = b"-I/c/tree/include /c/tree/obj/a.o /c/tree-two/b.c /c/tree"
-    assert build.redirect(text, moves) == b"-I/n/src/include /n/obj/a.o /c/tree-two/b.c /n/src"
+def test_commands_of_copied_objects_name_the_other_tree(tmp_path: Path) -> None:
+    old, new = tmp_path / "build-a+1", tmp_path / "build-b"
+    (old / "mm").mkdir(parents=True)
+    text = "-I{0}/include {0} {1}/mm/a.o {0}-two/b.c {1}.x {1}/mm {0}"
+    (old / "mm/.a.o.cmd").write_text(text.format("/c/tree", old))
+    build.copy_objects(old, new, {Path("/c/tree"): Path("/n/tree-b")})
+    said = (new / "mm/.a.o.cmd").read_text()
+    kept = f"/c/tree-two/b.c {old}.x"
+    assert said == f"-I/n/tree-b/include /n/tree-b {new}/mm/a.o {kept} {new}/mm /n/tree-b"
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"key": "x"}', "[1]", '{"key": 1}'])

@@ -91,7 +91,7 @@ def test_a_few_steps_alone_and_patches_on_top(project: Project) -> None:
     assert "ten" in (tree.path / "mm/migrate.c").read_text()
     extra.write_text(extra.read_text().replace("-config X", "-config Z"))
     with pytest.raises(
-        HarnessError, match=r"mutant.patch does not apply: hunk at line 1 of mm/K"
+        HarnessError, match=r"mutant.patch does not apply: error: patch failed: mm/Kconfig:1"
     ):
         patches.get(project.paths, project.source, "mutant", extra=(extra,))
 
@@ -122,7 +122,7 @@ def test_a_patch_that_does_not_fit_names_patch_file_and_hunk(
         project.get()
     assert str(caught.value) == (
         "speed/0001-ten.patch does not apply to Linux 7.3.4: "
-        f"hunk at line {line} of mm/migrate.c does not fit"
+        f"error: patch failed: mm/migrate.c:{line}"
     )
 
 
@@ -130,8 +130,8 @@ def test_other_failures_of_a_patch(project: Project) -> None:
     broken = project.patch("lab/0001-rmap.patch")
     text = broken.read_text()
     for bad, reason in {
-        text.replace("mm/rmap.c", "mm/gone.c"): "mm/gone.c does not exist",
-        text.replace("@@ -3,5", "@@ -3,9"): "it is malformed at line",
+        text.replace("mm/rmap.c", "mm/gone.c"): "error: mm/gone.c: does not exist in index",
+        text.replace("@@ -3,5", "@@ -3,9"): "error: corrupt patch at",
     }.items():
         broken.write_text(bad)
         with pytest.raises(HarnessError, match=rf"rmap.patch does not apply .*: {reason}"):

@@ -281,7 +281,7 @@ def test_patches_are_refreshed_where_their_place_is_ambiguous(desk: Desk) -> Non
     desk.change("line 2\nline 3\nfour", "two\nline 3\nfour")
     desk.git("commit", "-qam", "mm: say two\n\nA new patch is not written twice.")
     assert "kernel/patches/speed/0002-more.patch" in desk.save()
-    assert len(desk.patch("fix/series").splitlines()) == 3
+    assert len(desk.patch("fix/series").splitlines()) == 2
     tree = patches.get(desk.project.paths, desk.project.source)
     lines = (tree.path / "mm/migrate.c").read_text().splitlines()
     assert (lines.index("ten"), lines.index("more")) == (29, 56)

@@ -42,7 +42,7 @@ def test_each_topic_has_a_directory(
     cover = (out / "speed/0000-cover-letter.txt").read_text()
     assert "Subject: [PATCH 0/2] mm: speed" in cover
     assert "Body." in cover
-    assert "needs: fix\nbase: Linux 7.3.4, x\nbase-tree: " in cover
+    assert "needs: fix\nbase: Linux 7.3.4, x\n" in cover
     assert "create mode 100644 mm/offload.c" in cover
     monkeypatch.setenv("GIT_DIR", "/nonexistent")  # as in a hook of another repository
     assert {path: path.read_bytes() for path in export.export(made, out)} == first
@@ -60,18 +60,6 @@ def test_git_am_takes_a_topic_as_it_is(project: Project, made: Stack) -> None:
     assert "more" in (tree / "mm/migrate.c").read_text()
 
 
-def test_tree_id_is_that_of_git(project: Project) -> None:
-    tree = project.source.pristine
-    (tree / "link").symlink_to("Makefile")
-    (tree / "mm/script").write_text("x")
-    (tree / "mm/script").chmod(0o755)
-    (tree / "mm.c").touch()  # sorts before the directory mm/
-    (tree / "empty/below").mkdir(parents=True)
-    command = "git init -q . && git add -Af && git write-tree && rm -rf .git"
-    said = subprocess.run(["sh", "-c", command], cwd=tree, capture_output=True, check=True)
-    assert export.tree_id(tree).hex() == said.stdout.decode().strip()
-
-
 def test_an_exported_patch_must_give_what_was_committed(project: Project, made: Stack) -> None:
     out = project.paths.out / "series"
     exported = {one.name: export.write(made, one, out / one.name) for one in made.topics}
@@ -84,7 +72,7 @@ def test_an_exported_patch_must_give_what_was_committed(project: Project, made: 
         export.prove(made, exported)
     mail.write_text(mail.read_text().replace(" line 9", " line nine"))
     with pytest.raises(
-        HarnessError, match=r"speed/0001-mm-ten.patch does not apply .*: hunk at"
+        HarnessError, match=r"speed/0001-mm-ten.patch does not apply .*: error: patch failed: "
     ):
         export.prove(made, exported)
 
