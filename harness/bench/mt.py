@@ -6,20 +6,16 @@ processors. Some machines have nothing to give to a second thread: then mtcopy m
 slower than one. The verdict is left out where others use the machine.
 """
 
-import os
-import sys
+import re
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
-
-from rich.console import Console
-from rich.table import Table
+from typing import Annotated, Literal
 
 from harness.bench import native
-from harness.bench.native import Quartiles
-from harness.core import ui
+from harness.bench.native import NotEmpty, Quartiles
+from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
@@ -32,13 +28,10 @@ WORTH = 1.15
 IDLE_ENOUGH = 0.9
 """Of each processor's time, before and after: less, and others had the processors."""
 
-_FORMAT = 2
-_CPUS = 2
 _ROUNDS = 63
 _WATCHED = 1.0  # seconds
-_WIDTH = 120  # of a table that does not go to a terminal
-_IDLE_FIELDS = (3, 4)  # of a line of /proc/stat: idle, iowait
-_TIME_FIELDS = 8  # guest time, behind them, is in user time already
+_TIMES = re.compile(r"^cpu(\d+)((?: \d+){8})", re.MULTILINE)
+"""A line of /proc/stat: user, nice, system, idle, iowait, irq, softirq, steal."""
 
 
 @dataclass(frozen=True)
@@ -47,9 +40,7 @@ class Way:
 
     us: Quartiles
     ratio: Quartiles
-    helped_pages: int
     offers: int
-    boosts: int
 
 
 @dataclass(frozen=True)
@@ -68,28 +59,14 @@ class Result:
 
 @dataclass(frozen=True)
 class Bench:
-    """All that mt_bench prints."""
+    """All that mt_bench prints, as far as it is used here."""
 
     program: Literal["mt_bench"]
-    format: int
+    format: Literal[2]
     rounds: int
     folio_kib: int
-    huge_pages: bool
-    cpus: tuple[int, ...]
-    may_boost: bool
-    results: tuple[Result, ...]
-
-    def __post_init__(self) -> None:
-        """Refuse results that say nothing, or twice."""
-        if self.format != _FORMAT:
-            raise ValueError(f"format {self.format} is not known")
-        if len(self.cpus) != len(set(self.cpus)) or len(self.cpus) != _CPUS:
-            raise ValueError("not two processors")
-        keys = [(one.other, one.primitive) for one in self.results]
-        if len(set(keys)) != len(keys):
-            raise ValueError("the same result twice")
-        if {other for other, _ in keys} != {"idle", "busy"}:
-            raise ValueError("there are no results for an idle and for a busy processor")
+    cpus: tuple[int, int]
+    results: Annotated[tuple[Result, ...], NotEmpty]
 
 
 def goal(one: Result) -> float:
@@ -110,22 +87,15 @@ def missed(bench: Bench) -> list[str]:
 
 def idle_shares(before: str, after: str) -> dict[int, float]:
     """Return which part of its time each processor was idle between two /proc/stat."""
-    first, last = _times(before), _times(after)
+    first, last = (
+        {int(cpu): [int(word) for word in words.split()] for cpu, words in _TIMES.findall(stat)}
+        for stat in (before, after)
+    )
     shares = {}
-    for cpu in first.keys() & last.keys():
-        spent = [new - old for old, new in zip(first[cpu], last[cpu], strict=True)]
-        total = sum(spent)
-        shares[cpu] = sum(spent[i] for i in _IDLE_FIELDS) / total if total else 1.0
+    for cpu, old in first.items():
+        spent = [new - was for new, was in zip(last[cpu], old, strict=True)]
+        shares[cpu] = (spent[3] + spent[4]) / (sum(spent) or 1)
     return shares
-
-
-def _times(stat: str) -> dict[int, list[int]]:
-    lines = (line.split() for line in stat.splitlines())
-    return {
-        int(words[0].removeprefix("cpu")): [int(word) for word in words[1 : 1 + _TIME_FIELDS]]
-        for words in lines
-        if words and words[0].startswith("cpu") and words[0] != "cpu"
-    }
 
 
 def _watch() -> dict[int, float]:
@@ -145,49 +115,42 @@ def busy_cpus(cpus: tuple[int, ...], *watched: Mapping[int, float]) -> list[str]
     ]
 
 
-def table(bench: Bench) -> Table:
-    """Return the table of results."""
-    shown = Table(
-        title=f"folios of {bench.folio_kib} KiB, cold: median of {bench.rounds} rounds"
+def show(bench: Bench) -> None:
+    """Print the table of results."""
+    native.show(
+        f"folios of {bench.folio_kib} KiB, cold: median of {bench.rounds} rounds",
+        ["other processor", "primitive"],
+        ["one, us", "two, times faster", "mtcopy, times faster", "asked"],
+        [
+            [
+                one.other,
+                one.primitive,
+                f"{one.one.us.median:.0f}",
+                *(
+                    f"{ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})"
+                    for ratio in (one.two.ratio, one.mtcopy.ratio)
+                ),
+                f"{one.mtcopy.offers}/{bench.rounds}",
+            ]
+            for one in bench.results
+        ],
     )
-    for heading in ("other processor", "primitive"):
-        shown.add_column(heading)
-    for heading in ("one, us", "two, times faster", "mtcopy, times faster", "asked"):
-        shown.add_column(heading, justify="right")
-    for one in bench.results:
-        shown.add_row(
-            one.other,
-            one.primitive,
-            f"{one.one.us.median:.0f}",
-            *(
-                f"{ratio.median:.2f} ({ratio.lower:.2f} to {ratio.upper:.2f})"
-                for ratio in (one.two.ratio, one.mtcopy.ratio)
-            ),
-            f"{one.mtcopy.offers}/{bench.rounds}",
-        )
-    return shown
 
 
 def main(paths: Paths) -> int:
     """Run `make bench-mt`; HarnessError if a goal is missed on a machine that is idle."""
-    out = paths.out / "bench-mt"
-    program = native.build(paths, "mt_bench", out)
-    with ui.step("bench-mt") as step:
-        load = os.getloadavg()[0]
-        before = _watch()
-        bench = native.measure(Bench, program, out, ["--rounds", str(_ROUNDS)])
-        after = _watch()
-        step.done(f"{len(bench.results)} results, load {load:.1f} before")
-    Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(bench))
-
+    before = _watch()
+    bench, document, results = native.run(
+        paths, "bench-mt", "mt_bench", Bench, "--rounds", str(_ROUNDS)
+    )
+    after = _watch()
+    show(bench)
     others = busy_cpus(bench.cpus, before, after)
     found = missed(bench)
-    more = {
-        "load_before": load,
-        "idle": {str(cpu): [before[cpu], after[cpu]] for cpu in bench.cpus},
-        "verdict": {"skipped": others, "missed": found, "least": LEAST, "worth": WORTH},
-    }
-    ui.say(f"bench-mt: {native.keep(program, out, more)}")
+    idle = {str(cpu): [before[cpu], after[cpu]] for cpu in bench.cpus}
+    verdict = {"skipped": others, "missed": found, "least": LEAST, "worth": WORTH}
+    jsonio.write(results, document | {"idle": idle, "verdict": verdict})
+    ui.say(f"bench-mt: {results}")
     if others:
         ui.say(f"bench-mt: no verdict, since others use this machine: {'; '.join(others)}")
         return 0

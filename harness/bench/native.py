@@ -1,38 +1,40 @@
 """Benchmarks of tools/mm that run on this machine, at native speed.
 
 They are built from the kernel's own assembly and from its own choice among primitives;
-nothing of the kernel itself is built or booted. They run on x86-64.
+nothing of the kernel itself is built or booted. They run on x86-64, as any user.
 """
 
+import os
 import platform
-from collections.abc import Mapping, Sequence
+import sys
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, Any, TypeVar
 
-from harness.core import jsonio, process
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
 Bench = TypeVar("Bench")
+Positive = Annotated[float, msgspec.Meta(gt=0)]
+NotEmpty = msgspec.Meta(min_length=1)
+
+_PRIMITIVES = ("mm/copy_pages_select.c", "arch/x86/lib/copy_pages_64.S")
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-Itools/mm/copy_pages")
+_WIDTH = 200  # of a table that does not go to a terminal
 
 
 @dataclass(frozen=True)
 class Quartiles:
     """First, second and third quartile over the rounds."""
 
-    lower: float
-    median: float
-    upper: float
-
-    def __post_init__(self) -> None:
-        """Refuse what is not in order."""
-        if not 0 < self.lower <= self.median <= self.upper:
-            raise ValueError("quartiles are not positive and in order")
-
-
-_PRIMITIVES = ("mm/copy_pages_select.c", "arch/x86/lib/copy_pages_64.S")
-_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-Itools/mm/copy_pages")
+    lower: Positive
+    median: Positive
+    upper: Positive
 
 
 def build(paths: Paths, name: str, directory: Path) -> Path:
@@ -46,22 +48,33 @@ def build(paths: Paths, name: str, directory: Path) -> Path:
     return program
 
 
-def measure(kind: type[Bench], program: Path, directory: Path, options: Sequence[str]) -> Bench:
-    """Let a program verify what it copies, then measure, and return what it found."""
-    log = directory / f"{program.name}.log"
-    process.run_logged([str(program), "--verify"], log, f"{program.name} --verify")
-    raw = _raw(program, directory)
-    process.run_logged([str(program), *options, "--output", str(raw)], log, program.name)
-    return jsonio.load(kind, raw)
+def run(
+    paths: Paths, what: str, name: str, kind: type[Bench], *options: str
+) -> tuple[Bench, dict[str, Any], Path]:
+    """Build a program, let it verify what it copies, then measure.
+
+    Return what it found, the same as JSON with this machine's load before, and a file to
+    keep that in.
+    """
+    directory = paths.out / what
+    log, results = directory / f"{name}.log", directory / "results.json"
+    program = str(build(paths, name, directory))
+    with ui.step(what) as step:
+        load = os.getloadavg()[0]
+        process.run_logged([program, "--verify"], log, f"{name} --verify")
+        process.run_logged([program, *options, "--output", str(results)], log, name)
+        step.done(f"load {load:.1f} before")
+    document = jsonio.load(dict[str, Any], results)
+    return jsonio.load(kind, results), {**document, "load_before": load}, results
 
 
-def keep(program: Path, directory: Path, more: Mapping[str, object]) -> Path:
-    """Write what a program measured, and more about it, as results.json; return that file."""
-    raw, results = _raw(program, directory), directory / "results.json"
-    jsonio.write(results, {**jsonio.load(dict[str, object], raw), **more})
-    raw.unlink()
-    return results
-
-
-def _raw(program: Path, directory: Path) -> Path:
-    return directory / f"{program.name}.json"
+def show(title: str, labels: list[str], numbers: list[str], rows: list[list[str]]) -> None:
+    """Print a table whose first columns are labels."""
+    shown = Table(title=title)
+    for heading in labels:
+        shown.add_column(heading)
+    for heading in numbers:
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for row in rows:
+        shown.add_row(*row)
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(shown)
