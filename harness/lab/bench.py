@@ -12,7 +12,6 @@ from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.lab.results import (
-    Engine,
     Inaccessible,
     Kernel,
     Phases,
@@ -63,18 +62,12 @@ class Offload(Struct, frozen=True):
     copy_pages: str | None
 
 
-class Machine(Struct, frozen=True):
-    """The machine, as far as it says what it is."""
-
-    model: str | None = None
-
-
 class Bench(Struct, frozen=True):
     """The benchmark's output, as far as it is used here; `folios_per_call` 0 is all at once."""
 
     program: Literal["migrate_bench"]
     kernel: str
-    machine: Machine
+    machine: dict[str, Any]
     mib: float
     folios_per_call: int
     engine_is_model: bool
@@ -143,26 +136,18 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
             values = (bench.offload.parameters or {}).items()
             parameters = " ".join(f"{name}={value}" for name, value in values)
             notes.append(f"{where}: migrator {bench.offload.migrator} {parameters}".rstrip())
-    machines = {bench.machine.model or "unnamed machine" for _, bench in files}
+    machines = {bench.machine.get("model") or "unnamed machine" for _, bench in files}
     engines = {run.engine for run in runs if run.engine}
     for what, found in (("machines", machines), ("engines", engines)):
         if len(found) > 1:
             raise HarnessError(f"the files are of several {what}: {', '.join(sorted(found))}")
     (machine,) = machines
-    try:
-        return Results(
-            calibration=None,
-            engine=Engine(preset=engines.pop(), is_model=False, source=machine)
-            if engines
-            else None,
-            runs=tuple(runs),
-            notes=(f"measured by migrate_bench on real hardware: {machine}", *notes),
-            quick=False,
-            kernel_release=", ".join(sorted({bench.kernel for _, bench in files})),
-            qemu=None,
-        )
-    except ValueError as error:
-        raise HarnessError(f"{', '.join(name for name, _ in files)}: {error}") from error
+    engine = {"preset": max(engines), "is_model": False, "source": machine} if engines else None
+    kernels = ", ".join(sorted({bench.kernel for _, bench in files}))
+    notes = [f"measured by migrate_bench on real hardware: {machine}", *notes]
+    fields = {"calibration": None, "engine": engine, "runs": runs, "notes": notes,
+              "quick": False, "kernel_release": kernels, "qemu": None}  # fmt: skip
+    return convert(fields, Results, ", ".join(name for name, _ in files))
 
 
 def setting_of(offload: Offload | None) -> dict[str, Any]:

@@ -5,8 +5,9 @@ All times and speeds are in the time of the machine that is modelled: virtual ti
 calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 """
 
+import json
 from collections import Counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -200,15 +201,9 @@ def convert(document: object, kind: type[T], where: str) -> T:
 
 def dump(results: Results) -> str:
     """Return results as JSON, a run a line and figures with six digits."""
-    document = _rounded(msgspec.to_builtins(results))
-    runs = [msgspec.json.encode(run).decode() for run in document.pop("runs")]
+    document = json.loads(
+        msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
+    )
+    runs = ",\n".join(msgspec.json.encode(run).decode() for run in document.pop("runs"))
     head = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
-    return f'{head},\n  "runs": [\n' + ",\n".join(runs) + "\n]}\n"
-
-
-def _rounded(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _rounded(one) for name, one in value.items()}
-    if isinstance(value, list | tuple):
-        return [_rounded(one) for one in value]
-    return float(f"{value:.6g}") if isinstance(value, float) else value
+    return f'{head},\n  "runs": [\n{runs}\n]}}\n'

@@ -78,11 +78,15 @@ def _figure(path: Path, size: tuple[float, float], footer: str) -> Iterator[Figu
         figure.savefig(path, dpi=150, facecolor="white", metadata={"Software": None})
 
 
+def _shape(panels: int) -> tuple[int, int]:
+    return min(panels, 3), -(-panels // 3)
+
+
 def _grid(figure: Figure, titles: Sequence[str], y_label: str) -> Iterator[Axes]:
     """Yield axes for each title, in rows of three."""
-    columns = min(len(titles), 3)
+    columns, rows = _shape(len(titles))
     for number, title in enumerate(titles):
-        axes = figure.add_subplot(-(-len(titles) // columns), columns, number + 1)
+        axes = figure.add_subplot(rows, columns, number + 1)
         axes.set_title(title)
         if number % columns == 0:
             axes.set_ylabel(y_label)
@@ -128,7 +132,7 @@ def _legend(figure: Figure, curves: Sequence[Curve], word: str, **where: Any) ->
 
 def tradeoff(path: Path, panels: Mapping[str, Sequence[Curve]], word: str, footer: str) -> None:
     """Draw throughput (GB/s) against first-folio latency (us), a panel for each folio size."""
-    columns, rows = min(len(panels), 3), -(-len(panels) // 3)
+    columns, rows = _shape(len(panels))
     with _figure(path, (max(4.9 * columns, 6.0), 3.9 * rows + 0.7), footer) as figure:
         grid = _grid(figure, list(panels), "throughput, GB/s")
         for axes, curves in zip(grid, panels.values(), strict=True):
@@ -159,7 +163,7 @@ def throughput(path: Path, curves: Sequence[Curve], word: str, footer: str) -> N
 
 def phases(path: Path, panels: Mapping[str, Mapping[str, Phases]], footer: str) -> None:
     """Draw the phases of a batch as stacked bars, a panel for each folio size."""
-    columns, rows = min(len(panels), 3), -(-len(panels) // 3)
+    columns, rows = _shape(len(panels))
     with _figure(path, (max(3.4 * columns, 5.0), 2.9 * rows + 0.6), footer) as figure:
         grid = _grid(figure, list(panels), "us per batch")
         for axes, bars in zip(grid, panels.values(), strict=True):

@@ -15,10 +15,9 @@ import jinja2
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.lab import bench
-from harness.lab.judge import claims, goals
+from harness.lab.judge import claims
 from harness.lab.judge.claim import number
 from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
-from harness.lab.plan import FOLIO_KIB
 from harness.lab.report import plots
 from harness.lab.report.plots import BLACK, GREY, Curve, Look
 from harness.lab.report.select import (
@@ -96,7 +95,6 @@ class Report:
             "batches": self._tradeoff(),
             "throughput": self._throughput(),
             "phases": self._phases(),
-            "copies": self._copies(),
             "unmoved": [
                 f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed
             ],
@@ -203,23 +201,6 @@ class Report:
                 cells.append([size_name(kib), pages, name, *shown])
         if panels:
             plots.phases(self._directory / "phases.png", panels, self._results.label)
-        return cells
-
-    def _copies(self) -> list[list[str]]:
-        """Return the rows of the table of copies by the CPU."""
-        if not self._results.calibration:
-            return []
-        dilation = self._results.calibration.dilation
-        first = {
-            (run.design, run.folio_kib): run for run in self._results.runs if run.move == 1
-        }
-        cells = []
-        for kib in FOLIO_KIB:
-            runs = [first[key] for key in (("cpu", kib), ("bulk", kib)) if key in first]
-            counts = [goals.copy_instructions(run, dilation) for run in runs]
-            counts += [run.instructions_per_folio or math.nan for run in runs]
-            if len(runs) == 2 and not any(map(math.isnan, counts)):
-                cells.append([size_name(kib), *(f"{count:,.0f}" for count in counts)])
         return cells
 
 

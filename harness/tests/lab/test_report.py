@@ -25,7 +25,6 @@ TITLES = [
     "Cost of being there",
     "Gain over vanilla without an engine",
     "Folios cut into segments",
-    "Copies by the CPU",
 ]
 
 
