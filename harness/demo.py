@@ -150,7 +150,7 @@ def directory_of(paths: Paths, engine: Engine) -> Path:
     return paths.out / ("demo" if engine == DMASIM else f"demo-{engine.name}")
 
 
-def run(paths: Paths, kernel: Kernel, engine: Engine = DMASIM) -> Report:
+def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
     suite = guest.run_suite(paths, kernel, "demo", "", directory, engine.machine)
@@ -170,7 +170,7 @@ def run(paths: Paths, kernel: Kernel, engine: Engine = DMASIM) -> Report:
 def main(paths: Paths, name: str = DMASIM.name) -> int:
     """Run the demo on an engine; anything wrong with its results is an error."""
     engine = ENGINES[name]
-    report = run(paths, guest.prepare(paths, engine.config), engine)
+    report = run(paths, engine, guest.prepare(paths, engine.config))
     if report.results:
         Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
         ui.plain(

@@ -18,6 +18,7 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from harness import demo
@@ -31,6 +32,8 @@ from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel import source, tree
 from harness.kernel.build import Kernel
+from harness.lab.judge import claims
+from harness.lab.model import preset
 from harness.layouts import run as layouts
 from harness.layouts.run import Machine
 from harness.series import export
@@ -44,7 +47,6 @@ DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
 )  # fmt: skip
 ARM64_SUITES = ("mte", "mthp", "zdma")
-# Random layouts: how many, on which kernels, with which options of layouts.Machine.
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
 # build: rules that need none judge it, and the debug kernel.
 LAYOUTS = {
@@ -86,12 +88,12 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         kernel("base"),
         kernel("debug"),
         layouts_of("debug"),
-        Stage("kernels-lab", lambda _: _lab_kernels(paths)),
+        Stage("kernels-lab", lambda _: _laboratory().kernels(paths)),
         layouts_of("lab"),
         kernel("arm64"),
         layouts_of("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
-        Stage("series", lambda _: _series(paths, source.get(paths))),
+        Stage("series", lambda _: _series(paths)),
     ]
 
 
@@ -105,7 +107,8 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
 
     def show(engine: demo.Engine) -> Stage:
         name = demo.directory_of(paths, engine).name
-        return Stage(name, partial(_demo, paths, engine), f"kernel-{engine.config}")
+        run = partial(demo.run, paths, engine)
+        return Stage(name, lambda kernel: run(kernel).cases, f"kernel-{engine.config}")
 
     def layouts_of(config: str) -> Stage:
         return Stage(f"{config}-layouts", partial(_layouts, config), f"layouts-{config}")
@@ -218,7 +221,8 @@ def _unit_tests(paths: Paths, out: Path) -> list[Case]:
     return cases
 
 
-def _series(paths: Paths, origin: source.Source) -> list[Case]:
+def _series(paths: Paths) -> list[Case]:
+    origin = source.get(paths)
     export.run(paths, origin, tree.get(paths, origin), steps=False)
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
@@ -228,10 +232,6 @@ def _suite(paths: Paths, directory: Path, name: str, kernel: Kernel) -> list[Cas
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)
-
-
-def _demo(paths: Paths, engine: demo.Engine, kernel: Kernel) -> list[Case]:
-    return demo.run(paths, kernel, engine).cases
 
 
 def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
@@ -264,21 +264,18 @@ def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
     return [case for case in cases if case.name not in doubtful] + judged
 
 
-def _lab_kernels(paths: Paths) -> Any:
-    """Build the kernels of the laboratory."""
-    from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
+def _laboratory() -> ModuleType:
+    from harness.lab import run  # noqa: PLC0415 (imports matplotlib, which takes a while)
 
-    return lab.kernels(paths)
+    return run
 
 
 def _lab(paths: Paths, out: Path) -> list[Case]:
     """Run the quick laboratory twice, and judge what it says."""
-    from harness.lab import run as lab  # noqa: PLC0415
-    from harness.lab.judge import claims  # noqa: PLC0415
-    from harness.lab.model import preset  # noqa: PLC0415
-    from harness.lab.report import report  # noqa: PLC0415
+    from harness.lab.report import report  # noqa: PLC0415 (imports matplotlib, too)
 
-    first, second = (lab.run(paths, preset.DEFAULT, True, out / f"lab-{n}") for n in (1, 2))
+    run = _laboratory().run
+    first, second = (run(paths, preset.DEFAULT, True, out / f"lab-{n}") for n in (1, 2))
     report.write(first, out / "lab-1")
     return claims.judge(first, second)
 
@@ -293,14 +290,6 @@ def _layouts(config: str, kernels: layouts.Kernels) -> list[Case]:
     ]
 
 
-def _only_when_idle() -> None:
-    """Leave the processors to others: this thread, and all that it will start."""
-    try:
-        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-    except OSError as error:
-        ui.say(f"builds compete with tests, whose time limits may be too short: {error}")
-
-
 def main(paths: Paths) -> int:
     """Run everything; the last line counts it."""
     out = paths.out / "check"
@@ -309,7 +298,7 @@ def main(paths: Paths) -> int:
     report = Report(out)
     with (
         lock.cache(paths),
-        ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle) as pool,
+        ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as pool,
     ):
         made = {stage.name: pool.submit(report.run, stage) for stage in builds(paths, out)}
         try:

@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from harness.core import ui
 from harness.core.errors import HarnessError
 
 starting = threading.Lock()
@@ -145,3 +146,11 @@ def first_error(text: str) -> str:
         if found := next((line for line in lines if marker in line), ""):
             return found
     return lines[-1] if lines else "failed without a word"
+
+
+def only_when_idle() -> None:
+    """Leave the processors to others: this thread, and all that it will start."""
+    try:
+        os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+    except OSError as error:
+        ui.say(f"builds compete with tests, whose time limits may be too short: {error}")

@@ -149,17 +149,12 @@ def parse(text: str) -> list[Case]:
             parser.document(len(match["indent"]))
         elif match := _PLAN.match(line):
             parser.plan(len(match["indent"]), int(match["count"]))
-        elif (match := _RESULT.match(line)) and _plausible(match):
+        elif (match := _RESULT.match(line)) and (match["number"] or match["name"]):
             parser.result(len(match["indent"]), _case(match, notes))
             notes = []
         elif line.strip():
             notes.append(line.strip().removeprefix("# "))
     return parser.finish()
-
-
-def _plausible(match: re.Match[str]) -> bool:
-    """Whether a line that begins with 'ok' is a result and not chatter."""
-    return match["number"] is not None or bool(match["name"])
 
 
 def _case(match: re.Match[str], notes: list[str]) -> Case:
@@ -176,9 +171,7 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
         return Case(name, Status.XFAIL, reason)
     if match["status"].lower() == "ok" and directive not in ("TIMEOUT", "ERROR"):
         return Case(name, Status.PASSED)
-    return Case(
-        name, Status.FAILED, "\n".join([*([directive] if directive else []), *notes[-20:]])
-    )
+    return Case(name, Status.FAILED, "\n".join(filter(None, [directive, *notes[-20:]])))
 
 
 def junit(suites: Mapping[str, Sequence[Case]]) -> str:

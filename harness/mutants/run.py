@@ -6,7 +6,6 @@ configuration, whose objects start as a copy of the configuration's and stay in 
 that a mutant compiles only what it reaches. While one is tested, the next one is built.
 """
 
-import os
 import re
 import shlex
 import shutil
@@ -194,10 +193,6 @@ def end(prepared: Future[Run]) -> Result:
         return Result(Kind.BROKEN, str(error))
 
 
-def _only_when_idle() -> None:
-    os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
-
-
 def main(paths: Paths, only: str) -> int:
     """Run the chosen mutants; the last line counts them."""
     directory = paths.root / "mutants"
@@ -209,7 +204,7 @@ def main(paths: Paths, only: str) -> int:
     jobs = list(model.jobs(chosen))
     baselines: dict[tuple[str, str], Result] = {}
     outcomes: list[Outcome] = []
-    with ThreadPoolExecutor(max_workers=1, initializer=_only_when_idle) as builder:
+    with ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as builder:
 
         def submit(mutant: model.Mutant, broken: bool) -> Future[Run]:
             patch = directory / f"{mutant.name}.patch" if broken else None

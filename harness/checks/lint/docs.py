@@ -35,13 +35,8 @@ _DOC_ROLE = re.compile(r":doc:`(?:[^`<]*<)?([^`>]+)>?`")
 def rst_problems(text: str, name: str) -> list[str]:
     """Return what docutils finds wrong with a document's syntax."""
     stream = io.StringIO()
-    settings = {
-        "report_level": 2,
-        "halt_level": 5,
-        "warning_stream": stream,
-        "file_insertion_enabled": False,
-        "_disable_config": True,
-    }
+    settings = {"report_level": 2, "halt_level": 5, "warning_stream": stream,
+                "file_insertion_enabled": False, "_disable_config": True}  # fmt: skip
     core.publish_doctree(text, source_path=name, settings_overrides=settings)
     problems = []
     for line in stream.getvalue().splitlines():
@@ -53,14 +48,8 @@ def rst_problems(text: str, name: str) -> list[str]:
 
 def toctree_entries(text: str) -> list[str]:
     """Return the documents that the tables of contents in a document list."""
-    entries = []
-    for _, block in _TOCTREE.findall(text):
-        for line in block.splitlines():
-            word = line.strip()
-            if word and not word.startswith(":"):
-                match = re.search(r"<([^>]+)>$", word)
-                entries.append(match[1] if match else word)
-    return entries
+    lines = (line.strip() for _, block in _TOCTREE.findall(text) for line in block.splitlines())
+    return [re.sub(r".*<([^>]+)>$", r"\1", line) for line in lines if line[:1] not in ("", ":")]
 
 
 def link_problems(tree: Path, document: str) -> list[str]:
@@ -130,23 +119,20 @@ def check(tree: Path, files: Collection[str], new: Collection[str]) -> list[str]
 
 def kernel_doc(tree: Tree) -> list[str]:
     """Check kernel-doc comments: none wrong in our files, none newly so in edited ones."""
-    pristine = tree.source.pristine
     names = documented(tree.files)
+    pristine = tree.source.pristine
     before = [name for name in names if (pristine / name).exists()]
-    found, known = _kernel_doc(tree.path, names), _kernel_doc(pristine, before)
+    known = _kernel_doc(pristine, before) if before else []
+    found = _kernel_doc(tree.path, names)
     return [str(one) for one in diagnostics.new_ones(found, known)]
 
 
 def documented(names: Iterable[str]) -> list[str]:
     """Return the files in which kernel-doc comments may be."""
-    return [
-        name for name in names if name.endswith((".c", ".h")) and not name.startswith("tools/")
-    ]
+    return [name for name in names if re.match(r"(?!tools/).*\.[ch]$", name)]
 
 
 def _kernel_doc(tree: Path, names: Sequence[str]) -> list[Diagnostic]:
-    if not names:
-        return []
     _, text = process.attempt(["scripts/kernel-doc", "-none", "-Wall", *names], tree)
     known = re.compile(r"(Warning|Error|Info): |\d+ ")
     if strange := [line for line in text.splitlines() if not known.match(line)]:

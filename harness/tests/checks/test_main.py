@@ -10,6 +10,7 @@ import pytest
 
 from harness.checks import main
 from harness.checks.main import Report, Stage
+from harness.core import process
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
 from harness.guest import suite, vm
@@ -108,7 +109,7 @@ def test_the_slowest_stages_are_named(tmp_path: Path) -> None:
 def test_a_whole_check(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(main, "_only_when_idle", lambda: None)  # it would last
+    monkeypatch.setattr(process, "only_when_idle", lambda: None)  # it would last
     built = [
         Stage("kernel", lambda _: "a kernel"),
         Stage("broken", failing(HarnessError("no compiler"))),
