@@ -5,6 +5,8 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,7 @@ from harness.core import ending
 
 # A background job of a shell, such as this test, may ignore signals: a child should not.
 HEEDING = ("env", "--default-signal=HUP,INT,TERM")
+MARK = "TEST_ENDING"
 
 # Two threads with a child each; one of these has a child that ignores SIGTERM in a session
 # of its own, and one that has lost its parent.
@@ -31,12 +34,23 @@ run("two")
 """
 
 
+@pytest.fixture(autouse=True)
+def nothing_outlives_a_test(tmp_path: Path) -> Iterator[None]:
+    """End what the code under test left, which inherits a variable of the test."""
+    yield
+    for file in Path("/proc").glob("[0-9]*/environ"):
+        with suppress(OSError):
+            if f"{MARK}={tmp_path}".encode() in file.read_bytes():
+                os.kill(int(file.parent.name), signal.SIGKILL)
+
+
 def started(tmp_path: Path, ignored: str = "") -> subprocess.Popen[str]:
     """Start the program, and return when its grandchildren run."""
     argv = [sys.executable, "-c", PROGRAM, str(tmp_path)]
     if ignored:
         argv = ["sh", "-c", f'trap "" {ignored}; exec "$@"', "sh", *argv]
-    child = subprocess.Popen([*HEEDING, *argv], stderr=subprocess.PIPE, text=True)
+    env = os.environ | {MARK: str(tmp_path)}
+    child = subprocess.Popen([*HEEDING, *argv], env=env, stderr=subprocess.PIPE, text=True)
     deadline = time.monotonic() + 20
     while not all((tmp_path / name).exists() for name in ("one", "two")):
         assert child.poll() is None and time.monotonic() < deadline
@@ -52,8 +66,6 @@ def test_nothing_is_left(tmp_path: Path, number: signal.Signals) -> None:
     child.send_signal(number)
     _, errors = child.communicate(timeout=20)
     left = {pid for pid in below if Path(f"/proc/{pid}").exists()}
-    for pid in left:  # not by this test either
-        os.kill(pid, signal.SIGKILL)
     assert errors == f"error: stopped by {number.name}\n"
     assert child.returncode == 128 + number
     assert not left
