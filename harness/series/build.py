@@ -79,14 +79,10 @@ class Builder:
             shutil.rmtree(directory, ignore_errors=True)
         patches.manifest(self._tree).unlink(missing_ok=True)
         for number, (revision, what, off) in enumerate(builds, 1):
-            files = compiled_files(made.files(revision))
             parts = [
-                SWITCH if off else "",
-                self._config,
-                made.source.revision,
-                build.compiler(),
-                files,
-            ]
+                off, self._config, made.source.revision, build.compiler(),
+                compiled_files(made.files(revision)),
+            ]  # fmt: skip
             key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
             with ui.step(f"build {number}/{len(builds)} {what}") as progress:
                 if seconds := new.get(key, old.get(key)):
