@@ -38,7 +38,7 @@
 #define MTCOPY_MAX_TRIAL_SHIFT	5
 /* And as many more for each batch that was lost to a slow trial. */
 #define MTCOPY_TRIAL_SHARE	64
-#define MTCOPY_MAX_LOST		10000
+#define MTCOPY_MAX_LOST		256
 
 /* Helpers pay from when they save the first part of the time until less than the second. */
 #define MTCOPY_WHOLE		1024
@@ -184,7 +184,7 @@ static inline bool mtcopy_ask(const struct mtcopy_gain *gain)
  *
  * A batch that was not copied in the usual way is a trial, and is compared with the
  * average of the batches before. While trials confirm what is known, no more than one
- * batch in 64 is a trial, and trials make all of them slower by one part in 64 at most.
+ * batch in 64 is a trial, and trials take about one part in 64 of the time at most.
  */
 static inline void mtcopy_learn(struct mtcopy_gain *gain, bool helped, __u64 ns,
 				unsigned long nr_pages)

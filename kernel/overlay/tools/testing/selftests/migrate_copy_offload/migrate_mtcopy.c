@@ -242,8 +242,8 @@ TEST_F_TIMEOUT(mtcopy, finds_out_whether_helpers_pay, TIMEOUT)
 	printf("# %ld batches with helpers, %ld without\n", helped, lone);
 	/* 8 MB are four batches at least. */
 	EXPECT_GE(helped + lone, 4 * LEARN_MOVES);
-	EXPECT_GE(helped, 3);
-	EXPECT_GE(lone, 3);
+	EXPECT_GT(helped, 0);
+	EXPECT_GT(lone, 0);
 	if (cpus_take_turns())
 		EXPECT_LT(helped, lone / 8);
 }
