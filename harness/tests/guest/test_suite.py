@@ -52,7 +52,8 @@ def test_a_suite_that_does_not_exist_is_refused_with_the_list(tmp_path: Path) ->
 def test_command_lines() -> None:
     base = suite.command_line("base", "faults", "a,b", Settings(append=("quiet",)))
     assert base == (
-        "console=ttyS0 panic=-1 oops=panic kernelcore=50% quiet mig.suite=faults mig.args=a,b"
+        "console=ttyS0 panic=-1 oops=panic kernelcore=50% no_timer_check quiet "
+        "mig.suite=faults mig.args=a,b"
     )
     debug = suite.command_line("debug", "demo", "", Settings())
     assert "panic_on_warn=1 page_poison=1 mig.debug=1" in debug
