@@ -20,7 +20,7 @@ const char * const area_kind_names[NR_AREA_KINDS] = {
 
 static const size_t folio_sizes[NR_AREA_KINDS] = {
 	[AREA_ANON_64K]	= 64 * KIB,
-	[AREA_ANON_2M]	= 2 * MIB,
+	[AREA_ANON_2M]	= PMD_SIZE,
 };
 
 /* What chooses the size of folios holds for the whole machine until it is set anew. */
@@ -34,11 +34,9 @@ static bool fault_in(struct area *area, enum area_kind kind, int node)
 		printf("# huge page settings: %s\n", strerror(-err));
 		return false;
 	}
-	madvise(area->addr, area->size, folio_sizes[kind] ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	memory_bind(node);
-	area_stamp(area, 1);
-	memory_bind(-1);
-	return !thp_only(memory_page_size());
+	area->seed = 1;
+	return !memory_fill(area->addr, area->size, area->folio_size, node, area->seed) &&
+	       !thp_only(memory_page_size());
 }
 
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
@@ -48,7 +46,7 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 		area->addr = mmap(NULL, size, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	else
-		area->addr = memory_map_aligned(size, 2 * MIB);
+		area->addr = memory_map_aligned(size, PMD_SIZE);
 	if (!area->addr || area->addr == MAP_FAILED) {
 		area->addr = NULL;
 		printf("# no address space: %s\n", strerror(errno));

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
@@ -37,6 +38,16 @@ double seconds_now(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &ts);
 	return ts.tv_sec + ts.tv_nsec / 1e9;
+}
+
+void run_on_cpus(int first, int last)
+{
+	cpu_set_t cpus;
+
+	CPU_ZERO(&cpus);
+	for (int cpu = first; cpu <= last; cpu++)
+		CPU_SET(cpu, &cpus);
+	sched_setaffinity(0, sizeof(cpus), &cpus);
 }
 
 static uint64_t stamp_value(uint64_t seed, size_t index)
@@ -409,4 +420,17 @@ void *memory_map_aligned(size_t len, size_t align)
 	if (align - head)
 		munmap(map + head + len, align - head);
 	return map + head;
+}
+
+int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed)
+{
+	bool huge = folio_size > memory_page_size();
+
+	/* A kernel without huge pages refuses either advice, and needs none for pages. */
+	if (madvise(addr, len, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) && huge)
+		return -errno;
+	if (memory_bind(node))
+		return -errno;
+	memory_stamp(addr, len, seed);
+	return memory_bind(-1) ? -errno : 0;
 }

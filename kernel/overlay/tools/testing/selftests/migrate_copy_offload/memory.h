@@ -13,10 +13,13 @@
 
 #define KIB 1024UL
 #define MIB (1024 * KIB)
+#define PMD_SIZE (2 * MIB)
 
 size_t memory_page_size(void);
 /* Of a clock that never goes back. */
 double seconds_now(void);
+/* Lets the calling thread run on CPUs @first to @last only. */
+void run_on_cpus(int first, int last);
 
 /*
  * Every 8-byte word gets a value of its own, derived from @seed and the word's
@@ -55,5 +58,10 @@ size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask);
  * space, anonymous and private; NULL on failure.
  */
 void *memory_map_aligned(size_t len, size_t align);
+/*
+ * Stamps memory that is not allocated yet, and so allocates it on @node, in folios of
+ * @folio_size if the settings allow no other size. 0 or -errno.
+ */
+int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed);
 
 #endif /* MEMORY_H */

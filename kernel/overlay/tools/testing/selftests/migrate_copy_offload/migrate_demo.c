@@ -14,7 +14,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
 
@@ -23,7 +22,6 @@
 #include "offload.h"
 
 #define DMA_DIR		"/sys/class/dma"
-#define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
 
 struct demo {
@@ -153,19 +151,16 @@ static void set_mode(const struct demo *demo)
 
 static void allocate_folios(struct demo *demo)
 {
-	bool small = demo->folio_size == memory_page_size();
+	int err;
 
 	if (thp_only(demo->folio_size))
 		fail("this kernel has no folios of %zu KiB", demo->folio_size / KIB);
 	demo->addr = memory_map_aligned(demo->len, PMD_SIZE);
 	if (!demo->addr)
 		fail("cannot map %zu MiB", demo->len / MIB);
-	if (madvise(demo->addr, demo->len, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE))
-		fail("madvise: %s", strerror(errno));
-	if (memory_bind(demo->from))
-		fail("cannot allocate from node %d: %s", demo->from, strerror(errno));
-	memory_stamp(demo->addr, demo->len, getpid());
-	memory_bind(-1);
+	err = memory_fill(demo->addr, demo->len, demo->folio_size, demo->from, getpid());
+	if (err)
+		fail("cannot allocate from node %d: %s", demo->from, strerror(-err));
 
 	if (!memory_folios_are(demo->addr, demo->len, demo->folio_size))
 		fail("memory of node %d did not come in folios of %zu KiB", demo->from,
@@ -184,7 +179,7 @@ static void move_folios(struct demo *demo)
 	void **pages = calloc(nr, sizeof(*pages));
 	int *nodes = calloc(nr, sizeof(*nodes));
 	int *status = calloc(nr, sizeof(*status));
-	struct timespec start, end;
+	double begin;
 
 	if (!pages || !nodes || !status)
 		fail("out of memory");
@@ -193,13 +188,12 @@ static void move_folios(struct demo *demo)
 		nodes[i] = demo->to;
 	}
 
-	clock_gettime(CLOCK_MONOTONIC, &start);
+	begin = seconds_now();
 	if (syscall(__NR_move_pages, 0, nr, pages, nodes, status, MPOL_MF_MOVE) < 0)
 		fail("move_pages: %s", strerror(errno));
-	clock_gettime(CLOCK_MONOTONIC, &end);
+	demo->seconds = seconds_now() - begin;
 
 	demo->folios_asked = nr;
-	demo->seconds = end.tv_sec - start.tv_sec + (end.tv_nsec - start.tv_nsec) / 1e9;
 	free(pages);
 	free(nodes);
 	free(status);

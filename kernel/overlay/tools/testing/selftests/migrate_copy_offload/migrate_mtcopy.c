@@ -74,16 +74,6 @@ static long lone_batches(void)
 	return setting_read_number(PARAMETERS "lone_batches");
 }
 
-static void run_on(int first, int last)
-{
-	cpu_set_t cpus;
-
-	CPU_ZERO(&cpus);
-	for (int cpu = first; cpu <= last; cpu++)
-		CPU_SET(cpu, &cpus);
-	sched_setaffinity(0, sizeof(cpus), &cpus);
-}
-
 /* Folios that a child has mapped too would stay where they are. */
 static bool create(struct area *area, enum area_kind kind, size_t size, int node)
 {
@@ -128,7 +118,7 @@ static void set_up(struct __test_metadata *_metadata, struct run *run,
 
 static void tear_down(struct __test_metadata *_metadata, struct run *run)
 {
-	run_on(0, CPU_SETSIZE - 1);
+	run_on_cpus(0, CPU_SETSIZE - 1);
 	area_destroy(&run->area);
 	EXPECT_EQ(engine_test_end(&run->test), 0);
 }
@@ -252,25 +242,23 @@ TEST_F_TIMEOUT(mtcopy, affinity_of_the_caller, TIMEOUT)
 {
 	long helped = helped_batches();
 
-	run_on(0, 0);
+	run_on_cpus(0, 0);
 	EXPECT_EQ(back_and_forth(_metadata, &self->run, MOVES), 0);
 	EXPECT_EQ(helped_batches(), helped);
-	run_on(0, 1);
+	run_on_cpus(0, 1);
 	EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 }
 
 TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 {
-	char pid[16];
 	cpu_set_t cpus;
 
-	snprintf(pid, sizeof(pid), "%d", getpid());
 	if (setting_write(CGROUP "cgroup.subtree_control", "+cpuset") ||
 	    mkdir(CGROUP "mtcopy", 0755))
 		SKIP(return, "no cpuset controller");
 
 	EXPECT_EQ(setting_write(CGROUP "mtcopy/cpuset.cpus", "0"), 0);
-	EXPECT_EQ(setting_write(CGROUP "mtcopy/cgroup.procs", pid), 0);
+	EXPECT_EQ(setting_write_number(CGROUP "mtcopy/cgroup.procs", getpid()), 0);
 	EXPECT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
 	EXPECT_EQ(CPU_COUNT(&cpus), 1);
 	EXPECT_EQ(back_and_forth(_metadata, &self->run, MOVES), 0);
@@ -278,7 +266,7 @@ TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 	EXPECT_EQ(setting_write(CGROUP "mtcopy/cpuset.cpus", "0-1"), 0);
 	EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 
-	EXPECT_EQ(setting_write(CGROUP "cgroup.procs", pid), 0);
+	EXPECT_EQ(setting_write_number(CGROUP "cgroup.procs", getpid()), 0);
 	EXPECT_EQ(rmdir(CGROUP "mtcopy"), 0);
 }
 
@@ -288,7 +276,7 @@ TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
 	char list[64] = "";
 
 	setting_read(ISOLATED, list, sizeof(list));
-	run_on(0, 1);
+	run_on_cpus(0, 1);
 	if (strcmp(list, "1")) {
 		EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 		return;
@@ -380,7 +368,7 @@ static pid_t start_spinner(int cpu, double busy, unsigned int pause_us, int poli
 	if (pid)
 		return pid;
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	run_on(cpu, cpu);
+	run_on_cpus(cpu, cpu);
 	sched_setscheduler(0, policy, &param);
 	for (;;) {
 		double end = seconds_now() + busy;
@@ -442,7 +430,7 @@ static void *watch_thread(void *arg)
 {
 	struct watch *watch = arg;
 
-	run_on(0, 0);
+	run_on_cpus(0, 0);
 	while (!__atomic_load_n(&watch->stop, __ATOMIC_RELAXED)) {
 		watch->lent += sched_getscheduler(watch->helper) == SCHED_OTHER &&
 			       getpriority(PRIO_PROCESS, watch->helper) == CALLERS_NICE;
@@ -453,17 +441,10 @@ static void *watch_thread(void *arg)
 
 static long preemptions(pid_t pid)
 {
-	char path[64], line[128];
-	long count = -1;
-	FILE *file;
+	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	file = fopen(path, "r");
-	while (file && fgets(line, sizeof(line), file))
-		sscanf(line, "nonvoluntary_ctxt_switches: %ld", &count);
-	if (file)
-		fclose(file);
-	return count;
+	return setting_find_number(path, "nonvoluntary_ctxt_switches:");
 }
 
 /*
@@ -577,9 +558,9 @@ TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 	EXPECT_EQ(area_wrong(&run->area), 0);
 	area_destroy(&run->area);
 	ASSERT_TRUE(create(&run->area, AREA_ANON_2M, 8 * MIB, run->test.nodes[0]));
-	run_on(0, 0);
+	run_on_cpus(0, 0);
 	EXPECT_EQ(back_and_forth(_metadata, run, 2), 0);
-	run_on(0, 1);
+	run_on_cpus(0, 1);
 	back_and_forth(_metadata, run, 2);
 }
 

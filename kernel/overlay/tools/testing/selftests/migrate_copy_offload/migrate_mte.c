@@ -19,7 +19,6 @@
 #define TIMEOUT		180
 #define GRANULE		16UL
 #define TAG_SHIFT	56
-#define PMD_SIZE	(2 * MIB)
 #define REASON		"syscall_or_cpuset"
 
 #ifndef PROT_MTE
@@ -159,11 +158,9 @@ static size_t wrong_tags(const struct tagged *memory)
 
 FIXTURE_SETUP(migrate_mte)
 {
-	bool small = variant->folio_size == memory_page_size();
 	struct tagged *memory = &self->memory;
 	int sharing = variant->shared ? MAP_SHARED : MAP_PRIVATE;
 	size_t page = memory_page_size();
-	char migrator[64];
 
 	settings_restore();
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_MTE))
@@ -172,10 +169,7 @@ FIXTURE_SETUP(migrate_mte)
 		SKIP(return, "needs two nodes with memory");
 
 	numa_balancing_off();
-	if (offload_on_for(REASON)) {
-		ASSERT_EQ(0, offload_get_route(REASON, migrator, sizeof(migrator)));
-		ASSERT_EQ(0, offload_route_only(REASON, migrator));
-	}
+	ASSERT_EQ(offload_on_for(REASON), offload_on_only_for(REASON));
 	ASSERT_EQ(0, thp_only(variant->folio_size));
 
 	*memory = (struct tagged) {
@@ -189,11 +183,7 @@ FIXTURE_SETUP(migrate_mte)
 		       PROT_READ | PROT_WRITE |
 				(variant->part == ALL_PAGES ? PROT_MTE : 0),
 		       sharing | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-	ASSERT_EQ(0, madvise(memory->addr, variant->len,
-			     small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE));
-	ASSERT_EQ(0, memory_bind(self->from));
-	memory_stamp(memory->addr, variant->len, 1);
-	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_EQ(0, memory_fill(memory->addr, variant->len, variant->folio_size, self->from, 1));
 	ASSERT_TRUE(memory_folios_are(memory->addr, variant->len, variant->folio_size));
 
 	for (size_t i = 0; i < variant->len; i += page)

@@ -13,8 +13,6 @@
 
 #define MAX_SETTINGS	64
 #define VALUE_SIZE	256
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 const char * const offload_reasons[] = {
 	"compaction", "memory_failure", "memory_hotplug", "syscall_or_cpuset",
@@ -81,6 +79,18 @@ long setting_read_number(const char *path)
 	return end == buf ? -1 : value;
 }
 
+long setting_find_number(const char *path, const char *name)
+{
+	FILE *file = fopen(path, "r");
+	char line[VALUE_SIZE], *found = NULL;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, name);
+	if (file)
+		fclose(file);
+	return found ? strtol(found + strlen(name), NULL, 10) : -1;
+}
+
 /* A file that shows all its values has the one that counts in brackets. */
 static void keep_selected(char *value)
 {
@@ -142,19 +152,21 @@ void setting_save(const char *path)
 	}
 }
 
-static bool thp_path(char *path, size_t size, size_t kib)
+static void thp_path(char *path, size_t size, size_t kib, const char *name)
 {
-	snprintf(path, size, THP_DIR "/hugepages-%zukB/enabled", kib);
-	return !access(path, W_OK);
+	snprintf(path, size, THP_DIR "/hugepages-%zukB/%s", kib, name);
 }
 
 void memory_settings_save(void)
 {
 	char path[PATH_MAX];
 
-	for (size_t kib = 8; kib <= 2048; kib *= 2)
-		if (thp_path(path, sizeof(path), kib))
-			setting_save(path);
+	for (size_t kib = 8; kib <= 2048; kib *= 2) {
+		thp_path(path, sizeof(path), kib, "enabled");
+		setting_save(path);
+		thp_path(path, sizeof(path), kib, "shmem_enabled");
+		setting_save(path);
+	}
 	setting_save(NUMA_BALANCING);
 }
 
@@ -163,19 +175,25 @@ void numa_balancing_off(void)
 	setting_write(NUMA_BALANCING, "0");
 }
 
+/* No kernel has folios of every size of both sorts: a file may be missing. */
+static int thp_set(size_t kib, const char *name, const char *value)
+{
+	char path[PATH_MAX];
+
+	thp_path(path, sizeof(path), kib, name);
+	return setting_write(path, value);
+}
+
 int thp_only(size_t folio_size)
 {
 	int ret = folio_size > (size_t)sysconf(_SC_PAGESIZE) ? -ENOENT : 0;
-	char path[PATH_MAX];
 
 	for (size_t kib = 8; kib <= 2048; kib *= 2) {
 		bool wanted = kib * 1024 == folio_size;
-		int err;
+		int err = thp_set(kib, "enabled", wanted ? "madvise" : "never");
 
-		if (!thp_path(path, sizeof(path), kib))
-			continue;
-		err = setting_write(path, wanted ? "madvise" : "never");
-		if (wanted || err)
+		thp_set(kib, "shmem_enabled", wanted ? "advise" : "never");
+		if (wanted || (err && err != -ENOENT))
 			ret = err;
 	}
 	return ret;
@@ -214,6 +232,15 @@ bool offload_on_for(const char *reason)
 	return offload_enabled() &&
 	       !offload_get_route(reason, migrator, sizeof(migrator)) &&
 	       strcmp(migrator, "none");
+}
+
+bool offload_on_only_for(const char *reason)
+{
+	char migrator[64];
+
+	return offload_on_for(reason) &&
+	       !offload_get_route(reason, migrator, sizeof(migrator)) &&
+	       !offload_route_only(reason, migrator);
 }
 
 int offload_set_enabled(bool enabled)

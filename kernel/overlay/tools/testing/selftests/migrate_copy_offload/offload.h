@@ -11,6 +11,9 @@
 #include <stdint.h>
 
 #define OFFLOAD_DIR "/sys/kernel/mm/migrate_copy_offload"
+#define THP_DIR "/sys/kernel/mm/transparent_hugepage"
+#define KSM_DIR "/sys/kernel/mm/ksm"
+#define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
 
 /* 0 or -errno, of the open or of the write. */
 int setting_write(const char *path, const char *value);
@@ -19,6 +22,8 @@ int setting_write_number(const char *path, long value);
 int setting_read(const char *path, char *buf, size_t size);
 /* -1 if there is no number. */
 long setting_read_number(const char *path);
+/* The number behind the first @name in a file of many, such as /proc/vmstat; or -1. */
+long setting_find_number(const char *path, const char *name);
 
 /*
  * Remembers the value that a file has now. The process that called this first
@@ -28,13 +33,13 @@ long setting_read_number(const char *path);
 void setting_save(const char *path);
 void settings_restore(void);
 
-/* setting_save() for the sizes of anonymous folios and for NUMA balancing. */
+/* setting_save() for the sizes of folios and for NUMA balancing. */
 void memory_settings_save(void);
 /* Nobody but the caller moves its memory. */
 void numa_balancing_off(void);
 /*
- * Anonymous memory with MADV_HUGEPAGE comes in folios of @folio_size; with the size
- * of a page, in pages. 0 or -errno.
+ * Memory with MADV_HUGEPAGE, anonymous or shmem, comes in folios of @folio_size; with
+ * the size of a page, in pages. 0 or -errno.
  */
 int thp_only(size_t folio_size);
 
@@ -44,6 +49,8 @@ bool offload_available(void);
 bool offload_enabled(void);
 /* Enabled and routed to a migrator for this reason. */
 bool offload_on_for(const char *reason);
+/* offload_on_for(), after all other routes were removed: nobody else's folios count. */
+bool offload_on_only_for(const char *reason);
 int offload_set_enabled(bool enabled);
 int offload_set_route(const char *reason, const char *migrator);
 int offload_get_route(const char *reason, char *migrator, size_t size);

@@ -20,9 +20,6 @@
 #include "page_state/page_state.h"
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
-#define PMD_SIZE		(2UL << 20)
-#define KSM_DIR			"/sys/kernel/mm/ksm"
-#define NUMA_BALANCING		"/proc/sys/kernel/numa_balancing"
 
 #define ARENA_BASE	0x100000000000UL
 #define SLOT_SIZE	(6UL << 20)
@@ -45,6 +42,8 @@ struct rng {
 uint64_t rng_next(struct rng *rng);
 /* Less than @end, which is not 0. */
 uint64_t rng_below(struct rng *rng, uint64_t end);
+/* An index into @weights: twice the weight is chosen twice as often. */
+size_t rng_choose(struct rng *rng, const unsigned int *weights, size_t nr);
 bool rng_chance(struct rng *rng, unsigned int percent);
 
 struct range {
@@ -158,7 +157,6 @@ void layout_unpin(const struct layout *layout);
 void layout_drain_batches(void);
 /* Migrates the memory of all processes; with @threaded another CPU runs this process. */
 void layout_move(struct layout *layout, int node, bool threaded);
-void layout_run_on(int cpu);
 
 /* layout_show.c: what can be seen of it */
 

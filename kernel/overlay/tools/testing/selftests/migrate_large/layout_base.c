@@ -26,6 +26,20 @@ uint64_t rng_below(struct rng *rng, uint64_t end)
 	return rng_next(rng) % end;
 }
 
+size_t rng_choose(struct rng *rng, const unsigned int *weights, size_t nr)
+{
+	unsigned int sum = 0;
+	uint64_t chosen;
+	size_t i;
+
+	for (i = 0; i < nr; i++)
+		sum += weights[i];
+	chosen = rng_below(rng, sum);
+	for (i = 0; chosen >= weights[i]; i++)
+		chosen -= weights[i];
+	return i;
+}
+
 bool rng_chance(struct rng *rng, unsigned int percent)
 {
 	return rng_below(rng, 100) < percent;

@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,15 +22,6 @@
 #define MAX_NAMED	16384
 #define NOT_STORED	(-1000)
 
-void layout_run_on(int cpu)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(cpu, &set);
-	sched_setaffinity(0, sizeof(set), &set);
-}
-
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
 struct other {
 	pthread_t thread;
@@ -41,9 +31,10 @@ struct other {
 
 static void *other_main(void *arg)
 {
+	const int last_cpu = sysconf(_SC_NPROCESSORS_ONLN) - 1;
 	struct other *other = arg;
 
-	layout_run_on(sysconf(_SC_NPROCESSORS_ONLN) - 1);
+	run_on_cpus(last_cpu, last_cpu);
 	while (!__atomic_load_n(&other->stop, __ATOMIC_ACQUIRE)) {
 		usleep(100);
 		__atomic_store_n(&other->busy, 1, __ATOMIC_RELEASE);

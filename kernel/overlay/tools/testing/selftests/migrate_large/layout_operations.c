@@ -280,32 +280,22 @@ static int do_merge(struct layout *layout, const struct vma *vma, struct range p
 	return err;
 }
 
-static long counter(const char *name)
+static long numa_updates(void)
 {
-	size_t len = strlen(name);
-	FILE *file = fopen("/proc/vmstat", "r");
-	char line[128];
-	long value = -1;
-
-	while (file && fgets(line, sizeof(line), file))
-		if (!strncmp(line, name, len) && line[len] == ' ')
-			value = atol(line + len);
-	if (file)
-		fclose(file);
-	return value;
+	return setting_find_number("/proc/vmstat", "numa_pte_updates ");
 }
 
 /* Works until NUMA balancing has made all memory of this process inaccessible. */
 static int do_numa_hint(struct layout *layout, const struct vma *vma, struct range part)
 {
-	long before = counter("numa_pte_updates");
+	long before = numa_updates();
 	int err = setting_write(NUMA_BALANCING, "1");
 	int i;
 
-	for (i = 0; !err && i < 20 && counter("numa_pte_updates") == before; i++)
+	for (i = 0; !err && i < 20 && numa_updates() == before; i++)
 		for (volatile int j = 0; j < 500000; j++)
 			;
-	setting_write(NUMA_BALANCING, "0");
+	numa_balancing_off();
 	return err ?: i < 20 ? 0 : -ETIME;
 }
 
@@ -447,16 +437,11 @@ static unsigned int weight_of(const struct operation *operation, bool paused)
 
 static const struct operation *random_operation(struct rng *rng, bool paused)
 {
-	unsigned int sum = 0;
-	uint64_t chosen;
-	size_t i;
+	unsigned int weights[ARRAY_SIZE(operations)];
 
-	for (i = 0; i < ARRAY_SIZE(operations); i++)
-		sum += weight_of(&operations[i], paused);
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= weight_of(&operations[i], paused); i++)
-		chosen -= weight_of(&operations[i], paused);
-	return &operations[i];
+	for (size_t i = 0; i < ARRAY_SIZE(operations); i++)
+		weights[i] = weight_of(&operations[i], paused);
+	return &operations[rng_choose(rng, weights, ARRAY_SIZE(weights))];
 }
 
 /* All of it, one page, or anything between; often with an end where a folio may end. */

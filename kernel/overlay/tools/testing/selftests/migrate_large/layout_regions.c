@@ -11,7 +11,6 @@
 #include "memory.h"
 #include "offload.h"
 
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define NUMA_DIR	"/sys/kernel/debug/sched/numa_balancing"
 
 static const size_t folio_sizes[] = {
@@ -22,41 +21,13 @@ static const size_t folio_sizes[] = {
 /* How often each of these is taken: most of what is new is about small mTHP. */
 static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
 
-static void size_setting(size_t size, const char *name, const char *value)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", size / KIB, name);
-	setting_write(path, value);
-}
-
-/* Memory with MADV_HUGEPAGE gets folios of this size from now on. */
-static void only_size(size_t size)
-{
-	static size_t last;
-
-	if (last) {
-		size_setting(last, "enabled", "never");
-		size_setting(last, "shmem_enabled", "never");
-	}
-	last = size == 4 * KIB ? 0 : size;
-	if (last) {
-		size_setting(last, "enabled", "madvise");
-		size_setting(last, "shmem_enabled", "advise");
-	}
-}
-
 void layout_settings(void)
 {
-	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
-		size_setting(folio_sizes[i], "enabled", "never");
-		size_setting(folio_sizes[i], "shmem_enabled", "never");
-	}
 	/* Nothing of what happens may depend on when it happens. */
 	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
 	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
 	setting_write("/proc/sys/vm/dirty_expire_centisecs", "360000");
-	setting_write(NUMA_BALANCING, "0");
+	numa_balancing_off();
 	setting_write(NUMA_DIR "/scan_delay_ms", "1");
 	setting_write(NUMA_DIR "/scan_period_min_ms", "1");
 	setting_write(NUMA_DIR "/scan_size_mb", "4096");
@@ -68,20 +39,6 @@ void layout_settings(void)
 		      "4");
 	setting_write("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
 		      "4");
-}
-
-static size_t random_folio_size(struct rng *rng)
-{
-	unsigned int sum = 0;
-	uint64_t chosen;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(folio_sizes); i++)
-		sum += folio_size_weights[i];
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= folio_size_weights[i]; i++)
-		chosen -= folio_size_weights[i];
-	return folio_sizes[i];
 }
 
 void layout_write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent)
@@ -144,37 +101,26 @@ enum region_kind {
 	NR_REGION_KINDS
 };
 
-static const struct {
-	const char *name;
-	unsigned int weight;
-} region_kinds[NR_REGION_KINDS] = {
-	[ANON]		= { "anon", 60 },
-	[SHMEM]		= { "shmem", 14 },
-	[TMPFS_PRIVATE]	= { "tmpfs_private", 10 },
-	[DISK_SHARED]	= { "disk_shared", 6 },
-	[DISK_PRIVATE]	= { "disk_private", 4 },
-	[HUGETLB]	= { "hugetlb", 2 },
+static const char * const region_kind_names[NR_REGION_KINDS] = {
+	[ANON]		= "anon",
+	[SHMEM]		= "shmem",
+	[TMPFS_PRIVATE]	= "tmpfs_private",
+	[DISK_SHARED]	= "disk_shared",
+	[DISK_PRIVATE]	= "disk_private",
+	[HUGETLB]	= "hugetlb",
 };
 
-static enum region_kind random_kind(struct rng *rng)
-{
-	unsigned int sum = 0;
-	uint64_t chosen;
-	int i;
-
-	for (i = 0; i < NR_REGION_KINDS; i++)
-		sum += region_kinds[i].weight;
-	chosen = rng_below(rng, sum);
-	for (i = 0; chosen >= region_kinds[i].weight; i++)
-		chosen -= region_kinds[i].weight;
-	return i;
-}
+static const unsigned int region_kind_weights[NR_REGION_KINDS] = {
+	[ANON] = 60, [SHMEM] = 14, [TMPFS_PRIVATE] = 10, [DISK_SHARED] = 6,
+	[DISK_PRIVATE] = 4, [HUGETLB] = 2,
+};
 
 int layout_add_region(struct layout *layout)
 {
 	struct rng *rng = &layout->rng;
-	enum region_kind kind = random_kind(rng);
-	size_t size = random_folio_size(rng);
+	enum region_kind kind = rng_choose(rng, region_kind_weights, NR_REGION_KINDS);
+	size_t size = folio_sizes[rng_choose(rng, folio_size_weights,
+					     ARRAY_SIZE(folio_sizes))];
 	size_t page = memory_page_size();
 	/* Some start where a folio can, others do not. */
 	size_t shift = rng_chance(rng, 50) ? 0 : rng_below(rng, 64) * page;
@@ -215,7 +161,7 @@ int layout_add_region(struct layout *layout)
 		break;
 	}
 
-	only_size(size);
+	thp_only(size);
 	memory_bind(layout->nodes[0]);
 	if (kind == DISK_SHARED || kind == DISK_PRIVATE)
 		err = fill_file(rng, fd, len);
@@ -238,7 +184,7 @@ int layout_add_region(struct layout *layout)
 			    rng_below(rng, 100));
 	}
 	memory_bind(-1);
-	printf("region %s at %lx+%zx folios %zuk written %u = %d\n", region_kinds[kind].name,
+	printf("region %s at %lx+%zx folios %zuk written %u = %d\n", region_kind_names[kind],
 	       ((uintptr_t)slot + shift - ARENA_BASE) / page, len / page, size / KIB, percent,
 	       err);
 	*region = (struct region) {

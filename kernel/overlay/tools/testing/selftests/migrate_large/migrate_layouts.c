@@ -139,30 +139,24 @@ static void say_in_log(uint64_t seed)
 
 static size_t free_memory(int node)
 {
-	char path[64], line[128];
-	unsigned long kib = 0;
-	FILE *file;
+	char path[64];
+	long kib;
 
 	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
-	file = fopen(path, "r");
-	while (file && !kib && fgets(line, sizeof(line), file))
-		sscanf(line, "Node %*d MemFree: %lu", &kib);
-	if (file)
-		fclose(file);
-	return kib * KIB;
+	kib = setting_find_number(path, "MemFree:");
+	return kib < 0 ? 0 : kib * KIB;
 }
 
 /* Most of a node's memory becomes huge pages: nobody has to write to these. */
 static bool take_huge_pages(int node, size_t left)
 {
 	size_t free = free_memory(node);
-	char path[96], number[16];
+	char path[96];
 
 	snprintf(path, sizeof(path),
 		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
-	snprintf(number, sizeof(number), "%lu",
-		 setting_read_number(path) + (free > left ? (free - left) / PMD_SIZE : 0));
-	return !setting_write(path, number);
+	return !setting_write_number(path, setting_read_number(path) +
+				     (free > left ? (free - left) / PMD_SIZE : 0));
 }
 
 static bool take_pages(int node, size_t left)
@@ -228,7 +222,7 @@ int main(int argc, char **argv)
 	}
 	layout_settings();
 	/* Where memory comes from must not depend on where the scheduler puts us. */
-	layout_run_on(0);
+	run_on_cpus(0, 0);
 	if (pressure && (!memory_two_nodes(&nodes[0], &nodes[1]) ||
 			 !fill_node(nodes[1]))) {
 		fprintf(stderr, "node %d cannot be filled\n", nodes[1]);

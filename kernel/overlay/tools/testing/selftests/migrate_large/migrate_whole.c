@@ -8,7 +8,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
-#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -30,8 +29,6 @@
 #define TIMEOUT		240
 #define MOVES		10
 #define FOLIOS		4
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
-#define PMD_SIZE	(2 * MIB)
 #define SEED		17
 /* Of the kernel's own flags, which /proc/kpageflags shows as well. */
 #define KPF_MLOCKED	33
@@ -110,17 +107,11 @@ struct counts {
 	long partially_mapped;
 };
 
-static void size_path(char *path, size_t len, size_t folio_size, const char *name)
-{
-	snprintf(path, len, THP_DIR "/hugepages-%zukB/%s", folio_size / KIB, name);
-}
-
 static long size_count(size_t folio_size, const char *name)
 {
-	char path[192], full[64];
+	char path[192];
 
-	snprintf(full, sizeof(full), "stats/%s", name);
-	size_path(path, sizeof(path), folio_size, full);
+	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/stats/%s", folio_size / KIB, name);
 	return setting_read_number(path);
 }
 
@@ -136,47 +127,12 @@ static struct counts read_counts(size_t folio_size)
 /* How many pages of the machine are mlocked, -1 if that is not known. */
 static long mlocked_pages(void)
 {
-	FILE *file = fopen("/proc/vmstat", "r");
-	char line[128];
-	long pages = -1;
-
-	if (!file)
-		return -1;
-	while (fgets(line, sizeof(line), file))
-		if (sscanf(line, "nr_mlock %ld", &pages) == 1)
-			break;
-	fclose(file);
-	return pages;
+	return setting_find_number("/proc/vmstat", "nr_mlock ");
 }
-
-static const size_t sizes[] = { 16 * KIB, 64 * KIB, 256 * KIB, 1 * MIB, PMD_SIZE };
 
 static void __attribute__((constructor)) save_settings(void)
 {
-	char path[192];
-
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		size_path(path, sizeof(path), sizes[i], "enabled");
-		setting_save(path);
-		size_path(path, sizeof(path), sizes[i], "shmem_enabled");
-		setting_save(path);
-	}
-	setting_save("/proc/sys/kernel/numa_balancing");
-}
-
-/* From now on memory with MADV_HUGEPAGE gets folios of just this size. */
-static void only_size(size_t folio_size)
-{
-	char path[192];
-
-	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++) {
-		bool on = sizes[i] == folio_size;
-
-		size_path(path, sizeof(path), sizes[i], "enabled");
-		setting_write(path, on ? "madvise" : "never");
-		size_path(path, sizeof(path), sizes[i], "shmem_enabled");
-		setting_write(path, on ? "advise" : "never");
-	}
+	memory_settings_save();
 }
 
 /* Has the shrinkers do all that they can: what is queued for a split is split. */
@@ -185,15 +141,19 @@ static int run_shrinkers(void)
 	return setting_write("/proc/sys/vm/drop_caches", "2");
 }
 
+static void run_on_last_cpu(void)
+{
+	int cpu = sysconf(_SC_NPROCESSORS_ONLN) - 1;
+
+	run_on_cpus(cpu, cpu);
+}
+
 /* Keeps a CPU's translations of the process in use, and touches nothing. */
 static void *other_thread(void *arg)
 {
 	bool *stops = arg;
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on_last_cpu();
 	while (!__atomic_load_n(stops, __ATOMIC_ACQUIRE))
 		usleep(200);
 	return NULL;
@@ -319,8 +279,8 @@ FIXTURE_SETUP(migrate_whole)
 	if (size_count(size, "split") < 0)
 		SKIP(return, "no folios of this size");
 
-	setting_write("/proc/sys/kernel/numa_balancing", "0");
-	only_size(size);
+	numa_balancing_off();
+	ASSERT_EQ(0, thp_only(size));
 	self->len = FOLIOS * size;
 	self->addr = memory_map_aligned(self->len, PMD_SIZE);
 	ASSERT_NE(NULL, self->addr);
@@ -328,10 +288,7 @@ FIXTURE_SETUP(migrate_whole)
 		ASSERT_NE(MAP_FAILED,
 			  mmap(self->addr, self->len, PROT_READ | PROT_WRITE,
 			       MAP_SHARED | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-	ASSERT_EQ(0, madvise(self->addr, self->len, MADV_HUGEPAGE));
-	ASSERT_EQ(0, memory_bind(self->nodes[0]));
-	memory_stamp(self->addr, self->len, SEED);
-	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_EQ(0, memory_fill(self->addr, self->len, size, self->nodes[0], SEED));
 	ASSERT_TRUE(memory_folios_are(self->addr, self->len, size));
 	self->mlocked_before = mlocked_pages();
 	ASSERT_LE(0, self->mlocked_before);
@@ -376,16 +333,15 @@ static size_t bytes_wrong(FIXTURE_DATA(migrate_whole) *self, size_t folio_size, 
 	return wrong;
 }
 
-/* Not one folio was split or queued since @before, and none is marked. */
-static void check_whole(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
-			size_t folio_size, const struct counts *before)
+/* Since @before no folio was split or queued, and no other one was marked. */
+static void check_counts(struct __test_metadata *_metadata, size_t folio_size,
+			 const struct counts *before)
 {
 	struct counts after = read_counts(folio_size);
 
 	EXPECT_EQ(before->split, after.split);
 	EXPECT_EQ(before->split_deferred, after.split_deferred);
 	EXPECT_EQ(before->partially_mapped, after.partially_mapped);
-	EXPECT_TRUE(memory_folios_are(self->addr, self->len, folio_size));
 }
 
 /* A reference to every page, as long as the pipe is there: nothing can be moved. */
@@ -432,7 +388,8 @@ TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
 		if (is_locked(variant))
 			check_unlocked(_metadata, self);
 		EXPECT_EQ(0, run_shrinkers());
-		check_whole(_metadata, self, step, &before);
+		check_counts(_metadata, step, &before);
+		EXPECT_TRUE(memory_folios_are(self->addr, self->len, step));
 		EXPECT_EQ(0, bytes_wrong(self, step, false));
 		return;
 	}
@@ -453,16 +410,12 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	size_t size = variant->folio_size;
 	bool partial = variant->layout == PARTIAL;
 	struct counts before = read_counts(size);
-	struct counts after;
 	struct hold hold;
 
 	ASSERT_TRUE(hold_pages(&hold, self->addr, self->len, size));
 	/* Every folio, and what is not there. */
 	EXPECT_EQ(FOLIOS, move_all(self, size, self->nodes[1]));
-	after = read_counts(size);
-	EXPECT_EQ(before.split, after.split);
-	EXPECT_EQ(before.split_deferred, after.split_deferred);
-	EXPECT_EQ(before.partially_mapped, after.partially_mapped);
+	check_counts(_metadata, size, &before);
 	release_pages(&hold);
 	if (is_locked(variant))
 		check_locked(_metadata, self);
@@ -478,7 +431,8 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	/* The next attempt finds them whole. */
 	EXPECT_EQ(0, run_shrinkers());
 	EXPECT_EQ(0, move_all(self, size, self->nodes[1]));
-	check_whole(_metadata, self, size, &before);
+	check_counts(_metadata, size, &before);
+	EXPECT_TRUE(memory_folios_are(self->addr, self->len, size));
 	EXPECT_EQ(0, bytes_wrong(self, size, false));
 	if (is_locked(variant)) {
 		check_locked(_metadata, self);
@@ -562,11 +516,8 @@ static long *touched_word(const struct toucher *toucher, long round, long folio)
 static void *touch(void *arg)
 {
 	struct toucher *toucher = arg;
-	cpu_set_t set;
 
-	CPU_ZERO(&set);
-	CPU_SET(sysconf(_SC_NPROCESSORS_ONLN) - 1, &set);
-	sched_setaffinity(0, sizeof(set), &set);
+	run_on_last_cpu();
 	for (long round = 1; ; round++) {
 		long begin, share;
 
@@ -609,7 +560,7 @@ TEST(written_while_unmapped)
 		SKIP(return, "needs two CPUs");
 	if (size_count(size, "split") < 0)
 		SKIP(return, "no folios of this size");
-	only_size(size);
+	ASSERT_EQ(0, thp_only(size));
 	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, &toucher));
 
 	for (round = 1; round <= TOUCH_ROUNDS && now_ns() < end; round++) {
@@ -686,15 +637,12 @@ TEST(poisoned_page_of_a_folio)
 		SKIP(return, "needs two nodes with memory");
 	if (size_count(size, "split") < 0 || size <= bad)
 		SKIP(return, "no folios of this size");
-	only_size(size);
+	ASSERT_EQ(0, thp_only(size));
 	addr = memory_map_aligned(size, PMD_SIZE);
 	copy = malloc(size);
 	ASSERT_TRUE(addr && copy);
-	ASSERT_EQ(0, madvise(addr, size, MADV_HUGEPAGE));
-	ASSERT_EQ(0, memory_bind(first));
-	memory_stamp(addr, size, SEED);
+	ASSERT_EQ(0, memory_fill(addr, size, size, first, SEED));
 	memory_stamp(copy, size, SEED);
-	ASSERT_EQ(0, memory_bind(-1));
 	settings_restore();
 
 	ASSERT_TRUE(hold_pages(&hold, addr, size, size));
