@@ -23,7 +23,7 @@ static const size_t folio_sizes[NR_AREA_KINDS] = {
 	[AREA_ANON_2M]	= PMD_SIZE,
 };
 
-/* What chooses the size of folios holds for the whole machine until it is set anew. */
+/* Folio sizes are a setting of the whole machine: puts it back to pages. */
 static bool fault_in(struct area *area, enum area_kind kind, int node)
 {
 	int err;

@@ -22,7 +22,7 @@ extern const char * const area_kind_names[NR_AREA_KINDS];
 struct area {
 	char *addr;
 	size_t size;
-	/* What one address of move_pages(2) stands for. */
+	/* One address of move_pages(2) stands for this many bytes. */
 	size_t folio_size;
 	/* What area_stamp() wrote last. */
 	uint64_t seed;
@@ -47,8 +47,8 @@ size_t area_wrong(const struct area *area);
 long area_move(struct area *area, int node);
 
 /*
- * Returns when the first folio is unmapped by a migration that another thread
- * started, and a migrator, if there is one, has it.
+ * Waits until a migration by another thread has unmapped the first folio, and a
+ * migrator, if there is one, has got it.
  */
 void area_wait_in_flight(const struct area *area);
 

@@ -31,7 +31,7 @@
 #define MAX_WORDS	1024
 #define MPOL_MF_MOVE_ALL (1 << 2)
 
-/* What a name must hold. The content is a function of all these fields. */
+/* What the file of a name must contain: a function of all these fields. */
 struct file {
 	uint32_t present;
 	uint32_t words;

@@ -50,7 +50,7 @@ static void bring_engine(void)
 	};
 	const char *engine = engine_module();
 
-	/* Now and then another engine, while no migrator holds the old one. */
+	/* No migrator holds the engine now. */
 	if (!(random() % 4) && module_loaded(engine)) {
 		must("unload the engine", module_unload(engine));
 		done.engine_changes++;

@@ -133,7 +133,7 @@ unsigned int engine_channels(struct engine_channel *channels)
 	unsigned int nr = 0;
 	char line[512];
 
-	/* The first line are the names of the columns. */
+	/* The first line has the names of the columns. */
 	if (!file || !fgets(line, sizeof(line), file))
 		line[0] = '\0';
 	while (file && nr < ENGINE_MAX_CHANNELS && fgets(line, sizeof(line), file)) {
@@ -318,7 +318,7 @@ size_t kmemleak_found(void)
 		printf("# no kmemleak: nobody looks for leaks of objects\n");
 		return 0;
 	}
-	/* An object is reported only once it was seen without a reference twice. */
+	/* kmemleak reports what two scans found without a reference. */
 	if (setting_write(KMEMLEAK, "scan")) {
 		printf("# kmemleak: cannot scan\n");
 		return 1;

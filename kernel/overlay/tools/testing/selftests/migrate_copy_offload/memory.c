@@ -164,8 +164,8 @@ static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int n
 	}
 
 	/*
-	 * The status of an address that was not tried is not filled in, and that
-	 * of the second address of one folio may be an error: ask where they are.
+	 * The kernel leaves out the status of an address that it did not try, and
+	 * may report an error for a folio's second address: ask where they are.
 	 */
 	if (!query)
 		syscall(__NR_move_pages, pid, nr, pages, NULL, status, flags);
@@ -267,9 +267,9 @@ fail:
 }
 
 /*
- * /proc/kpageflags of pages; those of pages in a row come from one read. Pages of others are
- * not read along: where a folio comes or goes at that moment, a kernel with
- * CONFIG_DEBUG_VM_PGFLAGS may not survive it (snapshot_page() in 7.3).
+ * Reads /proc/kpageflags, of pages in a row at once, and never of pages that the caller did
+ * not name: where a folio comes or goes at that moment, a kernel with CONFIG_DEBUG_VM_PGFLAGS
+ * may not survive it (snapshot_page() in 7.3).
  */
 struct flags_reader {
 	int fd;
@@ -285,7 +285,7 @@ static bool flags_open(struct flags_reader *reader)
 	return reader->fd >= 0;
 }
 
-/* Those of the first page of @nr. */
+/* The flags of the first of @nr pages. */
 static uint64_t flags_of(struct flags_reader *reader, const uint64_t *pfns, size_t nr)
 {
 	uint64_t pfn = pfns[0];
@@ -325,7 +325,7 @@ size_t memory_folios(const void *addr, size_t len)
 		free(pfns);
 		return 0;
 	}
-	/* Each page becomes the first one of its folio. */
+	/* Replace each page by the first one of its folio. */
 	for (size_t i = 0; i < nr; i++, before = pfn) {
 		pfn = pfns[i];
 		if (!pfn || !(flags_of(&reader, pfns + i, nr - i) & FLAG(KPF_COMPOUND_TAIL)))
@@ -350,7 +350,7 @@ size_t memory_folios(const void *addr, size_t len)
 	return folios;
 }
 
-/* @pfns is what naturally aligned virtual addresses of one folio's size map. */
+/* @pfns: what is mapped at naturally aligned addresses of one folio's size. */
 static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t nr)
 {
 	uint64_t kind = nr > 1 ? FLAG(KPF_COMPOUND_HEAD) : 0;

@@ -31,8 +31,8 @@
 #define MAX_BLOCKS	16
 #define MAX_REPLACEMENTS 20
 /*
- * Of the places where compaction finds the region, in folios. Its free scanner
- * looks at every 32nd page in some page blocks: not a divisor of that.
+ * How far apart the folios of a region lie that compaction is to move, in folios.
+ * Its free scanner looks at every 32nd page of some page blocks: no divisor of that.
  */
 #define HOLE_DISTANCE	15
 
@@ -72,7 +72,7 @@ struct memory_kind {
 	const char *(*missing)(void);
 	/* Maps and stamps; false on failure. */
 	bool (*create)(struct region *region, const struct memory_kind *kind);
-	/* What comes after the stamp, if anything. */
+	/* Called after the stamp, unless NULL. */
 	bool (*finish)(struct region *region);
 };
 
@@ -98,13 +98,13 @@ FIXTURE(migrate_contents)
 
 struct migration_method {
 	const char *reason;
-	/* The way back is a migration of the same sort. */
+	/* Migrates the memory back as well. */
 	bool round_trip;
 	/* Splits large folios where there is no room for them. */
 	bool may_split;
 	/* Touches no memory but the region. */
 	bool exact;
-	/* Before the memory is allocated, if needed. */
+	/* Called before the memory is allocated, unless NULL. */
 	void (*prepare)(struct __test_metadata *_metadata,
 			struct run *run,
 			const struct memory_kind *kind);
@@ -162,7 +162,7 @@ static bool create_mlocked(struct region *region, const struct memory_kind *kind
 
 static bool map_shared_file(struct region *region)
 {
-	/* Aligned address space, so that huge folios can be mapped as such. */
+	/* A PMD maps a huge folio only at an aligned address. */
 	region->addr = memory_map_aligned(region->len, PMD_SIZE);
 	if (!region->addr)
 		return false;
@@ -511,7 +511,7 @@ static void fragment(struct __test_metadata *_metadata,
 
 	swap_nodes(run);
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
-	/* Free pages shall be where the free scanner sees them. */
+	/* The free scanner does not see pages on lists of CPUs. */
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction",
 				   "100000"));
 	run->filler_len = HOLE_DISTANCE * kind->len;
@@ -627,7 +627,7 @@ static bool can_be_removed(unsigned long block)
 }
 
 #ifdef __aarch64__
-/* The architecture never takes memory offline that was there at boot. */
+/* arm64 never takes memory offline that was there at boot. */
 static bool arch_can_remove(unsigned long block)
 {
 	FILE *file = fopen("/proc/iomem", "r");
@@ -850,7 +850,7 @@ FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_hot_remove) { &hugetlb, &hot_re
 FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_hot_remove) { &mlocked, &hot_remove };
 FIXTURE_VARIANT_ADD(migrate_contents, forked_by_hot_remove) { &forked, &hot_remove };
 
-/* Before any test forks: the values that hold while no test runs. */
+/* Before the harness forks a test: these values hold while none runs. */
 static void __attribute__((constructor)) save_settings(void)
 {
 	static const char * const paths[] = {
@@ -906,9 +906,9 @@ static void create_region(struct __test_metadata *_metadata,
 }
 
 /*
- * Another region instead of one that does not lie where it should. The old one
- * is kept until the test ends, so that the new one must lie elsewhere, and more
- * memory around it is used up, for small and for large folios.
+ * Replaces a region that lies where it should not. The old one stays until the test
+ * ends, and more memory is used up, in small and in large folios, so that the new one
+ * must lie elsewhere.
  */
 static void replace_region(struct __test_metadata *_metadata,
 			   struct run *run,
@@ -1011,15 +1011,15 @@ static void check_contents(struct __test_metadata *_metadata, const struct regio
 	free(copy);
 }
 
-/* One or the other folio may be busy when a migrator should copy it. */
+/* A few folios may be busy when a migrator should copy them. */
 static size_t nearly_all(size_t folios)
 {
 	return folios - folios / 32;
 }
 
 /*
- * @folios is how many were moved at least. What else the machine migrates for the same
- * reason comes on top.
+ * At least @folios folios moved: the machine may have migrated others for the same
+ * reason.
  */
 static void check_stats(struct __test_metadata *_metadata, const struct memory_kind *kind,
 			const struct migration_method *method, bool offload_on, size_t folios)

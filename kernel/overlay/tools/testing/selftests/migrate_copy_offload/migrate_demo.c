@@ -170,8 +170,8 @@ static void allocate_folios(struct demo *demo)
 }
 
 /*
- * One call for all folios, by the address of the first page of each: that is
- * all that is timed. What it says of an address is checked afterwards.
+ * Times one call for all folios, by the address of the first page of each, and
+ * nothing else; check_folios() looks where they are.
  */
 static void move_folios(struct demo *demo)
 {
@@ -245,7 +245,7 @@ static bool read_driver(const char *channel, char *driver, size_t size)
 	return true;
 }
 
-/* Channels that somebody holds: besides dcbm there should be nobody. */
+/* Counts the channels in use: nobody but dcbm should hold any. */
 static void find_engine(struct demo *demo)
 {
 	DIR *dir;
@@ -271,7 +271,7 @@ static void find_engine(struct demo *demo)
 		fail("no DMA channel is in use: is dcbm loaded?");
 }
 
-/* Why folios were not copied by the migrator, and how many. */
+/* Prints why the migrator did not copy folios, and how many. */
 static void print_fallbacks(void)
 {
 	struct offload_stats stats;

@@ -33,12 +33,12 @@
 #define CGROUP		"/sys/fs/cgroup/"
 #define ISOLATED	"/sys/devices/system/cpu/isolated"
 
-/* In each of them a helper may join. */
+/* A helper may join each of them. */
 #define MOVES		(debug_kernel() ? 6U : 20U)
 
 /*
- * Per cent of the pages that the one helper copies at least while it has a CPU to itself.
- * On an idle machine it is nearly half of them; what the host does may come in between.
+ * The one helper copies at least this many per cent of the pages while it has a CPU to
+ * itself: nearly half of them on an idle machine, less where the host interferes.
  */
 #define FAIR_SHARE	20
 #define FAIR_SECONDS	30
@@ -198,7 +198,6 @@ static bool helpers_do_their_share(struct __test_metadata *_metadata, struct run
 	return false;
 }
 
-/* Whatever the size of the folios, and each of their bytes. */
 TEST_F_TIMEOUT(mtcopy, folios_of_every_size, TIMEOUT)
 {
 	struct run *run = &self->run;
@@ -270,7 +269,7 @@ TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 	EXPECT_EQ(rmdir(CGROUP "mtcopy"), 0);
 }
 
-/* With isolcpus=1 as without it: nothing but that must keep helpers off CPU 1. */
+/* Helpers stay off CPU 1 if the kernel was booted with isolcpus=1, and only then. */
 TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
 {
 	char list[64] = "";
@@ -282,7 +281,7 @@ TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
 		return;
 	}
 	EXPECT_EQ(back_and_forth(_metadata, &self->run, MOVES), 0);
-	/* From there CPU 0 may be asked. */
+	/* A caller on CPU 1 may ask CPU 0. */
 	EXPECT_EQ(sched_getcpu(), 0);
 }
 
@@ -322,7 +321,7 @@ TEST_F_TIMEOUT(mtcopy, one_thread, TIMEOUT)
 	EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 }
 
-/* A batch of less than min_pages is not for mtcopy at all. */
+/* mtcopy refuses a batch of less than min_pages. */
 TEST_F_TIMEOUT(mtcopy, small_batches, TIMEOUT)
 {
 	struct run *run = &self->run;
@@ -385,7 +384,7 @@ static void stop(pid_t pid)
 	waitpid(pid, NULL, 0);
 }
 
-/* Somebody else's work has the CPUs: it keeps them, and the caller finishes. */
+/* Other work that wants both CPUs keeps them, and the caller finishes. */
 TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 {
 	struct run *run = &self->run;
@@ -418,7 +417,7 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 
 #define CALLERS_NICE	5
 
-/* From CPU 0, how often the helper of CPU 1 was seen with the caller's nice value. */
+/* A thread on CPU 0 counts how often the helper of CPU 1 has the caller's nice value. */
 struct watch {
 	pthread_t thread;
 	pid_t helper;
@@ -466,7 +465,7 @@ TEST_F_TIMEOUT(mtcopy, preempted_helper_is_lent_priority, TIMEOUT)
 	preempted = preemptions(watch.helper);
 	ASSERT_GE(preempted, 0);
 	ASSERT_EQ(setpriority(PRIO_PROCESS, 0, CALLERS_NICE), 0);
-	/* Longer pauses than a helper rests that was of no use: it copies in each. */
+	/* A helper that was of no use rests for less than a pause: it copies in each. */
 	spinner = start_spinner(1, BURST, 200000, SCHED_OTHER);
 	ASSERT_EQ(pthread_create(&watch.thread, NULL, watch_thread, &watch), 0);
 	while (seconds_now() < start + 4 * BURST ||
@@ -553,7 +552,7 @@ TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 	EXPECT_EQ(stayed, lost);
 	EXPECT_EQ(module_unload("mtcopy"), -EAGAIN);
 
-	/* That helper is not asked again, and memory still moves. */
+	/* Nobody asks that helper again, and memory still moves. */
 	usleep(500000);
 	EXPECT_EQ(area_wrong(&run->area), 0);
 	area_destroy(&run->area);

@@ -125,7 +125,7 @@ static bool two_tags_a_page(char *page)
 	return load_tag((uintptr_t)page) == 2;
 }
 
-/* Never 0, which is what fresh memory has; differs between neighbours and pages. */
+/* Not 0, the tag of fresh memory; differs between neighbours and between pages. */
 static unsigned int granule_tag(bool two_a_page, size_t offset)
 {
 	size_t granule = offset / GRANULE;

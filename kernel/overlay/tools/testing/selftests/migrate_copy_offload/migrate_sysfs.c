@@ -209,7 +209,7 @@ TEST_F(migrate_sysfs, modes)
 	}
 }
 
-/* One line, of one word where that is not a list; a counter is a number. */
+/* Each file but a list has one word; that of a counter is a number. */
 TEST_F(migrate_sysfs, one_value_per_file)
 {
 	struct offload_stats stats;

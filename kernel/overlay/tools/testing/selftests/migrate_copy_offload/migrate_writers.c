@@ -17,7 +17,7 @@
 
 #define TIMEOUT		120
 #define NR_WRITERS	3
-/* However slow the machine is. */
+/* Even on a slow machine. */
 #define MIN_TURNS	6
 #define REASON		"syscall_or_cpuset"
 
@@ -142,7 +142,7 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		ASSERT_EQ(0, pthread_join(self->writers[i].thread, NULL));
 
-	/* It proves something only if both happened all the time. */
+	/* The test proves nothing unless stores and moves went on all the time. */
 	EXPECT_LT(pages, moved[0]);
 	EXPECT_LT(pages, moved[1]);
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {

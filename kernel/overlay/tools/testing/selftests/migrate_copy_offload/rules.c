@@ -13,12 +13,12 @@
  *  9  A migrator does not go away while it has copies in flight.
  * 10  Nothing happens for a reason without a migrator.
  *
- * And what is done to a mapping while its folios are copied is done to the copies.
+ * And a change of a mapping while its folios are copied holds for the copies.
  *
  * The KUnit tests have 1 (a copy is good for one attempt), 3 (metadata that a copy must
- * carry) and 4 (poison), lockdep has 8 (locks). From here nobody can break 1: a program
- * that makes the first attempt fail and changes the folio keeps its reference, or waits
- * for the lock, until all attempts of the batch have failed.
+ * carry) and 4 (poison), lockdep has 8 (locks). No program can test 1: one that makes the
+ * first attempt fail and changes the folio keeps its reference, or waits for the lock,
+ * until all attempts of the batch have failed.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -111,7 +111,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 	expect_copies(_metadata, 0, 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 
-	/* Without the references they go like any others. */
+	/* The migrator copies them as soon as nobody holds them. */
 	while (done < size) {
 		ssize_t got = read(ends[0], piped + done, size - done);
 
@@ -156,7 +156,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 	ASSERT_NE(map, MAP_FAILED);
 	memory_stamp(map, page, 1);
 
-	/* A page that is mapped is copied early: so it is not for another reason. */
+	/* The kernel copies a mapped page early: nothing else keeps it from that. */
 	offload_mark();
 	EXPECT_EQ(soft_offline(memory_pfn(map)), 0);
 	expect_copies(_metadata, 1, 0);
@@ -252,7 +252,7 @@ TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 	expect_copies(_metadata, 0, area_folios(&self->area));
 }
 
-/* Migration in a thread of its own, while something happens to the migrator. */
+/* A migration in a thread of its own. */
 struct flight {
 	pthread_t thread;
 	struct area *area;
@@ -295,7 +295,7 @@ static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *s
 	ASSERT_EQ(pthread_join(flight->thread, NULL), 0);
 	EXPECT_EQ(flight->stayed, 0);
 	EXPECT_EQ(area_wrong(&self->area), 0);
-	/* Each folio either way: a batch that was accepted may end as it began. */
+	/* The migrator may finish a batch that it accepted before the change. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"), FLIGHT_PAGES);
 }
 
@@ -309,7 +309,7 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
 		     FLIGHT_PAGES * memory_page_size());
 
-	/* It may wait by itself, or have us wait. */
+	/* It waits by itself, or says -EAGAIN. */
 	begin = seconds_now();
 	do {
 		err = module_unload("dcbm");
@@ -318,7 +318,6 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 	EXPECT_EQ(err, 0);
 	EXPECT_GT(seconds_now() - begin, 0.5);
 
-	/* All that was in flight has ended, and well. */
 	EXPECT_EQ(offload_grown("folios_copied"), FLIGHT_PAGES);
 	end_flight(_metadata, self, &flight);
 
@@ -362,7 +361,7 @@ TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 #define PARTIALLY_MAPPED \
 	"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/stats/nr_anon_partially_mapped"
 
-/* The upper half of every other folio is not mapped any more. */
+/* Leaves out the upper half of every other folio, which is not mapped any more. */
 static size_t bytes_wrong_in_halves(const struct area *area)
 {
 	char *expected = malloc(area->size);
@@ -378,7 +377,7 @@ static size_t bytes_wrong_in_halves(const struct area *area)
 	return wrong;
 }
 
-/* The kernel writes for us, and tells. */
+/* Has the kernel write a byte, and say whether it could. */
 static bool is_writable(void *addr)
 {
 	int fd = open("/dev/zero", O_RDONLY);
@@ -415,7 +414,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 	for (i = 0; i < folios; i += 2)
 		EXPECT_FALSE(is_writable(self->area.addr + 2 * i * HALF + HALF));
 
-	/* All but the pages that are not there, asked for one by one. */
+	/* Page by page: only the unmapped ones stay. */
 	self->area.folio_size = memory_page_size();
 	EXPECT_EQ(area_move(&self->area, self->test.nodes[0]),
 		  (long)(folios / 2 * HALF / memory_page_size()));
@@ -464,11 +463,11 @@ TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 	EXPECT_EQ(trace_move(_metadata, self), 0);
 	EXPECT_EQ(offload_grown(""), 0);
 
-	/* Another reason is routed: the phase is there, but not for us. */
+	/* Only another reason is routed. */
 	ASSERT_EQ(offload_route_only("compaction", "cpu"), 0);
 	EXPECT_EQ(trace_move(_metadata, self), 0);
 
-	/* What was not seen is there to be seen. */
+	/* A routed move shows in both. */
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
 	EXPECT_GT(trace_move(_metadata, self), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), 512);

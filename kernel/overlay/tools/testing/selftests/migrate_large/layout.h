@@ -87,14 +87,14 @@ struct touched {
 struct layout {
 	uint64_t seed;
 	struct rng rng;
-	/* Our own number, 0 for who built it all. */
+	/* Number of this process; 0 built the layout. */
 	unsigned int self;
 	unsigned int nr_processes;
 	struct process processes[MAX_PROCESSES];
 	unsigned int nr_slots;
 	unsigned int nr_regions;
 	struct region regions[MAX_REGIONS];
-	/* Kept for as long as the layout lives: uffds, pins. */
+	/* Uffds, and rings that pin pages, open as long as the layout lives. */
 	unsigned int nr_fds;
 	int fds[MAX_FDS];
 	/* A pipe that holds references to pages, or -1. */
@@ -104,11 +104,11 @@ struct layout {
 	/* A file whose only page pauses a migration, where it is mapped, and on which node. */
 	int pause_fd;
 	void *pause_page;
-	/* A migration is paused: what waits for its end must not be done. */
+	/* A migration is paused: operations must not wait for its end. */
 	bool paused;
 	unsigned int nr_touched;
 	struct touched touched[MAX_TOUCHED];
-	/* There may be too little memory: clean pages may go. */
+	/* Memory may be short: the kernel may drop clean pages. */
 	bool pressure;
 	/* Shared memory was written to while it migrated: any page may have changed. */
 	bool rewritten;
@@ -116,7 +116,7 @@ struct layout {
 
 /* The mappings of a process in the arena, in order. */
 size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max);
-/* Does /proc/self/pagemap say of any page that a userfaultfd protects it? */
+/* True if /proc/self/pagemap says of any page that a userfaultfd protects it. */
 bool layout_any_uffd(struct range part);
 int layout_device(void);
 /* The state of each page of @range; false if there is none. */
@@ -145,22 +145,22 @@ void layout_read_pages(char *addr, size_t len);
 
 /* A random operation on a random part of a mapping; prints both. Returns the part. */
 struct range layout_operate(struct layout *layout);
-/* Has a child do something; false if the child is no more. */
+/* Has a child do something; false if the child has died. */
 bool layout_command(const struct layout *layout, unsigned int child, char command,
 		    struct range *answer);
-/* Lets go of pages that are pinned: a ring would do so some time after its process. */
+/* Unpins pages: a ring does so some time after its process has ended. */
 void layout_unpin(const struct layout *layout);
 
 /* layout_move.c: migration, and what happens meanwhile */
 
-/* Pages that wait in a CPU's batches go to the LRU. A migration begins with that. */
+/* Puts pages of CPUs' batches on the LRU, as every migration does first. */
 void layout_drain_batches(void);
 /* Migrates the memory of all processes; with @threaded another CPU runs this process. */
 void layout_move(struct layout *layout, int node, bool threaded);
 
 /* layout_show.c: what can be seen of it */
 
-/* What the pages were before the move: each still has to have its contents. */
+/* The pages at one stage. */
 struct snapshot;
 
 /*

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What everything here is made with: chance, accesses that may fail, and the state of pages. */
+/* Chance, mappings, accesses that may fail, and the state of pages. */
 #include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -108,7 +108,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 					   info->si_code == BUS_MCEERR_AR);
 
 	if (!accessing) {
-		/* That a page has gone bad is also said to those who do not touch it. */
+		/* The kernel reports poison to processes that do not touch it, too. */
 		if (poison)
 			return;
 		_exit(signal);
@@ -118,7 +118,7 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 
 void layout_catch_faults(void)
 {
-	/* Neither saved nor restored at each access: the mask must not change. */
+	/* No access saves or restores the signal mask: it must not change. */
 	struct sigaction action = {
 		.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER | SA_RESTART,
 	};
@@ -184,7 +184,7 @@ static uint64_t *own_word(char *page)
 	return (uint64_t *)page + PAGE_STATE_WORD;
 }
 
-/* What the kernel finds there: a stale translation would show something else. */
+/* The word as the kernel sees it, whatever stale translation this process has. */
 static bool kernels_word(char *page, uint64_t *word)
 {
 	const struct range range = { .addr = page, .len = memory_page_size() };
@@ -202,8 +202,8 @@ static uint64_t own_value(const struct layout *layout, const uint64_t *word)
 }
 
 /*
- * Pages of a private mapping are this process's alone: nobody else may have seen
- * what is written, nor may it change. Of shared ones the last writer's is there.
+ * Nobody else may change what this process writes to a private mapping. Shared pages
+ * have what the last writer wrote.
  */
 void layout_write_all(struct layout *layout)
 {
@@ -228,7 +228,7 @@ void layout_write_all(struct layout *layout)
 
 			if (vmas[i].shared || !layout_try_read(word))
 				continue;
-			/* Through a translation that is no more both would look right. */
+			/* A write and a read through one stale translation agree. */
 			lost += *word != own_value(layout, word) ||
 				!kernels_word(vmas[i].addr + j, &value) ||
 				value != *word;

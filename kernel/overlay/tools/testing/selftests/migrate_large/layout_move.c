@@ -3,8 +3,8 @@
  * Migration of all that a layout has, and what happens to its memory meanwhile.
  *
  * A list of addresses for move_pages(2) may have a page of a file among them at which
- * the module page_state pauses the migration. What comes later in the batch is unmapped
- * then, and a thread does something to the memory: always the same, on every kernel.
+ * the module page_state pauses the migration. The rest of the batch is unmapped then,
+ * and a thread does something to the memory: the same on every kernel.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -66,7 +66,7 @@ void layout_drain_batches(void)
 	syscall(__NR_move_pages, 0, 1, pages, &node, &status, MPOL_MF_MOVE);
 }
 
-/* What is named to move_pages(2) of a process, and which of it are heads of large folios. */
+/* Addresses of a process for move_pages(2); @large: the heads of large folios. */
 struct names {
 	size_t nr;
 	void *pages[MAX_NAMED];
@@ -84,8 +84,8 @@ static void add_name(struct names *list, void *page, bool large)
 }
 
 /*
- * A second address of a large folio makes move_pages(2) migrate what it has: only heads
- * fill a batch. Chance decides how many other pages are named, and how many heads are.
+ * move_pages(2) ends a batch at the second address of a large folio: only heads fill one.
+ * Chance decides how many heads and how many other pages are named.
  */
 static void choose_names(struct layout *layout, struct names *list, pid_t pid)
 {
@@ -143,7 +143,7 @@ static void show_pause(const struct names *list)
 	       list->nr, large);
 }
 
-/* While a migration is paused, and the thread that migrates waits for us. */
+/* Does something to the memory while the migration is paused. */
 static void *meddle(void *arg)
 {
 	struct layout *layout = arg;
@@ -226,7 +226,7 @@ static void move_and_meddle(struct layout *layout, int node)
 	pthread_join(thread, NULL);
 }
 
-/* By address in the mappings of the builder; splits the work in another way. */
+/* Migrates the builder's memory by mapping, which splits the work in another way. */
 static void bind_all(const struct layout *layout, int node)
 {
 	static struct vma vmas[MAX_VMAS];
@@ -245,18 +245,18 @@ void layout_move(struct layout *layout, int node, bool threaded)
 {
 	unsigned int nr_processes = layout->nr_processes;
 	int from = node == layout->nodes[0] ? layout->nodes[1] : layout->nodes[0];
-	/* On the way back vanilla splits folios, and has others unmapped meanwhile. */
+	/* On the way back vanilla splits folios, and so unmaps others before the pause. */
 	bool paused = node == layout->nodes[1] && rng_chance(&layout->rng, 50);
 	struct other other;
 
-	/* All are chosen before anything moves: folios may not be the same afterwards. */
+	/* Choose all before anything moves: a move may change folios. */
 	for (unsigned int i = 0; i < nr_processes; i++)
 		choose_names(layout, &names[i], layout->processes[i].pid);
 	if (paused)
 		name_pause(layout, &names[0], from);
 	if (threaded)
 		other_begin(&other);
-	/* Memory that can only come from a full node would have us killed. */
+	/* The OOM killer ends a process that is bound to a full node. */
 	if (rng_chance(&layout->rng, 15) && !layout->pressure)
 		bind_all(layout, node);
 	if (paused)

@@ -65,8 +65,8 @@ ADVISE(cold, MADV_COLD)
 ADVISE(pageout, MADV_PAGEOUT)
 
 /*
- * Where a page of a file is write-protected by a userfaultfd, the kernel (7.3) tries for
- * ever to make it a guard: what it takes away leaves a marker behind.
+ * 7.3 tries for ever to make a guard of a file's page that a userfaultfd write-protects:
+ * each zap leaves a marker behind.
  */
 static int do_guard(struct layout *layout, const struct vma *vma, struct range part)
 {
@@ -90,8 +90,8 @@ static int do_unmap(struct layout *layout, const struct vma *vma, struct range p
 }
 
 /*
- * A page that has gone bad: an entry that says so, between those of a large folio perhaps.
- * Only one that is a folio by itself: nobody keeps pages of others from being used again.
+ * Leaves an entry for poison, perhaps between those of a large folio. Only a page that is
+ * a folio by itself is poisoned: the kernel uses pages of large folios again.
  */
 static int do_poison(struct layout *layout, const struct vma *vma, struct range part)
 {
@@ -105,7 +105,7 @@ static int do_poison(struct layout *layout, const struct vma *vma, struct range 
 	return -ENOENT;
 }
 
-/* To a place that is as far from where a folio may start as chance wills. */
+/* Moves it to a place whose alignment is chance. */
 static int do_move(struct layout *layout, const struct vma *vma, struct range part)
 {
 	int flags = MREMAP_MAYMOVE | MREMAP_FIXED;
@@ -119,7 +119,7 @@ static int do_move(struct layout *layout, const struct vma *vma, struct range pa
 	return mremap(part.addr, part.len, part.len, flags, to) == to ? 0 : -errno;
 }
 
-/* The same file once more, beginning at another page. */
+/* Maps a file once more, from another page on. */
 static int do_alias(struct layout *layout, const struct vma *vma, struct range part)
 {
 	size_t page = memory_page_size();
@@ -164,8 +164,8 @@ static int do_unlock(struct layout *layout, const struct vma *vma, struct range 
 }
 
 /*
- * Clearing the young bits leaves translations behind in which they are set, by
- * design: have them flushed, or it is chance whether the next access sets the bit.
+ * By design the kernel clears young bits without a flush: without this one, chance
+ * decides whether the next access sets the bit.
  */
 static void flush_translations(void)
 {
@@ -215,7 +215,7 @@ static int new_uffd(struct layout *layout, uint64_t features)
 	return keep_fd(layout, fd) ?: fd;
 }
 
-/* The range and a part of it: one is registered, the other one protected. */
+/* Registers the range, and protects the end of it. */
 static int uffd_protect(struct layout *layout, struct range part, bool rwp)
 {
 	struct uffdio_register reg = {
@@ -255,7 +255,7 @@ static int do_uffd_rwp(struct layout *layout, const struct vma *vma, struct rang
 	return uffd_protect(layout, part, true);
 }
 
-/* Pages of three different contents, merged. */
+/* Has KSM merge pages of three different contents. */
 static int do_merge(struct layout *layout, const struct vma *vma, struct range part)
 {
 	size_t page = memory_page_size();
@@ -285,7 +285,7 @@ static long numa_updates(void)
 	return setting_find_number("/proc/vmstat", "numa_pte_updates ");
 }
 
-/* Works until NUMA balancing has made all memory of this process inaccessible. */
+/* Spins until NUMA balancing has made all memory of this process inaccessible. */
 static int do_numa_hint(struct layout *layout, const struct vma *vma, struct range part)
 {
 	long before = numa_updates();
@@ -299,7 +299,7 @@ static int do_numa_hint(struct layout *layout, const struct vma *vma, struct ran
 	return err ?: i < 20 ? 0 : -ETIME;
 }
 
-/* A reference to some pages: their folios cannot be moved, until it is dropped. */
+/* Takes references that keep folios from moving until they are dropped. */
 static int do_hold(struct layout *layout, const struct vma *vma, struct range part)
 {
 	struct iovec vec = { .iov_base = part.addr, .iov_len = 8 };
@@ -309,7 +309,7 @@ static int do_hold(struct layout *layout, const struct vma *vma, struct range pa
 	return vmsplice(layout->hold[1], &vec, 1, SPLICE_F_NONBLOCK) == 8 ? 0 : -errno;
 }
 
-/* Pages pinned for long, as for a device: those of folios of which others are not. */
+/* Pins a few pages for long, as for a device, and not all of their folios. */
 static int do_pin(struct layout *layout, const struct vma *vma, struct range part)
 {
 	struct iovec vec = { .iov_base = part.addr, .iov_len = part.len };
@@ -332,13 +332,13 @@ static int do_pin(struct layout *layout, const struct vma *vma, struct range par
 
 void layout_unpin(const struct layout *layout)
 {
-	/* No harm in asking those that are no rings. */
+	/* This fails, harmlessly, for descriptors that are no rings. */
 	for (unsigned int i = 0; i < layout->nr_fds; i++)
 		syscall(__NR_io_uring_register, layout->fds[i], IORING_UNREGISTER_BUFFERS,
 			NULL, 0);
 }
 
-/* No page is exclusive then. */
+/* Afterwards no page is exclusive. */
 static int share_briefly(void)
 {
 	int status;
@@ -352,8 +352,8 @@ static int share_briefly(void)
 }
 
 /*
- * All pages are made the same in something, and what is written to is not any more. That
- * nothing may be written to then leaves PTEs that differ in this alone.
+ * Makes all pages alike in one bit, and some of them different by a write. If the mapping
+ * becomes read-only then, their PTEs differ in nothing else.
  */
 static int do_differ(struct layout *layout, const struct vma *vma, struct range part)
 {
@@ -387,8 +387,8 @@ struct operation {
 	/* The part of @vma is whole pages; 0 or -errno. */
 	int (*run)(struct layout *layout, const struct vma *vma, struct range part);
 	/*
-	 * Can it be done while a migration is paused, without a wait for its end? On any
-	 * memory (some takes migration entries away), on what is present, or never.
+	 * What it can be done to while a migration is paused, without a wait for its end:
+	 * any memory (ZAPS removes migration entries), what is present, or none.
 	 */
 	enum { ANY, ZAPS, PRESENT, NEVER } paused;
 	bool writes;
@@ -464,7 +464,7 @@ static struct range random_part(struct rng *rng, const struct vma *vma)
 	return (struct range) { .addr = vma->addr + first * page, .len = len * page };
 }
 
-/* Is no page of it being migrated, nor possibly read from a file that is? */
+/* True if no access to it would wait for a migration, of its pages or its file's. */
 static bool all_settled(const struct vma *vma, struct range part)
 {
 	size_t page = memory_page_size();

@@ -18,12 +18,12 @@ static const size_t folio_sizes[] = {
 	PMD_SIZE,
 };
 
-/* How often each of these is taken: most of what is new is about small mTHP. */
+/* Small mTHP come most often: runs of PTEs are about them. */
 static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
 
 void layout_settings(void)
 {
-	/* Nothing of what happens may depend on when it happens. */
+	/* Nothing may depend on time. */
 	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
 	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
 	setting_write("/proc/sys/vm/dirty_expire_centisecs", "360000");
@@ -77,7 +77,7 @@ static int new_file(struct layout *layout, bool on_disk, size_t len)
 	return fd;
 }
 
-/* Contents that are on disk already: dirty is what is written later. */
+/* Writes the contents to disk: pages are clean until somebody writes to them. */
 static int fill_file(struct rng *rng, int fd, size_t len)
 {
 	char buffer[4096];
@@ -122,7 +122,7 @@ int layout_add_region(struct layout *layout)
 	size_t size = folio_sizes[rng_choose(rng, folio_size_weights,
 					     ARRAY_SIZE(folio_sizes))];
 	size_t page = memory_page_size();
-	/* Some start where a folio can, others do not. */
+	/* Half of them start where a folio can. */
 	size_t shift = rng_chance(rng, 50) ? 0 : rng_below(rng, 64) * page;
 	size_t len = (1 + rng_below(rng, rng_chance(rng, 20) ? 256 : 48)) * page;
 	unsigned int percent = rng_chance(rng, 70) ? 100 : 10 + rng_below(rng, 90);

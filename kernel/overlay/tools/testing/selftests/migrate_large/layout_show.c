@@ -112,7 +112,7 @@ static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
 		printf(" -");
 }
 
-/* Same but for the address, the contents, and that the second one is @apart further. */
+/* True if the pages differ in contents and in being @apart pages apart, and only in that. */
 static bool alike(const struct page_state *a, const struct page_state *b, size_t apart)
 {
 	if (a->pte != b->pte || a->page != b->page || a->mapcount != b->mapcount ||
@@ -150,7 +150,7 @@ static bool contents_wrong(const struct layout *layout, const struct page_state 
 
 	if (layout->pressure && !after->folio_pfn && (before->page & kept) != kept)
 		return false;
-	/* A split may have the zero page take the place of a page of zeros. */
+	/* A split may replace a page of zeros by the zero page. */
 	if (!before->hash && (after->pte & PTE_IS_SPECIAL))
 		return false;
 	return before->folio_pfn && (!after->folio_pfn || before->hash != after->hash);
@@ -177,7 +177,7 @@ static const struct page_state *find(const struct snapshot *snapshot, unsigned i
 	return &snapshot->pages[low];
 }
 
-/* What each page has to contain: as @before, unless something happened to it since. */
+/* True if the page may have changed while it migrated. */
 static bool was_touched(const struct layout *layout, unsigned int process, const char *addr)
 {
 	for (unsigned int i = 0; i < layout->nr_touched; i++) {
@@ -269,14 +269,14 @@ static void print_pagemap(pid_t pid, const struct vma *vma)
 	printf(" %zx+%zx:%lx\n", first + run, nr - run, last);
 }
 
-/* The same for all mappings: no need to have it said. */
+/* These are the same for all mappings. */
 static bool is_constant(const char *name)
 {
 	return !strcmp(name, "Size") || !strcmp(name, "KernelPageSize") ||
 	       !strcmp(name, "MMUPageSize");
 }
 
-/* What /proc/pid/smaps says on the mappings in the arena, but for zeros. */
+/* Prints what /proc/pid/smaps says of mappings in the arena, without zeros. */
 static void print_smaps(pid_t pid)
 {
 	unsigned long start, end, value;
@@ -364,7 +364,7 @@ static void read_values(const char *path, const char * const *names, size_t nr, 
 
 static void read_counters(long *counters)
 {
-	/* Each CPU's part goes into the sums. */
+	/* Reading it adds each CPU's part to the sums. */
 	setting_read_number("/proc/sys/vm/stat_refresh");
 	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
 }
@@ -403,7 +403,7 @@ static void show_process(const struct layout *layout, unsigned int number,
 			printf("NO STATE: %d\n", errno);
 			return;
 		}
-		/* Frame numbers are chance: from here on a folio has a number of ours. */
+		/* Frame numbers are chance: replace them by numbers of ours. */
 		for (size_t j = 0; j < pages; j++) {
 			if (states[j].folio_pfn)
 				states[j].folio_pfn = number_of(numbers, states[j].folio_pfn) + 1;
@@ -428,7 +428,7 @@ static void show_process(const struct layout *layout, unsigned int number,
 const struct snapshot *layout_show(const struct layout *layout, const char *stage,
 				   const struct snapshot *before)
 {
-	/* Not from malloc(): to unmap so much has all translations flushed. */
+	/* Static: a free() of so much would flush all translations. */
 	static struct snapshot snapshots[2];
 	struct snapshot *now = &snapshots[!!before];
 	static struct numbers numbers;

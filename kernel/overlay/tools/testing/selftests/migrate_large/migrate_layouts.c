@@ -98,7 +98,7 @@ static int run_layout(uint64_t seed, bool threaded, bool pressure)
 		return 1;
 	alarm(SECONDS_PER_LAYOUT);
 	layout_catch_faults();
-	/* That a child is gone is said in words. */
+	/* A write to a dead child must fail: the output says that it died. */
 	signal(SIGPIPE, SIG_IGN);
 	build(&layout);
 	layout_drain_batches();
@@ -147,7 +147,7 @@ static size_t free_memory(int node)
 	return kib < 0 ? 0 : kib * KIB;
 }
 
-/* Most of a node's memory becomes huge pages: nobody has to write to these. */
+/* Takes most of a node's memory as huge pages, without a write to it. */
 static bool take_huge_pages(int node, size_t left)
 {
 	size_t free = free_memory(node);
@@ -174,14 +174,14 @@ static bool take_pages(int node, size_t left)
 	return true;
 }
 
-/* Leaves less of a node's memory than layouts have, if not all of them. */
+/* Leaves a node less memory than most layouts have. */
 static bool fill_node(int node)
 {
 	if (setting_write("/proc/sys/vm/min_free_kbytes", "1024") ||
 	    !take_huge_pages(node, MOST_LEFT))
 		return false;
 	for (size_t left = MOST_LEFT; left >= LEAST_LEFT; left /= 2)
-		/* What is free in a CPU's lists counts once memory was compacted. */
+		/* Compaction drains the lists of CPUs: what they hold counts as free. */
 		if (!take_pages(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
 			return false;
 	return true;
@@ -233,7 +233,7 @@ int main(int argc, char **argv)
 		int status;
 		pid_t pid;
 
-		/* Standard output may be kept for the end. */
+		/* The caller may keep standard output for the end. */
 		if (seed != first && !((seed - first) % LAYOUTS_PER_WORD))
 			fprintf(stderr, "# %llu of %llu layouts\n",
 				(unsigned long long)(seed - first), (unsigned long long)nr);

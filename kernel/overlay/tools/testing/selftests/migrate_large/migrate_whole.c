@@ -32,7 +32,7 @@
 #define SEED		17
 /* Of the kernel's own flags, which /proc/kpageflags shows as well. */
 #define KPF_MLOCKED	33
-/* What an mlocked folio has as soon as no CPU has it in a list of its own. */
+/* An mlocked folio has both as soon as no CPU's batch holds it. */
 #define LOCKED		(1ULL << KPF_MLOCKED | 1ULL << KPF_UNEVICTABLE)
 
 enum layout {
@@ -41,7 +41,7 @@ enum layout {
 	/* Another thread has run on another CPU. */
 	THREADED,
 	MLOCKED,
-	/* The same, but PTEs of the two halves of a folio do not agree. */
+	/* MLOCKED, and PTEs of the two halves of a folio differ. */
 	MIXED,
 	/* A second process maps it all. */
 	FORKED,
@@ -135,7 +135,7 @@ static void __attribute__((constructor)) save_settings(void)
 	memory_settings_save();
 }
 
-/* Has the shrinkers do all that they can: what is queued for a split is split. */
+/* The shrinkers split all that is queued. */
 static int run_shrinkers(void)
 {
 	return setting_write("/proc/sys/vm/drop_caches", "2");
@@ -191,7 +191,7 @@ static bool is_locked(const FIXTURE_VARIANT(migrate_whole) *variant)
 	return variant->layout == MLOCKED || variant->layout == MIXED;
 }
 
-/* All of it is mlocked; nothing else is, but for what was so before. */
+/* All of it is mlocked, and nothing else that was not before. */
 static void check_locked(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self)
 {
 	size_t pages = self->len / memory_page_size();
@@ -200,7 +200,7 @@ static void check_locked(struct __test_metadata *_metadata, FIXTURE_DATA(migrate
 	EXPECT_EQ(self->mlocked_before + pages, mlocked_pages());
 }
 
-/* One munlock() is enough: no migration had a folio count as mlocked once more. */
+/* One munlock() is enough: no migration counted a folio as mlocked again. */
 static void check_unlocked(struct __test_metadata *_metadata,
 			   FIXTURE_DATA(migrate_whole) *self)
 {
@@ -210,7 +210,7 @@ static void check_unlocked(struct __test_metadata *_metadata,
 	EXPECT_EQ(self->mlocked_before, mlocked_pages());
 }
 
-/* No page is soft-dirty, and none is writable, but those of each folio's first half. */
+/* Afterwards only pages of each folio's first half are soft-dirty and writable. */
 static bool write_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_size)
 {
 	if (setting_write("/proc/self/clear_refs", "4"))
@@ -305,7 +305,7 @@ FIXTURE_TEARDOWN(migrate_whole)
 		__atomic_store_n(&self->thread_stops, true, __ATOMIC_RELEASE);
 		pthread_join(self->thread, NULL);
 	}
-	/* What was mapped in part has no mapping of its whole length. */
+	/* With the holes of what was mapped in part. */
 	munmap(self->addr, self->len);
 	settings_restore();
 }
@@ -324,7 +324,7 @@ static size_t bytes_wrong(FIXTURE_DATA(migrate_whole) *self, size_t folio_size, 
 
 	if (!copy)
 		return self->len;
-	/* Pages that are not mapped any more are right by definition. */
+	/* Pages that are not mapped any more count as right. */
 	memory_stamp(copy, self->len, SEED);
 	for (size_t i = 0; i < self->len; i += folio_size)
 		memcpy(copy + i, self->addr + i, part);
@@ -344,7 +344,7 @@ static void check_counts(struct __test_metadata *_metadata, size_t folio_size,
 	EXPECT_EQ(before->partially_mapped, after.partially_mapped);
 }
 
-/* A reference to every page, as long as the pipe is there: nothing can be moved. */
+/* A pipe with a reference to every folio: none of them can move. */
 struct hold {
 	int pipe[2];
 };
@@ -394,7 +394,7 @@ TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
 		return;
 	}
 
-	/* As ever, a folio that is mapped in part is split, rather than moved as one. */
+	/* The kernel splits a folio that is mapped in part, and moves its pages. */
 	ASSERT_LE(FOLIOS, before.partially_mapped);
 	EXPECT_EQ(FOLIOS, move_all(self, step, self->nodes[1]))
 		TH_LOG("other addresses than those without a page stayed");
@@ -413,7 +413,6 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	struct hold hold;
 
 	ASSERT_TRUE(hold_pages(&hold, self->addr, self->len, size));
-	/* Every folio, and what is not there. */
 	EXPECT_EQ(FOLIOS, move_all(self, size, self->nodes[1]));
 	check_counts(_metadata, size, &before);
 	release_pages(&hold);
@@ -422,7 +421,7 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 
 	if (partial) {
 		ASSERT_LE(FOLIOS, before.partially_mapped);
-		/* Still in the queue. */
+		/* They are still queued. */
 		EXPECT_EQ(0, run_shrinkers());
 		EXPECT_EQ(before.split + FOLIOS, read_counts(size).split);
 		EXPECT_EQ(0, bytes_wrong(self, size, true));
@@ -462,7 +461,7 @@ TEST(addresses_outside_of_the_vma)
 	addr[page] = 1;
 	ASSERT_EQ(0, memory_bind(-1));
 
-	/* A page that is queued is in no way of the others, which are errors. */
+	/* The addresses next to that of a good page are errors. */
 	pages[0] = addr + page;
 	pages[1] = (void *)-1L;
 	pages[2] = addr + page;
@@ -540,9 +539,9 @@ static void *touch(void *arg)
 }
 
 /*
- * A page is written to while its folio is unmapped, now and then after its PTE was looked
- * at and before it is cleared. The folio was clean: if nobody remembers that it is dirty
- * now, reclaim throws it away.
+ * A thread writes to a page while the kernel unmaps its folio, now and then between the
+ * kernel's look at the PTE and the clear. The folio was clean: if the kernel loses the
+ * dirty bit, reclaim drops what was written.
  */
 TEST(written_while_unmapped)
 {
@@ -603,7 +602,7 @@ static void on_sigbus(int signal)
 	siglongjmp(at_sigbus, 1);
 }
 
-/* Poison cannot be taken out of a folio that is held: it stays mapped, with a SIGBUS. */
+/* The kernel cannot split a folio that is held: poison stays mapped, and it sends SIGBUS. */
 static int poison_page(char *page)
 {
 	if (sigsetjmp(at_sigbus, 1))
@@ -620,8 +619,8 @@ static bool read_has_sigbus(volatile char *byte)
 }
 
 /*
- * A poisoned page that is still mapped does not move with its neighbours: it is
- * unmapped. Later it may well be part of another folio, which then has to be split:
+ * Migration unmaps a poisoned page that is still mapped, and moves its neighbours.
+ * Later the page may well be part of another folio, which then has to be split:
  * nothing else should be tested on this machine until it is booted again.
  */
 TEST(poisoned_page_of_a_folio)

@@ -206,7 +206,7 @@ static int copy_states(struct mm_struct *mm, const struct page_state_query *quer
 static enum { PAUSE_OFF, PAUSE_ARMED, PAUSE_NOW } pause_state;
 static DECLARE_WAIT_QUEUE_HEAD(pause_wait);
 
-/* Called between unmap and remap, with both folios locked: a place where one may sleep. */
+/* Migration calls this between unmap and remap, with both folios locked; it may sleep. */
 static int pausing_migrate_folio(struct address_space *mapping, struct folio *dst,
 				 struct folio *src, enum migrate_mode mode)
 {
