@@ -63,7 +63,7 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     with ui.step("guest programs") as step:
         part(headers, (_UAPI,), make)
-        # Ours include each other's headers.
+        # Ours share migrate_lib.
         ours = [selftests(name, "migrate_.*/", "install", f"INSTALL_PATH={home / name}")
                 for name in OURS]  # fmt: skip
         found = {f"selftests/{path.name}": path for path in ours}

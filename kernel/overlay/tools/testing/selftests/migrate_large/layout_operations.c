@@ -18,7 +18,7 @@
 
 #include "layout.h"
 #include "memory.h"
-#include "offload.h"
+#include "setting.h"
 
 #define MAX_CHILD_STEPS	4
 

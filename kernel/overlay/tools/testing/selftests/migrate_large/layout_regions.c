@@ -9,7 +9,7 @@
 
 #include "layout.h"
 #include "memory.h"
-#include "offload.h"
+#include "setting.h"
 
 #define NUMA_DIR	"/sys/kernel/debug/sched/numa_balancing"
 

@@ -12,7 +12,7 @@
 
 #include "layout.h"
 #include "memory.h"
-#include "offload.h"
+#include "setting.h"
 
 #define MAX_PAGES		8192
 

@@ -21,7 +21,7 @@
 
 #include "layout.h"
 #include "memory.h"
-#include "offload.h"
+#include "setting.h"
 
 #define SECONDS_PER_LAYOUT	60
 #define LAYOUTS_PER_WORD	25

@@ -24,7 +24,7 @@
 
 #include "kselftest_harness.h"
 #include "memory.h"
-#include "offload.h"
+#include "setting.h"
 
 #define TIMEOUT		240
 #define MOVES		10

@@ -1,0 +1,44 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Files of settings, which get their old values back when a test ends, and those that
+ * decide about folios.
+ */
+#ifndef SETTING_H
+#define SETTING_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define THP_DIR "/sys/kernel/mm/transparent_hugepage"
+#define KSM_DIR "/sys/kernel/mm/ksm"
+#define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
+
+/* 0 or -errno, of the open or of the write. */
+int setting_write(const char *path, const char *value);
+int setting_write_number(const char *path, long value);
+/* First line without its newline; 0 or -errno. */
+int setting_read(const char *path, char *buf, size_t size);
+/* -1 if there is no number. */
+long setting_read_number(const char *path);
+/* The number behind the first @name in a file of many, such as /proc/vmstat; or -1. */
+long setting_find_number(const char *path, const char *name);
+
+/*
+ * Remembers the value that a file has now. The process that called this first
+ * writes all values back when it exits, also after SIGTERM, SIGINT or SIGHUP;
+ * settings_restore() does it at once, in any process. A missing file is ignored.
+ */
+void setting_save(const char *path);
+void settings_restore(void);
+
+/* setting_save() for the sizes of folios and for NUMA balancing. */
+void memory_settings_save(void);
+/* Nobody but the caller moves its memory. */
+void numa_balancing_off(void);
+/*
+ * Memory with MADV_HUGEPAGE, anonymous or shmem, comes in folios of @folio_size; with
+ * the size of a page, in pages. 0 or -errno.
+ */
+int thp_only(size_t folio_size);
+
+#endif /* SETTING_H */
