@@ -21,8 +21,39 @@ static const size_t folio_sizes[] = {
 /* Small mTHP come most often: runs of PTEs are about them. */
 static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
 
+static void size_setting(size_t size, const char *name, const char *value)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", size / KIB, name);
+	setting_write(path, value);
+}
+
+/*
+ * Memory with MADV_HUGEPAGE gets folios of this size from now on, or of the last one of an
+ * earlier layout: that was another process, and nobody resets what it set.
+ */
+static void only_size(size_t size)
+{
+	static size_t last;
+
+	if (last) {
+		size_setting(last, "enabled", "never");
+		size_setting(last, "shmem_enabled", "never");
+	}
+	last = size == 4 * KIB ? 0 : size;
+	if (last) {
+		size_setting(last, "enabled", "madvise");
+		size_setting(last, "shmem_enabled", "advise");
+	}
+}
+
 void layout_settings(void)
 {
+	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
+		size_setting(folio_sizes[i], "enabled", "never");
+		size_setting(folio_sizes[i], "shmem_enabled", "never");
+	}
 	/* Nothing may depend on time. */
 	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
 	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
@@ -161,7 +192,7 @@ int layout_add_region(struct layout *layout)
 		break;
 	}
 
-	thp_only(size);
+	only_size(size);
 	memory_bind(layout->nodes[0]);
 	if (kind == DISK_SHARED || kind == DISK_PRIVATE)
 		err = fill_file(rng, fd, len);
