@@ -19,7 +19,7 @@
 #   ALL=1                clean removes the cache as well, if the harness made it
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel \
+.PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel qemu \
 	series edit save lint guest shell clean
 
 CONFIG ?= base
@@ -37,6 +37,7 @@ help:
 	@echo "              [ENGINE=zdma: on 16 channels of a real driver, arm64]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
+	@echo "make qemu     the emulators that guests run in, with the devices in qemu/, in out/qemu/"
 	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step]"
 	@echo "make edit     a git tree of the kernel at a patch: PATCH=topic/number [DISCARD=1]"
 	@echo "make save     write the edit back to kernel/patches and kernel/overlay"
@@ -57,7 +58,7 @@ help:
 demo:
 	$(HARNESS) $@ --engine "$$ENGINE"
 
-check lint bench-copy bench-mt clean:
+check lint qemu bench-copy bench-mt clean:
 	$(HARNESS) $@
 
 series:

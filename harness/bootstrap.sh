@@ -25,6 +25,8 @@ packages=(
 	# the same for arm64
 	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm device-tree-compiler
 	mmdebstrap
+	# to build the QEMU that guests run in
+	ninja-build pkgconf libglib2.0-dev libpixman-1-dev libfdt-dev seabios
 	# the harness and the linters
 	python3 python3-venv sparse shellcheck
 )

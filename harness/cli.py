@@ -16,7 +16,7 @@ from harness.core import lock, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
 from harness.guest import suite
-from harness.kernel import build
+from harness.kernel import build, qemu
 from harness.lab.model import preset
 from harness.layouts import run as layouts
 from harness.mutants import run as mutants
@@ -61,6 +61,7 @@ def parser() -> argparse.ArgumentParser:
     command("demo", what, demo.main, engine=engine)
     command("check", "run all tests and count them", check.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
+    command("qemu", "build the emulators that guests run in", _qemu)
     steps = _flag("build the kernel at every step")
     command("series", "write each topic as a series for git am", _series, build=steps)
     what = "check a git tree of the kernel out at a patch"
@@ -127,6 +128,12 @@ def _locked(main: Main) -> Main:
 @_locked
 def _kernel(paths: Paths, config: str) -> int:
     build.get(paths, build.tree(paths, config), config)
+    return 0
+
+
+@_locked
+def _qemu(paths: Paths) -> int:
+    qemu.get(paths)
     return 0
 
 

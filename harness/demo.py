@@ -153,7 +153,7 @@ def directory_of(paths: Paths, engine: Engine) -> Path:
 def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
-    suite = guest.run_suite(paths, kernel, "demo", "", directory, engine.machine)
+    suite = guest.run_suite(paths, kernel, "demo", "", directory, engine.machine, debian=True)
     found, results = [], []
     if suite.failure:
         guest.show_failure(suite, directory)
@@ -170,7 +170,7 @@ def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
 def main(paths: Paths, name: str = DMASIM.name) -> int:
     """Run the demo on an engine; anything wrong with its results is an error."""
     engine = ENGINES[name]
-    report = run(paths, engine, guest.prepare(paths, engine.config))
+    report = run(paths, engine, guest.prepare(paths, engine.config, debian=True))
     if report.results:
         Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
         ui.plain(

@@ -30,7 +30,7 @@ from harness.core.paths import Paths
 from harness.guest import ktap, vm
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
-from harness.kernel import source, tree
+from harness.kernel import qemu, source, tree
 from harness.kernel.build import Kernel
 from harness.lab.judge import claims
 from harness.lab.model import preset
@@ -85,6 +85,7 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         return Stage(f"layouts-{config}", lambda _: layouts.prepare(paths, directory, config))
 
     return [
+        Stage("qemu", lambda _: qemu.get(paths)),
         kernel("base"),
         kernel("debug"),
         layouts_of("debug"),
@@ -311,8 +312,6 @@ def main(paths: Paths) -> int:
 
 
 def _summary(report: Report) -> int:
-    if again := guest.reruns():
-        report.add("guests", again)
     for status in Status:
         if status is not Status.PASSED and (lines := report.listed(status)):
             ui.plain(f"\n{status.value}:")

@@ -27,8 +27,8 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 class Status(Enum):
     """What became of a test.
 
-    KNOWN is a bound that holds although the goal behind it is missed, XFAIL a test that its
-    author expects to fail, and RERUN a guest that ran twice, which is no test at all.
+    KNOWN is a bound that holds although the goal behind it is missed, and XFAIL a test that its
+    author expects to fail.
     """
 
     PASSED = "passed"
@@ -36,7 +36,6 @@ class Status(Enum):
     SKIPPED = "skipped"
     KNOWN = "known misses"
     XFAIL = "expected failures"
-    RERUN = "re-run"
 
 
 _JUNIT = {"skipped": Status.SKIPPED, "error": Status.FAILED, "failure": Status.FAILED}

@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import image, ktap, vm
 from harness.guest.ktap import Case, Status
-from harness.kernel import build, programs
+from harness.kernel import build, programs, qemu
 from harness.kernel import tree as patches
 from harness.kernel.arch import PC, Architecture, Machine
 from harness.kernel.build import Kernel
@@ -25,7 +25,6 @@ from harness.kernel.build import Kernel
 _DEBUG_FACTOR = 4
 _KVM_PROBE_SECONDS = 10
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
-MOST_RERUNS = 4
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -107,9 +106,16 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
     return f"the suite failed: {verdict.message}" if verdict.status else ""
 
 
-def prepare(paths: Paths, config: str, mutated: patches.Tree | None = None) -> Kernel:
-    """Build all that a guest needs: a kernel, of a patched tree of its own if that is given."""
+def prepare(
+    paths: Paths, config: str, mutated: patches.Tree | None = None, *, debian: bool = False
+) -> Kernel:
+    """Build all that a guest needs: a kernel, of a patched tree of its own if that is given.
+
+    And QEMU, unless Debian's will do.
+    """
     with lock.cache(paths):
+        if not debian:
+            qemu.get(paths)
         tree = mutated or build.tree(paths, config)
         kernel = build.get(paths, tree, config)
         if tree.name != patches.ALL and not mutated:
@@ -144,7 +150,7 @@ def settings_of(paths: Paths, suite: str) -> Settings:
 
 
 def _guest(
-    kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str
+    emulators: Path, kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str
 ) -> vm.Guest:
     machine = machine_of(kernel.architecture, settings)
     factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
@@ -157,6 +163,7 @@ def _guest(
         accelerator=accelerator,
         erms=settings.erms,
         machine=machine,
+        qemu=emulators,
         device_tree=_device_tree(kernel, machine) if machine.device_tree else None,
         timeout=settings.timeout * factor,
         silent=settings.silent * factor,
@@ -174,7 +181,7 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
     if known.get("boot") != boot:
         with ui.step("KVM probe") as step:
             settings = Settings(timeout=_KVM_PROBE_SECONDS, silent=_KVM_PROBE_SECONDS)
-            guest = _guest(kernel, "hello", "", settings, "kvm")
+            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm")
             try:
                 verdict = vm.run(guest, paths.out / "kvm-probe", step.progress).verdict
                 works, why = verdict.status == 0, verdict.message
@@ -184,36 +191,6 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
         known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
         jsonio.write(record, known)
     return known.get("accelerator", "tcg")
-
-
-_reruns: list[Case] = []
-
-
-def reruns() -> list[Case]:
-    """Return a case for each guest that this process ran twice."""
-    return list(_reruns)
-
-
-def _run(guest: vm.Guest, directory: Path, progress: Callable[[str], None]) -> vm.Run:
-    """Run a guest, and once more if the emulator made a mistake that we know.
-
-    Then the processors take turns, where it cannot happen, and tests of what several do at a
-    time ask for less (mig.turns). The first run's logs stay, and the second run is counted (see
-    reruns()). A process has MOST_RERUNS of them; after that processors take turns from the
-    start.
-    """
-    shutil.rmtree(directory, ignore_errors=True)
-    in_turns = replace(guest, parallel=False, command_line=f"{guest.command_line} mig.turns=1")
-    if len(_reruns) >= MOST_RERUNS:
-        guest = in_turns
-    run = vm.run(guest, directory, progress)
-    if guest.accelerator != "tcg" or not (guest.parallel and vm.is_emulators_mistake(run)):
-        return run
-    _reruns.append(Case(str(directory), Status.RERUN, run.verdict.message))
-    for log in ("console.log", "results.log"):
-        (directory / log).rename(directory / f"first-{log}")
-    ui.say(f"{directory}: once more: QEMU ran code that was patched away (first-console.log)")
-    return vm.run(in_turns, directory, progress)
 
 
 def run_quietly(
@@ -232,27 +209,42 @@ def run_quietly(
     settings = msgspec.structs.replace(
         settings, cpus=cpus, append=(*settings.append, "norandmaps")
     )
-    guest = _guest(kernel, suite, args, settings, "tcg")
-    run = _run(replace(guest, extra=image.archive(files)), directory, progress)
+    guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
+    shutil.rmtree(directory, ignore_errors=True)
+    run = vm.run(replace(guest, extra=image.archive(files)), directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 
 
 def run_suite(
-    paths: Paths, kernel: Kernel, suite: str, args: str, directory: Path, machine: str = ""
+    paths: Paths,
+    kernel: Kernel,
+    suite: str,
+    args: str,
+    directory: Path,
+    machine: str = "",
+    *,
+    debian: bool = False,
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
-    `machine` is the one to run it on, or '' for the one that it asks for.
+    `machine` is the one to run it on, or '' for the one that it asks for; `debian` is for
+    Debian's QEMU instead of ours.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(settings, machine=machine or settings.machine)
     virtual = settings.cpus == 1
     guest = _guest(
-        kernel, suite, args, settings, "tcg" if virtual else accelerator(paths, kernel)
+        vm.DEBIAN if debian else qemu.programs(paths),
+        kernel,
+        suite,
+        args,
+        settings,
+        "tcg" if virtual else accelerator(paths, kernel),
     )
+    shutil.rmtree(directory, ignore_errors=True)
     with ui.step(f"guest {kernel.config} {suite} {args}".rstrip()) as step:
-        run = _run(guest, directory, step.progress)
+        run = vm.run(guest, directory, step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)
         counts = str(ktap.count(cases)) if cases else "finished"
@@ -289,6 +281,8 @@ def shell(paths: Paths, config: str) -> int:
     """Boot a guest with a shell on this terminal."""
     kernel = prepare(paths, config)
     settings = settings_of(paths, "shell")
-    guest = _guest(kernel, "shell", "", settings, accelerator(paths, kernel))
+    guest = _guest(
+        qemu.programs(paths), kernel, "shell", "", settings, accelerator(paths, kernel)
+    )
     ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

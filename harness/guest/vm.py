@@ -17,6 +17,10 @@ _POLL_SECONDS = 0.1
 _PANIC_GRACE_SECONDS = 10.0
 _CONSOLE_LINES = 30
 
+DEBIAN = Path("/usr/bin")
+"""Debian's emulators. QEMU before 8.1 now and then lets a processor run a breakpoint that
+another one has removed meanwhile ("Oops: int3"), unless processors take turns."""
+
 # What a healthy kernel never prints. Stalls and lockups are left out: a busy host causes
 # them, and a guest that really hangs runs into its time limit.
 _COMPLAINT = re.compile(
@@ -35,9 +39,9 @@ class Guest:
     """What to boot, and how; `timeout` and `silent` are the seconds until we end it.
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
-    `erms` only on demand. Several take turns unless they are `parallel`. A single one is on the
-    first node, and runs in virtual time: an instruction takes one nanosecond, an idle processor
-    jumps to the next timer, and every run is the same, but takes three times as long.
+    `erms` only on demand. A single one is on the first node, and runs in virtual time: an
+    instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
+    is the same, but takes three times as long. `qemu` is the directory of the emulators.
     """
 
     kernel: Path
@@ -50,7 +54,7 @@ class Guest:
     erms: bool = False
     machine: Machine = PC
     device_tree: Path | None = None
-    parallel: bool = True
+    qemu: Path = DEBIAN
     timeout: int = 900
     silent: int = 120
 
@@ -109,8 +113,9 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
         port = ["-chardev", f"file,id=results,path={path}", "-device", "virtio-serial-device",
                 "-device", "virtconsole,chardev=results"]  # fmt: skip
     return [
-        guest.machine.qemu, "-nodefaults", "-no-user-config", "-no-reboot",
+        str(guest.qemu / guest.machine.qemu), "-nodefaults", "-no-user-config", "-no-reboot",
         "-display", "none", "-monitor", "none", "-machine", guest.machine.machine,
+        *guest.machine.options,
         *_processors_and_memory(guest),
         "-serial", console, *port,
         "-kernel", str(guest.kernel),
@@ -120,7 +125,7 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
 
 
 def _processors_and_memory(guest: Guest) -> list[str]:
-    single = guest.cpus == 1 or not guest.parallel
+    single = guest.cpus == 1 or guest.qemu == DEBIAN
     accelerator = f"tcg,thread={'single' if single else 'multi'}"
     if guest.device_tree:
         return ["-accel", accelerator, "-smp", str(guest.cpus), "-m", f"{guest.memory_mib}M",
@@ -142,16 +147,6 @@ def _processors_and_memory(guest: Guest) -> list[str]:
         words += ["-object", f"memory-backend-ram,id=memory{node},size={half}M",
                   "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}"]  # fmt: skip
     return words
-
-
-def is_emulators_mistake(run: Run) -> bool:
-    """Tell whether a guest died of a breakpoint that was not there any more.
-
-    QEMU before 8.1 translates code without a lock on its page: a processor may go on running
-    the breakpoint with which another one guarded an instruction while it patched it (static
-    keys, alternatives). The kernel sets no others.
-    """
-    return run.verdict.outcome is Outcome.PANICKED and "Oops: int3: " in run.console
 
 
 def complaint(console: str) -> str:

@@ -15,7 +15,7 @@ class Machine:
     `device_tree` names a source in guest/machines, '' if QEMU makes its own. A machine of
     that kind has the processors and the memory that its tree says, and knows no NUMA nodes:
     the guest's kernel makes up two (`numa=fake=2`). `engine` is the module that drives its DMA
-    engine, and `append` what its kernels are told besides.
+    engine, and `append` what its kernels are told besides. QEMU gets its `options` too.
     """
 
     name: str
@@ -30,6 +30,7 @@ class Machine:
     memory_mib: int | None = None
     engine: str = "dmasim"
     append: tuple[str, ...] = ("kernelcore=50%",)
+    options: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -98,6 +99,7 @@ ZCU102 = Machine(
     engine="zynqmp_dma",
     # The rest is memory that comes and goes: a pmem-region of the tree.
     append=("numa=fake=2", "mem=1536M"),
+    options=("-audio", "none"),
 )
 
 X86_64 = Architecture(

@@ -81,7 +81,7 @@ def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
 def test_the_debug_kernel_has_longer_limits(tmp_path: Path) -> None:
     def guest(config: str) -> vm.Guest:
         kernel = Kernel(config, "", "", tmp_path, tmp_path)
-        return suite._guest(kernel, "hello", "", Settings(), "tcg")
+        return suite._guest(vm.DEBIAN, kernel, "hello", "", Settings(), "tcg")
 
     base, debug = guest("base"), guest("debug")
     assert debug.timeout > base.timeout and debug.silent > base.silent
@@ -102,51 +102,3 @@ def test_every_kind_of_failure_has_its_words() -> None:
 
 def test_a_failed_test_counts_even_if_the_suite_returns_zero() -> None:
     assert suite.describe(FINISHED, (Case("a", Status.FAILED),)) == "the guest failed a test: a"
-
-
-def guest_that_says(
-    monkeypatch: pytest.MonkeyPatch, console: str
-) -> tuple[vm.Guest, list[bool]]:
-    """Let every guest panic with these words; also return which of them ran in parallel."""
-    ran: list[bool] = []
-
-    def run(guest: vm.Guest, directory: Path, *_: object) -> vm.Run:
-        assert guest.parallel is not ("mig.turns=1" in guest.command_line)
-        ran.append(guest.parallel)
-        directory.mkdir(exist_ok=True)
-        for log in ("console.log", "results.log"):
-            (directory / log).write_text(f"{console} {len(ran)}")
-        return vm.Run(Verdict(Outcome.PANICKED, "the guest panicked"), console, "")
-
-    monkeypatch.setattr(vm, "run", run)
-    monkeypatch.setattr(suite, "_reruns", [])
-    return vm.Guest(Path("kernel"), Path("initrd"), "", 2048), ran
-
-
-def test_a_rerun_is_counted_and_keeps_the_first_log(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    guest, ran = guest_that_says(monkeypatch, "Oops: int3: 0000")
-    suite._run(guest, tmp_path / "g", print)
-    assert ran == [True, False]
-    assert (tmp_path / "g/first-console.log").read_text() == "Oops: int3: 0000 1"
-    assert (tmp_path / "g/console.log").read_text() == "Oops: int3: 0000 2"
-    (case,) = suite.reruns()
-    assert (case.name, case.status) == (str(tmp_path / "g"), Status.RERUN)
-
-
-def test_a_check_has_few_reruns(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    guest, ran = guest_that_says(monkeypatch, "Oops: int3: 0000")
-    monkeypatch.setattr(suite, "MOST_RERUNS", 2)
-    for number in range(4):
-        suite._run(guest, tmp_path / str(number), print)
-    assert len(suite.reruns()) == 2
-    assert ran == [True, False] * 2 + [False] * 2
-
-
-def test_other_panics_are_never_run_again(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    guest, ran = guest_that_says(monkeypatch, "Oops: 0000 [#1]")
-    suite._run(guest, tmp_path / "g", print)
-    assert ran == [True] and suite.reruns() == []

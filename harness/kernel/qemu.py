@@ -1,0 +1,143 @@
+"""The QEMU of our guests: Debian 13's source package, cut down to what they use, with qemu/.
+
+It is the same on Debian 12 and 13. Source and objects stay in <cache>/qemu/<key>, and a change
+in qemu/ compiles what changed; out/qemu receives the programs.
+"""
+
+import hashlib
+import re
+import shutil
+import sys
+from pathlib import Path
+
+from harness.core import jsonio, process, space, ui
+from harness.core.paths import Paths
+from harness.kernel import build, debian
+
+SERIES = "10.0"
+SUITE = "trixie"
+
+ARCHITECTURES = ("x86_64", "aarch64")
+PROGRAMS = tuple(f"qemu-system-{architecture}" for architecture in ARCHITECTURES)
+
+_OPTIONS = (
+    "--without-default-features", "--without-default-devices", "--disable-download",
+    "--target-list=" + ",".join(f"{name}-softmmu" for name in ARCHITECTURES),
+    *(f"--with-devices-{name}=migrate" for name in ARCHITECTURES),
+    "--enable-system", "--enable-tcg", "--enable-kvm", "--enable-pixman",
+    "--enable-fdt=system", "--disable-install-blobs", "--disable-debug-info",
+    "--disable-werror",
+)  # fmt: skip
+# Of Debian: a PC's firmware, and what loads a kernel.
+_ROMS = (
+    Path("/usr/share/seabios/bios-256k.bin"),
+    Path("/usr/share/qemu/kvmvapic.bin"),
+    Path("/usr/share/qemu/linuxboot_dma.bin"),
+)
+_GB = 1.5
+
+_STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
+
+
+def programs(paths: Paths) -> Path:
+    """Return where get() puts QEMU's programs."""
+    return paths.out / "qemu/bin"
+
+
+def get(paths: Paths) -> None:
+    """Build QEMU's programs, if anything that they depend on changed."""
+    ours = paths.root / "qemu"
+    fixed = [ours / "source.patch", *(ours / f"{name}.mak" for name in ARCHITECTURES)]
+    devices = sorted({*ours.glob("*.[ch]"), ours / "meson.build"})
+    out = paths.out / "qemu"
+    record = out / "build.json"
+    with ui.step("qemu") as step:
+        tarball = debian.download(
+            paths, "qemu", SUITE, f"qemu_{SERIES}.*.orig.tar.xz", step, source=True
+        )
+        version = tarball.name.removeprefix("qemu_").removesuffix(".orig.tar.xz")
+        words = [version, build.compiler(), *_OPTIONS]
+        home = paths.cache / "qemu" / f"{version}-{_key(fixed, words)}"
+        key = _key(devices, [home.name])
+        text = f"QEMU {version} in {out}"
+        if (jsonio.recall(dict[str, str], record) or {}).get("key") == key:
+            step.done(text, reused=True)
+            return
+        if not (home / "source").exists():
+            _unpack(paths, tarball, home, ours)
+        process.capture(
+            ["rsync", "-rc", "--delete", *map(str, devices), f"{home}/source/hw/misc/migrate/"]
+        )
+        if not (home / "objects/build.ninja").exists():
+            step.progress("configure")
+            _configure(paths, home)
+        _compile(paths, home / "objects", step)
+        _install(home / "objects", out)
+        jsonio.write(record, {"key": key})
+        step.done(text)
+
+
+def _key(files: list[Path], words: list[str]) -> str:
+    parts = [*words, *(f"{path.name}\0{path.read_text()}" for path in files)]
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+
+
+def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:
+    """Unpack and patch the source, which appears only when it is whole."""
+    space.need(home, _GB, "building QEMU")
+    fresh = home / "source.new"
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(parents=True)
+    log = paths.logs / "qemu-source.log"
+    process.run_logged(
+        ["tar", "-xJf", str(tarball), "-C", str(fresh), "--strip-components=1"],
+        log,
+        f"cannot unpack {tarball}",
+    )
+    process.run_logged(
+        ["patch", "-p1", "-F0", "-i", str(ours / "source.patch")],
+        log,
+        f"qemu/source.patch does not apply to {tarball.name}",
+        cwd=fresh,
+    )
+    for name in ARCHITECTURES:
+        devices = fresh / f"configs/devices/{name}-softmmu/migrate.mak"
+        shutil.copyfile(ours / f"{name}.mak", devices)
+    fresh.rename(home / "source")
+
+
+def _configure(paths: Paths, home: Path) -> None:
+    objects = home / "objects"
+    shutil.rmtree(objects, ignore_errors=True)
+    objects.mkdir()
+    process.run_logged(
+        [str(home / "source/configure"), f"--python={sys.executable}", *_OPTIONS],
+        paths.logs / "qemu-configure.log",
+        "configuring QEMU",
+        cwd=objects,
+    )
+
+
+def _compile(paths: Paths, objects: Path, step: ui.Step) -> None:
+    def watch(line: str) -> None:
+        if found := _STEP.match(line):
+            step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
+
+    process.run_logged(
+        ["ninja", f"-j{build.jobs()}", *PROGRAMS],
+        paths.logs / "qemu-build.log",
+        "building QEMU",
+        cwd=objects,
+        on_line=watch,
+    )
+
+
+def _install(objects: Path, out: Path) -> None:
+    """Copy the programs, and beside them what they look for in ../share/qemu."""
+    shutil.rmtree(out, ignore_errors=True)
+    (out / "bin").mkdir(parents=True)
+    (out / "share/qemu").mkdir(parents=True)
+    for program in PROGRAMS:
+        shutil.copy2(objects / program, out / "bin")
+    for rom in _ROMS:
+        shutil.copy2(rom, out / "share/qemu")

@@ -1,0 +1,100 @@
+"""The emulators: built from a patched source once, and again when a device changes."""
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import HarnessError
+from harness.core.paths import ROOT, Paths
+from harness.kernel import qemu
+
+CONFIGURE = """#!/bin/sh
+echo configured >>../log
+touch build.ninja
+"""
+NINJA = """#!/bin/sh
+echo compiled >>../log
+grep -q bad ../source/hw/misc/migrate/*.c && echo "ninja: error: bad device" && exit 1
+echo "[1/2] Compiling C object"
+for program in qemu-system-x86_64 qemu-system-aarch64; do
+	cat ../source/hw/misc/migrate/*.c >$program
+done
+"""
+
+
+@pytest.fixture
+def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+    """Return a checkout with a device, a source that was fetched, and a fast compiler."""
+    found = Paths(tmp_path / "root", tmp_path / "cache", tmp_path / "out")
+    ours = found.root / "qemu"
+    ours.mkdir(parents=True)
+    (ours / "source.patch").write_text("--- a/one\n+++ b/one\n@@ -1 +1 @@\n-old\n+new\n")
+    for name in ("x86_64.mak", "aarch64.mak", "meson.build"):
+        (ours / name).touch()
+    (ours / "device.c").write_text("first\n")
+    pack(found, "old\n")
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "ninja").write_text(NINJA)
+    (tools / "ninja").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setattr(qemu, "_ROMS", (ours / "meson.build",))
+    return found
+
+
+def pack(paths: Paths, one: str) -> None:
+    source = paths.root / "source"
+    for name in (
+        "hw/misc",
+        "configs/devices/x86_64-softmmu",
+        "configs/devices/aarch64-softmmu",
+    ):
+        (source / name).mkdir(parents=True, exist_ok=True)
+    (source / "one").write_text(one)
+    (source / "configure").write_text(CONFIGURE)
+    (source / "configure").chmod(0o755)
+    downloads = paths.cache / "download"
+    downloads.mkdir(parents=True, exist_ok=True)
+    tarball = downloads / "qemu_10.0.9+ds.orig.tar.xz"
+    subprocess.run(["tar", "-cJf", tarball, "-C", paths.root, "source"], check=True)
+
+
+def log(paths: Paths) -> list[str]:
+    (found,) = (paths.cache / "qemu").glob("*/log")
+    return found.read_text().split()
+
+
+def test_qemu_is_built_once_and_a_changed_device_is_compiled(paths: Paths) -> None:
+    qemu.get(paths)
+    programs = qemu.programs(paths)
+    assert (programs / "qemu-system-x86_64").read_text() == "first\n"
+    assert (programs.parent / "share/qemu/meson.build").exists()
+    (source,) = (paths.cache / "qemu").glob("*/source")
+    assert (source / "one").read_text() == "new\n"
+    qemu.get(paths)
+    assert log(paths) == ["configured", "compiled"]
+    (paths.root / "qemu/device.c").write_text("second\n")
+    qemu.get(paths)
+    assert (programs / "qemu-system-aarch64").read_text() == "second\n"
+    assert log(paths) == ["configured", "compiled", "compiled"]
+
+
+def test_a_device_that_does_not_compile_is_an_error_each_time(paths: Paths) -> None:
+    (paths.root / "qemu/device.c").write_text("bad\n")
+    for _ in range(2):
+        with pytest.raises(HarnessError, match="building QEMU: ninja: error: bad device"):
+            qemu.get(paths)
+
+
+def test_a_source_that_the_patch_does_not_fit_is_refused(paths: Paths) -> None:
+    pack(paths, "other\n")
+    with pytest.raises(HarnessError, match=r"qemu/source.patch does not apply to qemu_10.0.9"):
+        qemu.get(paths)
+    assert not list((paths.cache / "qemu").glob("*/source"))
+
+
+def test_every_device_of_ours_is_compiled() -> None:
+    listed = (ROOT / "qemu/meson.build").read_text()
+    assert all(f"'{path.name}'" in listed for path in (ROOT / "qemu").glob("*.c"))
