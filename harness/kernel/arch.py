@@ -64,7 +64,7 @@ class Architecture:
 PC = Machine(
     name="pc",
     qemu="qemu-system-x86_64",
-    machine="pc",
+    machine="q35",
     # TCG emulates `rep movsb` byte by byte; few tests are about that. With LA57 a kernel with
     # KASAN dies now and then at boot: while identify_cpu() fills in boot_cpu_data anew, an
     # interrupt finds no LA57 there and takes the direct map for wild addresses.

@@ -76,6 +76,7 @@ def test_argv_of_both_accelerators() -> None:
     tcg = vm.qemu_argv(guest(), "c", RESULTS)
     kvm = vm.qemu_argv(guest("kvm"), "c", RESULTS)
     assert values(tcg, "-accel") == ["tcg,thread=multi"]
+    assert values(tcg, "-machine") == ["q35"]  # the one that qemu/x86_64.mak has
     assert values(tcg, "-cpu") == ["max,-erms,-la57"]
     in_turns = vm.qemu_argv(replace(guest(), qemu=vm.DEBIAN), "c", RESULTS)
     assert values(in_turns, "-accel") == ["tcg,thread=single"]
