@@ -17,7 +17,6 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Status
-from harness.kernel import qemu
 from harness.kernel.arch import PC
 from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
@@ -155,9 +154,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
         ),
         quick=quick,
         kernel_release=lab.kernels[plan.OURS].release,
-        qemu=process.capture([f"{qemu.programs(paths)}/{PC.qemu}", "--version"]).splitlines()[
-            0
-        ],
+        qemu=process.capture([f"{vm.DEBIAN}/{PC.qemu}", "--version"]).splitlines()[0],
     )
 
 

@@ -70,7 +70,7 @@ struct dcbm_slot {
 	struct dcbm_lane *lane;
 	s32 cookie;
 	struct dcbm_range range;
-	unsigned long token;		/* of its descriptor in flight; a completion exchanges it for 0 */
+	unsigned long token;	/* of its descriptor in flight; its completion leaves 0 */
 	bool error;
 };
 
