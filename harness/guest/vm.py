@@ -115,7 +115,7 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
     return [
         str(guest.qemu / guest.machine.qemu), "-nodefaults", "-no-user-config", "-no-reboot",
         "-display", "none", "-monitor", "none", "-machine", guest.machine.machine,
-        *guest.machine.options,
+        *(() if guest.qemu == DEBIAN else guest.machine.options),
         *_processors_and_memory(guest),
         "-serial", console, *port,
         "-kernel", str(guest.kernel),

@@ -15,7 +15,8 @@ class Machine:
     `device_tree` names a source in guest/machines, '' if QEMU makes its own. A machine of
     that kind has the processors and the memory that its tree says, and knows no NUMA nodes:
     the guest's kernel makes up two (`numa=fake=2`). `engine` is the module that drives its DMA
-    engine, and `append` what its kernels are told besides. QEMU gets its `options` too.
+    engine, and `append` what its kernels are told besides. Our QEMU gets its
+    `options` too; Debian's does without.
     """
 
     name: str

@@ -87,6 +87,23 @@ def test_the_debug_kernel_has_longer_limits(tmp_path: Path) -> None:
     assert debug.timeout > base.timeout and debug.silent > base.silent
 
 
+@pytest.mark.parametrize(("cpus", "debian"), [(1, True), (2, False)])
+def test_virtual_time_stays_with_the_qemu_that_the_laboratory_is_fitted_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cpus: int, debian: bool
+) -> None:
+    booted: list[vm.Guest] = []
+
+    def boot(guest: vm.Guest, *_: object) -> vm.Run:
+        booted.append(guest)
+        return vm.Run(FINISHED, "", "")
+
+    monkeypatch.setattr(vm, "run", boot)
+    paths = Paths(Path(__file__).parents[3], tmp_path, tmp_path)
+    kernel = Kernel("lab", "", "", tmp_path, tmp_path)
+    suite.run_quietly(paths, kernel, "lab", tmp_path / "guest", {}, cpus=cpus)
+    assert (booted[0].qemu == vm.DEBIAN) == debian
+
+
 def test_every_kind_of_failure_has_its_words() -> None:
     good = Case("a", Status.PASSED)
     bad = [Case(f"t{n}", Status.FAILED) for n in range(7)]

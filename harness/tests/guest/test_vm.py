@@ -85,6 +85,13 @@ def test_argv_of_both_accelerators() -> None:
     assert (values(kvm, "-accel"), values(kvm, "-cpu")) == (["kvm"], ["host"])
 
 
+def test_only_our_qemu_gets_a_machines_options() -> None:
+    board = replace(guest(), machine=ZCU102)
+    assert values(vm.qemu_argv(board, "c", RESULTS), "-audio") == ["none"]
+    # QEMU 7.2 refuses `-audio none`.
+    assert "-audio" not in vm.qemu_argv(replace(board, qemu=vm.DEBIAN), "c", RESULTS)
+
+
 def test_argv_of_an_arm64_guest_with_tags_has_one_serial_port_and_a_virtio_console() -> None:
     argv = vm.qemu_argv(dataclasses.replace(guest(), machine=VIRT), "file:c", Path("/a,b/r"))
     assert argv[0] == "/o/qemu/bin/qemu-system-aarch64"
