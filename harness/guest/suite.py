@@ -209,9 +209,7 @@ def run_quietly(
     settings = msgspec.structs.replace(
         settings, cpus=cpus, append=(*settings.append, "norandmaps")
     )
-    # The laboratory is fitted to how QEMU 7.2 counts instructions: 10.0 counts 39 % of them for
-    # a copy by `rep movs`.
-    emulators = vm.DEBIAN if cpus == 1 else qemu.programs(paths)
+    emulators = vm.FITTED if cpus == 1 else qemu.programs(paths)
     guest = _guest(emulators, kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)
     run = vm.run(replace(guest, extra=image.archive(files)), directory, progress)

@@ -109,7 +109,7 @@ def measure(
 def kernels(paths: Paths) -> dict[str, Kernel]:
     """Build the kernels that the laboratory compares, by configuration."""
     with lock.cache(paths):
-        return {config: suite.prepare(paths, config) for config in plan.KERNEL}
+        return {config: suite.prepare(paths, config, debian=True) for config in plan.KERNEL}
 
 
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
@@ -154,7 +154,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
         ),
         quick=quick,
         kernel_release=lab.kernels[plan.OURS].release,
-        qemu=process.capture([f"{vm.DEBIAN}/{PC.qemu}", "--version"]).splitlines()[0],
+        qemu=process.capture([f"{vm.FITTED}/{PC.qemu}", "--version"]).splitlines()[0],
     )
 
 
