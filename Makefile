@@ -7,7 +7,7 @@
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
 #   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell)
-#   ENGINE=dmasim|zdma   which DMA engine, and the machine that has it (demo)
+#   ENGINE=dmasim|zdma|ptdma|ae4dma  which DMA engine, and the machine that has it (demo)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
@@ -34,7 +34,7 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
-	@echo "              [ENGINE=zdma: on 16 channels of a real driver, arm64]"
+	@echo "              [ENGINE=zdma, ptdma, ae4dma: on 16 channels of a real driver]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make qemu     the emulators that guests run in, with the devices in qemu/, in out/qemu/"

@@ -123,7 +123,7 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         layouts_of("debug"),
         Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
         layouts_of("lab"),
-        show(demo.ZDMA),
+        *(show(engine) for engine in demo.ENGINES.values() if engine != demo.DMASIM),
         *(suite("arm64", name) for name in ARM64_SUITES),
         layouts_of("arm64"),
     ]

@@ -3,7 +3,7 @@
 x86-64 is the host's own architecture; arm64 is cross-built and always emulated.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 
 @dataclass(frozen=True)
@@ -76,6 +76,16 @@ PC = Machine(
     append=("kernelcore=50%", "no_timer_check"),
 )
 
+# Engines of qemu/, with 16 channels each: functions of PTDMA, queues of AE4DMA.
+PTDMA = replace(PC, name="ptdma", engine="ptdma", options=("-device", "ptdma") * 16)
+AE4DMA = replace(
+    PC,
+    name="ae4dma",
+    engine="ae4dma",
+    options=("-device", "ae4dma"),
+    append=(*PC.append, "ae4dma.max_hw_q=16"),
+)
+
 VIRT = Machine(
     name="virt",
     qemu="qemu-system-aarch64",
@@ -109,7 +119,7 @@ X86_64 = Architecture(
     image="arch/x86/boot/bzImage",
     tools="",
     debian="",
-    machines=(PC,),
+    machines=(PC, PTDMA, AE4DMA),
 )
 
 ARM64 = Architecture(

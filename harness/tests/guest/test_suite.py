@@ -10,7 +10,7 @@ from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status
 from harness.guest.suite import Settings
 from harness.guest.vm import Outcome, Verdict
-from harness.kernel.arch import ARM64, PC, VIRT, X86_64, ZCU102
+from harness.kernel.arch import AE4DMA, ARM64, PC, VIRT, X86_64, ZCU102
 from harness.kernel.build import Kernel
 
 FINISHED = Verdict(Outcome.FINISHED, "the suite ended with status 0", 0)
@@ -65,6 +65,8 @@ def test_the_command_line_names_the_ports_of_other_machines() -> None:
     assert virt.startswith("console=ttyAMA0 panic=-1")
     assert "kernelcore=50% mig.results=hvc0 mig.engine=dmasim mig.suite=mte" in virt
     assert "numa=fake" not in virt
+    modelled = suite.command_line("base", "demo", "", Settings(), AE4DMA)
+    assert "ae4dma.max_hw_q=16 mig.results=ttyS1 mig.engine=ae4dma" in modelled
     board = suite.command_line("arm64", "zdma", "", Settings(), ZCU102)
     assert "console=ttyPS0,115200" in board and "kernelcore" not in board
     assert "numa=fake=2 mem=1536M mig.results=ttyPS1 mig.engine=zynqmp_dma" in board

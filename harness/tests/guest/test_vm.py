@@ -8,7 +8,7 @@ import pytest
 
 from harness.guest import vm
 from harness.guest.vm import Guest, Outcome
-from harness.kernel.arch import VIRT, ZCU102
+from harness.kernel.arch import PTDMA, VIRT, ZCU102
 
 DATA = Path(__file__).parent.parent / "data"
 RESULTS = Path("/o/results.log")
@@ -63,6 +63,12 @@ def test_argv_of_one_processor_is_in_virtual_time_on_the_first_node() -> None:
         "node,nodeid=0,cpus=0,memdev=memory0",
         "node,nodeid=1,memdev=memory1",
     ]
+
+
+def test_argv_has_the_devices_of_a_machine() -> None:
+    modelled = vm.qemu_argv(replace(guest(), machine=PTDMA), "c", RESULTS)
+    assert values(modelled, "-device") == ["ptdma"] * 16
+    assert values(vm.qemu_argv(guest(), "c", RESULTS), "-device") == []
 
 
 def test_argv_puts_the_console_first_and_results_second() -> None:
