@@ -1,0 +1,415 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * PTDMA and AE4DMA with the drivers that are in the tree: what the drivers promise to any
+ * client, with dmatest, and what dcbm makes of it.
+ *
+ * Needs QEMU's models of the two. A window in their BAR 4 sets how fast they are, and what
+ * goes wrong, while they work.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "movers.h"
+#include "offload.h"
+
+#define TIMEOUT		900
+#define MAX_DEVICES	16
+
+/* The words of the window, in the order of AMD_DMA_KNOBS in qemu/amd_dma.h. */
+enum knob {
+	DESC_NS, MBPS, STRETCH, PIECE, READ_US, HOLD_US, ERROR_EVERY, ERROR_CODE, HANG_EVERY,
+	LOST_EVERY, LATE_EVERY, LATE_US, LIMIT, COAST_US, GONE, DESCRIPTORS, INTERRUPTS, STRIKES,
+	STRAY, BUSY, NR_KNOBS
+};
+
+#define LAST_TO_SET	GONE
+
+struct device {
+	/* As in /sys/bus/pci/devices. */
+	char name[16];
+	volatile uint32_t *knobs;
+	uint32_t initial[NR_KNOBS];
+};
+
+FIXTURE(ptdma)
+{
+	struct engine_test test;
+	struct area area;
+	struct device device[MAX_DEVICES];
+	unsigned int nr;
+};
+
+static bool is_ptdma(void)
+{
+	return !strcmp(engine_module(), "ptdma");
+}
+
+static unsigned int map_devices(struct device *device)
+{
+	const char *id = is_ptdma() ? "0x1498" : "0x149b";
+	unsigned int nr = 0;
+	glob_t found;
+
+	if (glob("/sys/bus/pci/devices/*", 0, NULL, &found))
+		return 0;
+	for (size_t i = 0; i < found.gl_pathc && nr < MAX_DEVICES; i++) {
+		char path[PATH_MAX], value[16];
+		void *map;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
+		if (setting_read(path, value, sizeof(value)) || strcmp(value, id))
+			continue;
+		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
+		fd = open(path, O_RDWR | O_SYNC);
+		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+		if (map == MAP_FAILED)
+			continue;
+		snprintf(device[nr].name, sizeof(device[nr].name), "%s",
+			 strrchr(found.gl_pathv[i], '/') + 1);
+		device[nr].knobs = map;
+		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
+			device[nr].initial[knob] = device[nr].knobs[knob];
+		nr++;
+	}
+	globfree(&found);
+	return nr;
+}
+
+static void set(FIXTURE_DATA(ptdma) *self, enum knob knob, uint32_t value)
+{
+	for (unsigned int i = 0; i < self->nr; i++)
+		self->device[i].knobs[knob] = value;
+}
+
+static uint64_t sum_of(FIXTURE_DATA(ptdma) *self, enum knob knob)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < self->nr; i++)
+		sum += self->device[i].knobs[knob];
+	return sum;
+}
+
+static void end_faults(FIXTURE_DATA(ptdma) *self)
+{
+	for (unsigned int i = 0; i < self->nr; i++)
+		for (unsigned int knob = 0; knob <= LAST_TO_SET; knob++)
+			self->device[i].knobs[knob] = self->device[i].initial[knob];
+}
+
+static bool wait_until_idle(FIXTURE_DATA(ptdma) *self)
+{
+	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
+		if (!sum_of(self, BUSY))
+			return true;
+	return false;
+}
+
+FIXTURE_SETUP(ptdma)
+{
+	const char *missing;
+
+	if (!is_ptdma() && strcmp(engine_module(), "ae4dma"))
+		SKIP(return, "the engine is %s", engine_module());
+	missing = engine_test_begin(&self->test);
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_EQ(module_load(engine_module(), ""), 0);
+	self->nr = map_devices(self->device);
+	ASSERT_GT(self->nr, 0);
+}
+
+FIXTURE_TEARDOWN(ptdma)
+{
+	end_faults(self);
+	EXPECT_TRUE(wait_until_idle(self));
+	area_destroy(&self->area);
+	EXPECT_EQ(engine_test_end(&self->test), 0);
+	for (unsigned int i = 0; i < self->nr; i++)
+		munmap((void *)self->device[i].knobs, memory_page_size());
+}
+
+/* Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. */
+static long dmatest(const char *parameters)
+{
+	int log = kernel_log_open();
+	char record[8192], *text;
+	long failures = -1;
+	unsigned long more;
+	ssize_t len;
+
+	if (module_load("dmatest", parameters))
+		return -1;
+	/* Returns when all threads have ended. */
+	setting_read_number("/sys/module/dmatest/parameters/wait");
+	/* Terminates all channels, waits for them, and gives them back. */
+	if (module_unload("dmatest"))
+		return -1;
+	while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+		record[len > 0 ? len : 0] = '\0';
+		text = strstr(record, "summary");
+		if (!text || sscanf(text, "summary %*u tests, %lu failures", &more) != 1)
+			continue;
+		failures = (failures < 0 ? 0 : failures) + more;
+	}
+	close(log);
+	return failures;
+}
+
+/*
+ * Threads that ask for the status of their transfer while another one is in flight, and while
+ * the interrupt handler reads and acknowledges the same status.
+ */
+TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
+{
+	/* A descriptor takes long enough to be seen half done. */
+	set(self, MBPS, 20);
+	set(self, HOLD_US, 2000);
+	EXPECT_EQ(dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
+		  0);
+}
+
+/* More than the ring has room for, on every channel. */
+TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
+{
+	EXPECT_EQ(dmatest("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_EQ(dmatest("threads_per_chan=40 max_channels=1 iterations=5 timeout=20000 run=1"),
+		  0);
+}
+
+/* Of one descriptor of 64 KB, which takes 65 ms. */
+#define ONE_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 test_buf_size=65536 run=1 "
+
+/* dmatest gives up, and frees its buffers as soon as the channel is terminated. */
+TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
+{
+	set(self, MBPS, 1);
+	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	EXPECT_EQ(sum_of(self, BUSY), 0);
+	end_faults(self);
+	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
+}
+
+/* An engine that does not stop in time keeps its descriptors, and works again once it did. */
+TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
+{
+	set(self, HANG_EVERY, 1);
+	set(self, COAST_US, 1000000);
+	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	EXPECT_EQ(sum_of(self, BUSY), 1);
+	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	end_faults(self);
+	ASSERT_TRUE(wait_until_idle(self));
+	/* Nothing is started before the channel was terminated. */
+	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
+}
+
+static void load(struct __test_metadata *_metadata, int timeout_ms)
+{
+	char parameters[96];
+
+	snprintf(parameters, sizeof(parameters), "timeout_ms=%d providers=%s", timeout_ms,
+		 engine_module());
+	ASSERT_TRUE(engine_load("", parameters));
+}
+
+/* Moves the area with new contents there and back, and says what dcbm copied. */
+static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self)
+{
+	for (unsigned int i = 0; i < 2; i++) {
+		area_stamp(&self->area, self->area.seed + 1);
+		EXPECT_EQ(area_move(&self->area, self->test.nodes[1 - i]), 0);
+		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_TRUE(area_is_whole(&self->area));
+	}
+}
+
+static void expect_all_copied(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self)
+{
+	enum area_kind kind;
+
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		area_destroy(&self->area);
+		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->test.nodes[0]));
+		offload_mark();
+		there_and_back(_metadata, self);
+		EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&self->area));
+		EXPECT_EQ(offload_grown("fallback_"), 0)
+			offload_show_grown();
+	}
+}
+
+TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
+{
+	load(_metadata, 30000);
+	expect_all_copied(_metadata, self);
+	EXPECT_GT(sum_of(self, DESCRIPTORS), 0);
+}
+
+struct fault {
+	const char *name;
+	enum knob knob;
+	uint32_t every;
+	/* Set as well, unless it is the same knob. */
+	enum knob more;
+	uint32_t value;
+	/* Of dcbm, in milliseconds; and what it must have seen. */
+	int timeout;
+	const char *fallback;
+};
+
+static const struct fault faults[] = {
+	/* ODMA0_AXI_SLVERR. */
+	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, 30000, "fallback_error" },
+	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, 30000, NULL },
+	{ "late by more than dcbm waits", LATE_EVERY, 5, LATE_US, 300000, 100, NULL },
+	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 0, 100, NULL },
+	{ "slow, and writes on when it is stopped", MBPS, 10, COAST_US, 20000, 5,
+	  "fallback_timeout" },
+	{ "slow registers", READ_US, 200, READ_US, 0, 30000, NULL },
+	{ "race for the status", HOLD_US, 1000, HOLD_US, 0, 30000, NULL },
+};
+
+/* One that only an engine survives that stops when it is told to: PTDMA. */
+static const struct fault hang = {
+	"descriptor that hangs, for 20 ms after it was stopped", HANG_EVERY, 5, COAST_US, 20000, 100,
+	"fallback_timeout"
+};
+
+static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
+		    const struct fault *fault)
+{
+	enum area_kind kind;
+
+	load(_metadata, fault->timeout);
+	offload_mark();
+	set(self, fault->more, fault->value);
+	set(self, fault->knob, fault->every);
+	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		area_destroy(&self->area);
+		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
+		for (unsigned int i = 0; i < 3; i++)
+			there_and_back(_metadata, self);
+	}
+	/* What comes late must not come at all. */
+	ASSERT_TRUE(fault->knob == HANG_EVERY || wait_until_idle(self));
+	EXPECT_EQ(area_wrong(&self->area), 0);
+	end_faults(self);
+	ASSERT_TRUE(wait_until_idle(self));
+	EXPECT_EQ(area_wrong(&self->area), 0);
+
+	printf("# %s: %llu strikes\n", fault->name, (unsigned long long)sum_of(self, STRIKES));
+	offload_show_grown();
+	EXPECT_GT(offload_grown("folios_copied") + offload_grown("fallback_"), 0);
+	if (fault->fallback)
+		EXPECT_GT(offload_grown(fault->fallback), 0);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+	area_destroy(&self->area);
+	ASSERT_TRUE(engine_unload());
+	ASSERT_EQ(module_load(engine_module(), ""), 0);
+}
+
+TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
+{
+	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++)
+		survive(_metadata, self, &faults[i]);
+}
+
+TEST_F_TIMEOUT(ptdma, hang, TIMEOUT)
+{
+	if (!is_ptdma())
+		SKIP(return, "AE4DMA ends every descriptor that it has got, or never stops");
+	survive(_metadata, self, &hang);
+}
+
+/* sysfs: "unbind" or "bind" of the driver of a device. */
+static int driver(const char *what, const char *device)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/%s", engine_module(), what);
+	return setting_write(path, device);
+}
+
+/* Devices that come and go while memory of every kind moves. */
+TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
+{
+	struct movers_result result;
+	unsigned int i;
+
+	load(_metadata, 30000);
+	offload_mark();
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	for (i = 0; i < 100; i++) {
+		const char *name = self->device[i % self->nr].name;
+
+		EXPECT_EQ(driver("unbind", name), 0);
+		EXPECT_EQ(driver("bind", name), 0);
+		usleep(20000);
+	}
+	EXPECT_TRUE(movers_stop(&result));
+	printf("# %llu moves\n", (unsigned long long)result.moves);
+	offload_show_grown();
+	EXPECT_GT(result.moves, 0);
+	EXPECT_GT(offload_grown("folios_copied"), 0);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+	expect_all_copied(_metadata, self);
+}
+
+TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
+{
+	struct movers_result result;
+	unsigned int i;
+
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	for (i = 0; i < 100; i++) {
+		load(_metadata, 30000);
+		usleep(5000);
+		ASSERT_TRUE(engine_unload());
+	}
+	EXPECT_TRUE(movers_stop(&result));
+	EXPECT_GT(result.moves, 0);
+	load(_metadata, 30000);
+	expect_all_copied(_metadata, self);
+}
+
+/* The slot of a device is empty from one moment to the next, and its driver hears of it later. */
+TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
+{
+	struct movers_result result;
+	unsigned int i;
+
+	load(_metadata, 100);
+	offload_mark();
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	sleep(1);
+	self->device[0].knobs[GONE] = 1;
+	sleep(2);
+	EXPECT_EQ(driver("unbind", self->device[0].name), 0);
+	sleep(1);
+	EXPECT_TRUE(movers_stop(&result));
+	offload_show_grown();
+	EXPECT_GT(result.moves, 0);
+	for (i = 0; i < self->nr; i++)
+		EXPECT_EQ(self->device[i].knobs[BUSY], 0);
+	self->device[0].knobs[GONE] = 0;
+	EXPECT_EQ(driver("bind", self->device[0].name), 0);
+	ASSERT_TRUE(engine_unload());
+	load(_metadata, 30000);
+	expect_all_copied(_metadata, self);
+}
+
+TEST_HARNESS_MAIN
