@@ -70,6 +70,8 @@ typedef struct AmdDmaQueue {
     uint32_t error;
     bool hung;
     bool stopping;
+    /* It was done, and is written once more. */
+    bool again;
     int64_t stopped_at;
 
     QEMUTimer work;

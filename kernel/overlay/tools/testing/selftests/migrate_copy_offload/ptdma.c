@@ -185,18 +185,20 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
 	EXPECT_EQ(dmatest("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
-	EXPECT_EQ(dmatest("threads_per_chan=40 max_channels=1 iterations=5 timeout=20000 run=1"),
+	/* So slow that the ring gets full. */
+	set(self, MBPS, 1);
+	EXPECT_EQ(dmatest("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000 run=1"),
 		  0);
 }
 
-/* Of one descriptor of 64 KB, which takes 65 ms. */
+/* One descriptor of 64 KB on a channel or two: 65 ms where a byte takes a microsecond. */
 #define ONE_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 test_buf_size=65536 run=1 "
 
 /* dmatest gives up, and frees its buffers as soon as the channel is terminated. */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
 	set(self, MBPS, 1);
-	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
 	EXPECT_EQ(sum_of(self, BUSY), 0);
 	end_faults(self);
 	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
@@ -206,22 +208,25 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
 	set(self, HANG_EVERY, 1);
-	set(self, COAST_US, 1000000);
-	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
-	EXPECT_EQ(sum_of(self, BUSY), 1);
-	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	set(self, COAST_US, 20000000);
+	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
+	EXPECT_GT(sum_of(self, BUSY), 0);
+	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
 	end_faults(self);
 	ASSERT_TRUE(wait_until_idle(self));
-	/* Nothing is started before the channel was terminated. */
-	EXPECT_EQ(dmatest(ONE_SLOW "timeout=10"), 1);
+	/* Starts nothing, but terminates the channels. */
+	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
 	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
 }
 
-static void load(struct __test_metadata *_metadata, int timeout_ms)
-{
-	char parameters[96];
+/* In milliseconds: where nothing may take too long. */
+#define LONG_MS		"timeout_ms=30000 "
 
-	snprintf(parameters, sizeof(parameters), "timeout_ms=%d providers=%s", timeout_ms,
+static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
+{
+	char parameters[128];
+
+	snprintf(parameters, sizeof(parameters), "%s providers=%s", dcbm_parameters,
 		 engine_module());
 	ASSERT_TRUE(engine_load("", parameters));
 }
@@ -254,7 +259,7 @@ static void expect_all_copied(struct __test_metadata *_metadata, FIXTURE_DATA(pt
 
 TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 {
-	load(_metadata, 30000);
+	load(_metadata, LONG_MS);
 	expect_all_copied(_metadata, self);
 	EXPECT_GT(sum_of(self, DESCRIPTORS), 0);
 }
@@ -263,30 +268,32 @@ struct fault {
 	const char *name;
 	enum knob knob;
 	uint32_t every;
-	/* Set as well, unless it is the same knob. */
+	/* Set before. */
 	enum knob more;
 	uint32_t value;
-	/* Of dcbm, in milliseconds; and what it must have seen. */
-	int timeout;
+	/* Parameters of dcbm, and what it must have seen. */
+	const char *dcbm;
 	const char *fallback;
 };
 
 static const struct fault faults[] = {
 	/* ODMA0_AXI_SLVERR. */
-	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, 30000, "fallback_error" },
-	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, 30000, NULL },
-	{ "late by more than dcbm waits", LATE_EVERY, 5, LATE_US, 300000, 100, NULL },
-	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 0, 100, NULL },
-	{ "slow, and writes on when it is stopped", MBPS, 10, COAST_US, 20000, 5,
-	  "fallback_timeout" },
-	{ "slow registers", READ_US, 200, READ_US, 0, 30000, NULL },
-	{ "race for the status", HOLD_US, 1000, HOLD_US, 0, 30000, NULL },
+	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, LONG_MS, "fallback_error" },
+	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, LONG_MS, NULL },
+	{ "interrupt that is later than dcbm waits", LATE_EVERY, 5, LATE_US, 300000,
+	  "timeout_ms=100", "fallback_timeout" },
+	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 5, "timeout_ms=100", "fallback_timeout" },
+	{ "slow registers", READ_US, 200, READ_US, 200, LONG_MS, NULL },
+	{ "race for the status", HOLD_US, 1000, HOLD_US, 1000, LONG_MS, NULL },
 };
 
-/* One that only an engine survives that stops when it is told to: PTDMA. */
-static const struct fault hang = {
-	"descriptor that hangs, for 20 ms after it was stopped", HANG_EVERY, 5, COAST_US, 20000, 100,
-	"fallback_timeout"
+/* What only an engine survives that stops when it is told to: PTDMA. */
+static const struct fault stops[] = {
+	{ "descriptor that hangs, for 20 ms after it was stopped", HANG_EVERY, 5, COAST_US, 20000,
+	  "timeout_ms=100", "fallback_timeout" },
+	/* A descriptor of 64 KB takes 32 ms, and a batch half a second. */
+	{ "slow, and writes on when it is stopped", MBPS, 2, COAST_US, 20000,
+	  "timeout_ms=5 channels=2 segment_bytes=65536", "fallback_timeout" },
 };
 
 static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
@@ -294,11 +301,15 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 {
 	enum area_kind kind;
 
-	load(_metadata, fault->timeout);
+	load(_metadata, fault->dcbm);
 	offload_mark();
+	set(self, STRIKES, 0);
 	set(self, fault->more, fault->value);
 	set(self, fault->knob, fault->every);
 	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+		/* A descriptor that takes a second is one that does not stop. */
+		if (fault->knob == MBPS && kind == AREA_ANON_2M)
+			continue;
 		area_destroy(&self->area);
 		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 		for (unsigned int i = 0; i < 3; i++)
@@ -328,11 +339,12 @@ TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
 		survive(_metadata, self, &faults[i]);
 }
 
-TEST_F_TIMEOUT(ptdma, hang, TIMEOUT)
+TEST_F_TIMEOUT(ptdma, stops, TIMEOUT)
 {
 	if (!is_ptdma())
 		SKIP(return, "AE4DMA ends every descriptor that it has got, or never stops");
-	survive(_metadata, self, &hang);
+	for (unsigned int i = 0; i < ARRAY_SIZE(stops); i++)
+		survive(_metadata, self, &stops[i]);
 }
 
 /* sysfs: "unbind" or "bind" of the driver of a device. */
@@ -350,7 +362,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	load(_metadata, 30000);
+	load(_metadata, LONG_MS);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	for (i = 0; i < 100; i++) {
@@ -369,20 +381,31 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	expect_all_copied(_metadata, self);
 }
 
+/* dcbm is in use until the batch ends that it has. */
+static bool unload_from_under_load(void)
+{
+	double end = seconds_now() + 30;
+
+	offload_set_enabled(false);
+	while (module_unload("dcbm") == -EAGAIN && seconds_now() < end)
+		usleep(1000);
+	return engine_unload();
+}
+
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
 	struct movers_result result;
 	unsigned int i;
 
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
-	for (i = 0; i < 100; i++) {
-		load(_metadata, 30000);
+	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
+		load(_metadata, LONG_MS);
 		usleep(5000);
-		ASSERT_TRUE(engine_unload());
+		ASSERT_TRUE(unload_from_under_load());
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	EXPECT_GT(result.moves, 0);
-	load(_metadata, 30000);
+	load(_metadata, LONG_MS);
 	expect_all_copied(_metadata, self);
 }
 
@@ -392,7 +415,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	load(_metadata, 100);
+	load(_metadata, "timeout_ms=100");
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	sleep(1);
@@ -408,7 +431,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	self->device[0].knobs[GONE] = 0;
 	EXPECT_EQ(driver("bind", self->device[0].name), 0);
 	ASSERT_TRUE(engine_unload());
-	load(_metadata, 30000);
+	load(_metadata, LONG_MS);
 	expect_all_copied(_metadata, self);
 }
 
