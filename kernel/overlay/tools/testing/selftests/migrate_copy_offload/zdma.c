@@ -304,8 +304,12 @@ struct outcome {
 	uint64_t folios;
 	uint64_t copied;
 	uint64_t failed;
-	/* Of these, those that the engine had, and those that found no channel. */
+	/*
+	 * Of these, those that the engine had, of which it reported some as errors, and those
+	 * that found no channel.
+	 */
 	uint64_t by_engine;
+	uint64_t errors;
 	uint64_t busy;
 };
 
@@ -328,6 +332,7 @@ static void move(struct __test_metadata *_metadata, struct run *run, int node,
 	sum->copied += offload_grown("folios_copied");
 	sum->failed += offload_grown("fallback_");
 	sum->by_engine += engine_failures();
+	sum->errors += offload_grown("fallback_error");
 	sum->busy += offload_grown("fallback_busy");
 	EXPECT_EQ(offload_grown("declined_"), 0);
 }
@@ -466,6 +471,8 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
 	EXPECT_GT(sum.copied, 0);
 	EXPECT_GT(sum.by_engine, 0);
+	if (fault == CHANNEL_ERROR)
+		EXPECT_GT(sum.errors, 0);
 	/* Nothing for another reason, or lost; and each folio once. */
 	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
 	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
