@@ -134,6 +134,11 @@ load_engine()
 	if [ "$MIG_ENGINE" = dmasim ]; then
 		load_module dmasim channels=4
 	else
+		# Drivers that do not state that their results are true must be named.
+		if [ "$MIG_ENGINE" = zynqmp_dma ]; then
+			mkdir -p /etc/modprobe.d
+			echo "options dcbm providers=xilinx-zynqmp-dma" >/etc/modprobe.d/dcbm.conf
+		fi
 		load_module "$MIG_ENGINE"
 	fi
 }
@@ -153,13 +158,15 @@ set_mode()
 		echo "# $offload is missing: not a kernel with the feature"
 		return 1
 	fi
+	# An emulated machine takes longer than an engine may.
+	echo 20000 >"$offload/timeout_ms"
 	case $1 in
 	off)
 		echo 0 >"$offload/enabled" && set_routes none ;;
 	cpu)
 		set_routes cpu && echo 1 >"$offload/enabled" ;;
 	dcbm)
-		load_engine && load_module dcbm &&
+		load_engine && load_module dcbm min_pages=1 &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
 	mtcopy) # however small a batch is, and whether helpers pay or not
 		load_module mtcopy min_pages=1 adapt=N && set_routes mtcopy &&

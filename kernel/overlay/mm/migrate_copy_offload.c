@@ -44,6 +44,17 @@ static LIST_HEAD(migrators);
 static bool enabled;
 
 /*
+ * Taken before migrate_offload_mutex: orders the calls of &migrator.routed,
+ * which may wait for providers of engines.
+ */
+static DEFINE_MUTEX(migrate_offload_route_mutex);
+
+/* What the administrator allows a batch to take, and what is worth a batch. */
+#define MAX_TIMEOUT_MS	60000
+static unsigned int timeout_ms = 100;
+static unsigned int min_folio_order;
+
+/*
  * A migrator read from routes[] stays registered until the reader leaves its
  * SRCU read-side section: migrate_offload_unregister() waits for that.
  */
@@ -130,18 +141,8 @@ static bool valid_name(const char *name)
 	return c - name <= MIGRATOR_NAME_MAX;
 }
 
-/**
- * migrate_offload_register() - register a migrator
- * @migrator: the migrator, with its public fields set
- *
- * No reason is routed to the migrator until the administrator sets a route.
- *
- * Context: process context, may sleep.
- *
- * Return: 0; -EINVAL if a mandatory field is missing or the name is not valid;
- * -EBUSY if the name is taken; -ENOMEM.
- */
-int migrate_offload_register(struct migrator *migrator)
+/* See migrate_offload_register(). */
+int __migrate_offload_register(struct migrator *migrator, struct module *owner)
 {
 	mempool_t *batches;
 
@@ -155,6 +156,7 @@ int migrate_offload_register(struct migrator *migrator)
 
 	scoped_guard(mutex, &migrate_offload_mutex) {
 		if (!find_migrator(migrator->name)) {
+			migrator->owner = owner;
 			migrator->batches = batches;
 			list_add_tail(&migrator->list, &migrators);
 			return 0;
@@ -164,14 +166,15 @@ int migrate_offload_register(struct migrator *migrator)
 	mempool_destroy(batches);
 	return -EBUSY;
 }
-EXPORT_SYMBOL_GPL(migrate_offload_register);
+EXPORT_SYMBOL_GPL(__migrate_offload_register);
 
 /**
  * migrate_offload_unregister() - unregister a migrator
  * @migrator: a registered migrator
  *
- * Reset all routes to the migrator to none. After this returns, the migrator has
- * no batch, and none of its callbacks runs or will run.
+ * Reset all routes to the migrator to none, without a call of &migrator.routed.
+ * After this returns, the migrator has no batch, and none of its callbacks runs or
+ * will run.
  *
  * Context: process context, waits for copies in flight.
  */
@@ -179,6 +182,7 @@ void migrate_offload_unregister(struct migrator *migrator)
 {
 	int reason;
 
+	guard(mutex)(&migrate_offload_route_mutex);
 	scoped_guard(mutex, &migrate_offload_mutex) {
 		list_del(&migrator->list);
 		for (reason = 0; reason < MR_TYPES; reason++)
@@ -192,22 +196,43 @@ void migrate_offload_unregister(struct migrator *migrator)
 }
 EXPORT_SYMBOL_GPL(migrate_offload_unregister);
 
+static unsigned int nr_routes(const struct migrator *migrator)
+{
+	unsigned int reason, nr = 0;
+
+	guard(mutex)(&migrate_offload_mutex);
+	for (reason = 0; reason < MR_TYPES; reason++)
+		nr += route_locked(reason) == migrator;
+	return nr;
+}
+
 /* @name is a migrator's name or "none", with or without a final newline. */
 VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 					       const char *name)
 {
-	struct migrator *migrator = NULL;
+	struct migrator *migrator = NULL, *old;
 
-	guard(mutex)(&migrate_offload_mutex);
+	guard(mutex)(&migrate_offload_route_mutex);
 
-	if (!sysfs_streq(name, "none")) {
-		migrator = find_migrator(name);
-		if (!migrator)
-			return -ENOENT;
+	scoped_guard(mutex, &migrate_offload_mutex) {
+		if (!sysfs_streq(name, "none")) {
+			migrator = find_migrator(name);
+			if (!migrator)
+				return -ENOENT;
+		}
+
+		old = route_locked(reason);
+		if (migrator == old)
+			return 0;
+		rcu_assign_pointer(routes[reason], migrator);
+		update_key();
 	}
 
-	rcu_assign_pointer(routes[reason], migrator);
-	update_key();
+	/* Neither is unregistered while the mutex of routes is held. */
+	if (migrator && migrator->routed && nr_routes(migrator) == 1)
+		migrator->routed(migrator, true);
+	if (old && old->routed && !nr_routes(old))
+		old->routed(old, false);
 	return 0;
 }
 
@@ -294,7 +319,7 @@ unlock:
 }
 
 /**
- * migrate_offload_add() - add an eligible folio to a batch
+ * migrate_offload_add() - add an eligible folio to a batch if it is worth it
  * @batch: a batch that is not full
  * @src: the folio to copy from
  * @dst: the folio to copy to
@@ -304,8 +329,14 @@ unlock:
 bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 			 struct folio *dst)
 {
-	struct migrate_copy_pair *pair = &batch->pairs[batch->nr_pairs++];
+	struct migrate_copy_pair *pair;
 
+	if (folio_order(src) < READ_ONCE(min_folio_order)) {
+		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_SMALL, 1);
+		return false;
+	}
+
+	pair = &batch->pairs[batch->nr_pairs++];
 	pair->src = src;
 	pair->dst = dst;
 	pair->status = MIGRATE_COPY_PENDING;
@@ -375,12 +406,13 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 	unsigned int i;
 	int error;
 
-	if (batch->nr_pages < migrator->min_pages) {
+	if (batch->nr_pages < READ_ONCE(migrator->min_pages)) {
 		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_SMALL,
 				      batch->nr_pairs);
 		goto refused;
 	}
 
+	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms));
 	error = migrator->submit(migrator, batch);
 	if (!error)
 		return true;
@@ -464,7 +496,6 @@ static void cpu_wait(struct migrator *migrator,
 
 static struct migrator cpu_migrator = {
 	.name	= "cpu",
-	.owner	= THIS_MODULE,
 	.submit	= cpu_submit,
 	.wait	= cpu_wait,
 };
@@ -502,12 +533,57 @@ static ssize_t migrators_show(struct kobject *kobj,
 	return len;
 }
 
+static ssize_t store_uint(const char *buf, size_t count, unsigned int min,
+			  unsigned int max, unsigned int *to)
+{
+	unsigned int value;
+	int error = kstrtouint(buf, 0, &value);
+
+	if (error)
+		return error;
+	if (value < min || value > max)
+		return -EINVAL;
+
+	WRITE_ONCE(*to, value);
+	return count;
+}
+
+static ssize_t timeout_ms_show(struct kobject *kobj,
+			       struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(timeout_ms));
+}
+
+static ssize_t timeout_ms_store(struct kobject *kobj,
+				struct kobj_attribute *attr, const char *buf,
+				size_t count)
+{
+	return store_uint(buf, count, 1, MAX_TIMEOUT_MS, &timeout_ms);
+}
+
+static ssize_t min_folio_order_show(struct kobject *kobj,
+				    struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(min_folio_order));
+}
+
+static ssize_t min_folio_order_store(struct kobject *kobj,
+				     struct kobj_attribute *attr,
+				     const char *buf, size_t count)
+{
+	return store_uint(buf, count, 0, MAX_FOLIO_ORDER, &min_folio_order);
+}
+
+static struct kobj_attribute timeout_ms_attr = __ATTR_RW(timeout_ms);
+static struct kobj_attribute min_folio_order_attr = __ATTR_RW(min_folio_order);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 
 static const struct attribute *const top_attrs[] = {
-	&enabled_attr.attr,
+	&timeout_ms_attr.attr,
+	&min_folio_order_attr.attr,
 	&migrators_attr.attr,
+	&enabled_attr.attr,
 	NULL
 };
 

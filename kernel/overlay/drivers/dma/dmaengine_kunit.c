@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests for dmaengine: sharing of public channels between clients, and the
- * removal of a channel that clients hold.
+ * KUnit tests for dmaengine: clients that are notified of channels that come and
+ * go.
  */
 #include <kunit/device.h>
 #include <kunit/test.h>
@@ -10,16 +10,16 @@
 #include <linux/module.h>
 #include <linux/notifier.h>
 
-/* An engine with one public channel, which clients hold but never use. */
+/* An engine with one channel, which clients hold but never use. */
 struct engine {
 	struct dma_device dma;
 	struct dma_chan chan;
 	dma_cap_mask_t memcpy;
-	bool registered;
 	bool allocated;
 
 	struct notifier_block nb;
 	struct dma_chan *held;
+	unsigned int greetings;
 	unsigned int goodbyes;
 	unsigned int given_away;
 };
@@ -57,106 +57,48 @@ static bool is_ours(struct dma_chan *chan, void *engine)
 	return chan == &((struct engine *)engine)->chan;
 }
 
-static struct dma_chan *get_public(struct engine *engine)
-{
-	return dma_get_public_channel(&engine->memcpy, is_ours, engine);
-}
-
-static struct dma_chan *get_private(struct engine *engine)
+static struct dma_chan *get_channel(struct engine *engine)
 {
 	return dma_request_channel(engine->memcpy, is_ours, engine);
-}
-
-static void clients_share(struct kunit *test)
-{
-	struct engine *engine = test->priv;
-
-	KUNIT_ASSERT_PTR_EQ(test, get_public(engine), &engine->chan);
-	KUNIT_ASSERT_PTR_EQ(test, get_public(engine), &engine->chan);
-	KUNIT_EXPECT_NULL(test, get_private(engine));
-
-	dma_put_public_channel(&engine->chan);
-	KUNIT_EXPECT_TRUE(test, engine->allocated);
-	dma_put_public_channel(&engine->chan);
-	KUNIT_EXPECT_FALSE(test, engine->allocated);
-}
-
-static void private_is_not_shared(struct kunit *test)
-{
-	struct engine *engine = test->priv;
-
-	KUNIT_ASSERT_PTR_EQ(test, get_private(engine), &engine->chan);
-	KUNIT_EXPECT_NULL(test, get_public(engine));
-	dma_release_channel(&engine->chan);
-}
-
-/* References of dmaengine_get() are independent of those of single clients. */
-static void dmaengine_get_comes_and_goes(struct kunit *test)
-{
-	struct engine *engine = test->priv;
-
-	dmaengine_get();
-	KUNIT_EXPECT_PTR_EQ(test, get_public(engine), &engine->chan);
-	dmaengine_put();
-	KUNIT_EXPECT_TRUE(test, engine->allocated);
-	dmaengine_get();
-	dma_put_public_channel(&engine->chan);
-	KUNIT_EXPECT_TRUE(test, engine->allocated);
-	dmaengine_put();
-	KUNIT_EXPECT_FALSE(test, engine->allocated);
-}
-
-/* dmaengine_put() must not drop a reference that dmaengine_get() could not take. */
-static void private_during_dmaengine_get(struct kunit *test)
-{
-	struct engine *engine = test->priv;
-
-	KUNIT_ASSERT_PTR_EQ(test, get_private(engine), &engine->chan);
-	dmaengine_get();
-	dma_release_channel(&engine->chan);
-	KUNIT_EXPECT_FALSE(test, engine->allocated);
-
-	KUNIT_EXPECT_PTR_EQ(test, get_public(engine), &engine->chan);
-	dmaengine_put();
-	KUNIT_EXPECT_TRUE(test, engine->allocated);
-	dma_put_public_channel(&engine->chan);
-	KUNIT_EXPECT_FALSE(test, engine->allocated);
 }
 
 static int on_event(struct notifier_block *nb, unsigned long event, void *data)
 {
 	struct engine *engine = container_of(nb, struct engine, nb);
 
-	if (event != DMA_CHAN_REMOVING || data != &engine->chan)
+	if (data != &engine->chan)
 		return NOTIFY_DONE;
+
+	if (event == DMA_CHAN_ADDED) {
+		engine->greetings++;
+		engine->held = get_channel(engine);
+		return NOTIFY_OK;
+	}
 
 	engine->goodbyes++;
 	if (engine->held)
-		dma_put_public_channel(engine->held);
-	engine->given_away += !!get_public(engine);
-	engine->given_away += !!get_private(engine);
+		dma_release_channel(engine->held);
+	engine->given_away += !!get_channel(engine);
 	return NOTIFY_OK;
 }
 
-static void unregister_engine(struct engine *engine)
-{
-	engine->registered = false;
-	dma_async_device_unregister(&engine->dma);
-}
-
-/* A client notified of removal can release the channel; nobody can acquire it meanwhile. */
-static void channel_goes(struct kunit *test)
+/*
+ * A client that is notified can request the channel when it comes, and release it
+ * before it goes; nobody can acquire it meanwhile.
+ */
+static void channel_comes_and_goes(struct kunit *test)
 {
 	struct engine *engine = test->priv;
 
-	engine->held = get_public(engine);
-	KUNIT_ASSERT_PTR_EQ(test, engine->held, &engine->chan);
-
 	engine->nb.notifier_call = on_event;
 	KUNIT_ASSERT_EQ(test, dma_register_notifier(&engine->nb), 0);
-	unregister_engine(engine);
-	dma_unregister_notifier(&engine->nb);
+	KUNIT_EXPECT_EQ(test, dma_async_device_register(&engine->dma), 0);
+	KUNIT_EXPECT_EQ(test, engine->greetings, 1);
+	KUNIT_EXPECT_PTR_EQ(test, engine->held, &engine->chan);
+	KUNIT_EXPECT_TRUE(test, engine->allocated);
 
+	dma_async_device_unregister(&engine->dma);
+	dma_unregister_notifier(&engine->nb);
 	KUNIT_EXPECT_EQ(test, engine->goodbyes, 1);
 	KUNIT_EXPECT_EQ(test, engine->given_away, 0);
 	KUNIT_EXPECT_FALSE(test, engine->allocated);
@@ -167,7 +109,6 @@ static int dmaengine_test_init(struct kunit *test)
 	struct engine *engine = kunit_kzalloc(test, sizeof(*engine), GFP_KERNEL);
 	struct device *dev = kunit_device_register(test, "dmaengine-test");
 	struct dma_device *dma;
-	int error;
 
 	KUNIT_ASSERT_NOT_NULL(test, engine);
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
@@ -185,36 +126,18 @@ static int dmaengine_test_init(struct kunit *test)
 	engine->chan.device = dma;
 	list_add_tail(&engine->chan.device_node, &dma->channels);
 
-	error = dma_async_device_register(dma);
-	if (error)
-		return error;
-
-	engine->registered = true;
 	test->priv = engine;
 	return 0;
 }
 
-static void dmaengine_test_exit(struct kunit *test)
-{
-	struct engine *engine = test->priv;
-
-	if (engine && engine->registered)
-		unregister_engine(engine);
-}
-
 static struct kunit_case dmaengine_test_cases[] = {
-	KUNIT_CASE(clients_share),
-	KUNIT_CASE(private_is_not_shared),
-	KUNIT_CASE(dmaengine_get_comes_and_goes),
-	KUNIT_CASE(private_during_dmaengine_get),
-	KUNIT_CASE(channel_goes),
+	KUNIT_CASE(channel_comes_and_goes),
 	{}
 };
 
 static struct kunit_suite dmaengine_test_suite = {
 	.name = "dmaengine",
 	.init = dmaengine_test_init,
-	.exit = dmaengine_test_exit,
 	.test_cases = dmaengine_test_cases,
 };
 

@@ -73,6 +73,14 @@ static bool offer_sg = true;
 module_param_named(sg, offer_sg, bool, 0444);
 MODULE_PARM_DESC(sg, "Copy from one scatterlist to another as well (default: Y)");
 
+static bool reliable_terminate = true;
+module_param(reliable_terminate, bool, 0444);
+MODULE_PARM_DESC(reliable_terminate, "State that terminating a channel waits for the engine (default: Y)");
+
+static bool reliable_result = true;
+module_param(reliable_result, bool, 0444);
+MODULE_PARM_DESC(reliable_result, "State that the results of descriptors are true (default: Y)");
+
 static unsigned int dma_bits = 64;
 module_param(dma_bits, uint, 0444);
 MODULE_PARM_DESC(dma_bits, "Bits of an address that the engine reaches, 24 to 64 (default: 64)");
@@ -84,6 +92,18 @@ MODULE_PARM_DESC(iova_merge, "Translate addresses, and merge neighbours as an IO
 static unsigned int ring_depth = 64;
 module_param(ring_depth, uint, 0444);
 MODULE_PARM_DESC(ring_depth, "Descriptors of a channel, 1 to 1024 (default: 64)");
+
+static bool coalesce;
+module_param(coalesce, bool, 0444);
+MODULE_PARM_DESC(coalesce, "Call back only when a descriptor completes that asks for an interrupt (default: N)");
+
+static unsigned long interrupts;
+module_param(interrupts, ulong, 0444);
+MODULE_PARM_DESC(interrupts, "Interrupts so far, read-only");
+
+static unsigned int max_bytes;
+module_param(max_bytes, uint, 0444);
+MODULE_PARM_DESC(max_bytes, "Longest descriptor that prep accepts (default: 0, no limit)");
 
 static unsigned int latency_ns;
 module_param(latency_ns, uint, 0644);
@@ -429,7 +449,7 @@ dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
 	unsigned long flags;
 
 	/* a residue has 32 bits */
-	if (!len || len > U32_MAX)
+	if (!len || len > (max_bytes ?: U32_MAX))
 		return NULL;
 
 	if (dmasim_should_fail(DMASIM_PREP_NULL))
@@ -574,7 +594,13 @@ static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
 		desc->vd.tx_result.residue = desc->len - desc->copied;
 		break;
 	}
-	vchan_cookie_complete(&desc->vd);
+	if (!coalesce || desc->vd.tx.flags & DMA_PREP_INTERRUPT) {
+		interrupts++;
+		vchan_cookie_complete(&desc->vd);
+	} else {
+		dma_cookie_complete(&desc->vd.tx);
+		list_add_tail(&desc->vd.node, &chan->vc.desc_completed);
+	}
 
 	if (chan->held && chan->held->vd.tx.cookie < cookie)
 		chan->held->due = 0;
@@ -936,6 +962,8 @@ static int dmasim_probe(struct platform_device *pdev)
 		dma_cap_set(DMA_PRIVATE, dma->cap_mask);
 	if (offer_sg)
 		dma_cap_set(DMA_MEMCPY_SG, dma->cap_mask);
+	dma->reliable_terminate = reliable_terminate;
+	dma->reliable_result = reliable_result;
 	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
 	dma->src_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
 	dma->dst_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);

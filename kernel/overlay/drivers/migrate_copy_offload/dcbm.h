@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the three parts of dcbm: jobs (dcbm_main.c), channels
- * (dcbm_channels.c), and the arithmetic of shares, segments and completions
- * (dcbm_share.c).
+ * Shared by the three parts of dcbm. Calls go one way: dcbm_main.c (the
+ * migrator: how a job runs) calls dcbm_channels.c (which channels dcbm holds)
+ * and dcbm_share.c (shares, segments, accounts), which call neither.
  */
 #ifndef __DCBM_H
 #define __DCBM_H
@@ -19,28 +19,28 @@
 /* More channels than any in-tree engine offers to one client. */
 #define DCBM_MAX_LANES		64
 
-/* Batches in flight at a time; the CPU copies further ones. */
-#define DCBM_MAX_JOBS		16
+/* Descriptors of a lane that are in flight or not yet judged. */
+#define DCBM_MAX_SLOTS		256
 
-/* A range has at most one entry for each pair of a batch. */
-#define DCBM_MAX_ENTRIES	MIGRATE_COPY_MAX_PAIRS
+/* There is a job for each four lanes, up to this number. */
+#define DCBM_MAX_JOBS		8
+#define DCBM_LANES_PER_JOB	4
 
-struct dcbm_lane;
-
-/* A part of one folio that is contiguous in DMA addresses on both sides. */
-struct dcbm_segment {
-	dma_addr_t src;
-	dma_addr_t dst;
-	size_t len;
-	unsigned int item;
-	size_t offset;			/* within the folio */
-};
+/* Entries of the tables of a job: each lane may cut one folio. */
+#define DCBM_MAX_ENTRIES	(MIGRATE_COPY_MAX_PAIRS + DCBM_MAX_LANES)
 
 /* Consecutive bytes of a job, starting at @offset in folio @first. */
 struct dcbm_range {
 	unsigned int first;
 	size_t offset;
 	size_t len;
+};
+
+/* Bytes that are contiguous in DMA addresses on both sides. */
+struct dcbm_segment {
+	dma_addr_t src;
+	dma_addr_t dst;
+	struct dcbm_range range;
 };
 
 /* One side of a walk: the unread rest of the mapped scatterlist. */
@@ -58,19 +58,16 @@ struct dcbm_side {
 struct dcbm_walk {
 	struct dcbm_side src;
 	struct dcbm_side dst;
-	const struct dcbm_job *job;
-	unsigned int item;
-	size_t offset;
-	size_t left;
+	struct dcbm_range rest;
 };
 
-/* One descriptor in flight and the bytes it copies. */
+/* One descriptor and the bytes it copies. */
 struct dcbm_slot {
 	struct llist_node node;
-	struct dcbm_lane *lane;
-	s32 cookie;
+	unsigned long token;	/* while in flight; a completion exchanges it for 0 */
 	struct dcbm_range range;
-	unsigned long token;	/* of its descriptor in flight; its completion leaves 0 */
+	s32 cookie;
+	u8 lane;		/* the id of its lane */
 	bool error;
 };
 
@@ -80,27 +77,29 @@ struct dcbm_slot {
  */
 struct dcbm_job {
 	struct migrate_copy_batch *batch;
+	struct rcu_head rcu;
 	struct list_head node;		/* on the list of free jobs */
 	struct list_head lanes;
 	unsigned long deadline;		/* in jiffies */
 	bool timed_out;
+	bool unreachable;		/* a lane would have needed bounce buffers */
 	bool whole;			/* do not cut folios */
-	ktime_t begun, started;		/* when the first and last channel started */
+	bool leaked;			/* an engine may still read the tables */
 
-	struct llist_head completed;	/* slots not yet accounted for */
+	struct llist_head completed;	/* slots that nobody has collected */
 	atomic_t in_flight;		/* number of slots not yet in @completed */
 	int wake_at;
 	wait_queue_head_t wait;
 
-	/*
-	 * The folios that the engine can reach: the index of each one's pair,
-	 * and how many of its bytes no successful completion has covered yet.
-	 */
-	unsigned int nr;
-	u16 pair[MIGRATE_COPY_MAX_PAIRS];
+	/* How many bytes of each folio no successful completion has covered yet. */
 	size_t left[MIGRATE_COPY_MAX_PAIRS];
 	/* Folios that a channel may still read or write. */
 	DECLARE_BITMAP(lost, MIGRATE_COPY_MAX_PAIRS);
+
+	/* The folios as the lanes map them, each lane consecutive entries. */
+	unsigned int nents;
+	struct scatterlist src_sg[DCBM_MAX_ENTRIES];
+	struct scatterlist dst_sg[DCBM_MAX_ENTRIES];
 };
 
 /*
@@ -110,42 +109,41 @@ struct dcbm_job {
  */
 struct dcbm_lane {
 	struct list_head node;		/* on the list of free lanes, or a job's */
+	struct rcu_head rcu;
 	struct dma_chan *chan;
 	struct device *dev;
 	struct dcbm_job *job;
-	unsigned int id;		/* index in dcbm_by_id[] */
-	unsigned long uses;		/* how many descriptors had a slot of this lane */
 	char name[24];
 	char provider[24];
+	unsigned int id;		/* index in dcbm_by_id[] */
+	unsigned long uses;		/* descriptors that ever had a slot of this id */
+	bool retiring;			/* somebody is about to release it */
+	bool quarantined;		/* never use it again */
 
-	bool shared;			/* a public channel: never terminate it */
-	bool offers_sg;
-	bool retiring;			/* release it when its job is done */
-	bool quarantined;
-	bool limited;			/* some memory is beyond @reach */
-	dma_addr_t reach;		/* last address the engine can access */
-	unsigned int segment_bytes;	/* fewest bytes worth a descriptor */
+	/* What the provider showed so far. */
+	unsigned int strikes;		/* time-outs since the last success */
+	unsigned int room;		/* fewest descriptors that filled the ring */
+	size_t max_len;			/* longest descriptor that prep accepted */
 
+	/* The share of the job. */
 	struct dcbm_range range;
-	bool mapped;
-	bool single;			/* part of one folio: no tables needed */
-	bool borrowed;			/* the mapping belongs to another lane */
-	dma_addr_t src, dst;		/* of the whole folio, if @single */
-	unsigned int nents;		/* entries of the tables */
+	struct scatterlist *src_sg, *dst_sg;
+	unsigned int nents;		/* entries of the tables, 0 if not mapped */
 	unsigned int src_nents, dst_nents;	/* entries after mapping */
-	bool terminated;
-	bool use_sg;
-	struct scatterlist src_sg[DCBM_MAX_ENTRIES];
-	struct scatterlist dst_sg[DCBM_MAX_ENTRIES];
-
+	bool use_list;
+	bool stopped;			/* no completion is a success any more */
+	bool lost;			/* the engine may still access the share */
 	struct dcbm_walk walk;
 	struct dcbm_segment next;	/* next segment to submit, if @more */
 	bool more;
 	unsigned int stalls;		/* preps that failed with nothing in flight */
+	size_t try_len;			/* longest descriptor to try now */
 
-	unsigned int nr_free;
-	struct dcbm_slot *free[DCBM_MAX_ENTRIES];
-	struct dcbm_slot slots[DCBM_MAX_ENTRIES];
+	/* A slot is free, in flight, in the job's list of completed ones, or done. */
+	unsigned int nr_free, nr_done;
+	u8 free[DCBM_MAX_SLOTS];
+	u8 done[DCBM_MAX_SLOTS];
+	struct dcbm_slot slots[DCBM_MAX_SLOTS];
 
 	/* Statistics; only the task that has the job writes them. */
 	unsigned long descriptors;
@@ -155,18 +153,13 @@ struct dcbm_lane {
 	unsigned long timeouts;
 };
 
-/* dcbm_main.c */
-void dcbm_init_job(struct dcbm_job *job);
-int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch);
-
 /* dcbm_channels.c */
 extern struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
-struct dcbm_job *dcbm_get_job(const struct migrate_copy_batch *batch);
-struct dcbm_job *dcbm_get_job_on(struct dcbm_lane *lane);
+struct dcbm_job *dcbm_get_job(struct migrate_copy_batch *batch);
 void dcbm_put_job(struct dcbm_job *job);
 int dcbm_channels_init(void);
 void dcbm_channels_exit(void);
-unsigned long dcbm_timeout(size_t bytes);
+void dcbm_channels_want(bool want);
 #if IS_ENABLED(CONFIG_KUNIT)
 int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
 		      void *data);
@@ -174,35 +167,24 @@ int dcbm_pm_event(struct notifier_block *nb, unsigned long event, void *data);
 #endif
 
 /* dcbm_share.c */
-bool dcbm_reaches(dma_addr_t first, size_t size, dma_addr_t reach);
-void dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_job *job,
-		    const struct dcbm_range *range, struct scatterlist *src_sg,
-		    unsigned int src_nents, struct scatterlist *dst_sg,
-		    unsigned int dst_nents);
-bool dcbm_walk_next(struct dcbm_walk *walk, struct dcbm_segment *segment);
-unsigned int dcbm_nr_lanes(size_t bytes, unsigned int segment_bytes,
-			   unsigned int max);
+void dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_range *range,
+		    struct scatterlist *src_sg, unsigned int src_nents,
+		    struct scatterlist *dst_sg, unsigned int dst_nents);
+bool dcbm_walk_next(struct dcbm_walk *walk, const struct dcbm_job *job,
+		    struct dcbm_segment *segment);
+struct dcbm_segment dcbm_cut(const struct dcbm_job *job,
+			     struct dcbm_segment *segment, size_t len);
+unsigned int dcbm_nr_lanes(size_t bytes, size_t segment_bytes, unsigned int max);
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
-		unsigned int nr_lanes, size_t lead, struct dcbm_range *share);
-size_t dcbm_lead(u64 step_ns, u64 copy_ns, size_t bytes, unsigned int nr_lanes);
-bool dcbm_judge(struct dcbm_slot *slot, enum dma_status status);
-void dcbm_account(struct dcbm_job *job, const struct dcbm_slot *slot);
+		unsigned int nr_lanes, struct dcbm_range *share);
+void dcbm_account(struct dcbm_job *job, const struct dcbm_range *range);
 void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range);
 enum migrate_copy_status dcbm_item_status(const struct dcbm_job *job,
 					  unsigned int item);
-unsigned int dcbm_worthwhile(u64 one_ns, u64 many_ns, unsigned int many,
-			     u64 large_ns, size_t small, size_t large);
 
-static inline struct folio *dcbm_src(const struct dcbm_job *job,
-				     unsigned int item)
+static inline unsigned int dcbm_in_flight(const struct dcbm_lane *lane)
 {
-	return job->batch->pairs[job->pair[item]].src;
-}
-
-static inline struct folio *dcbm_dst(const struct dcbm_job *job,
-				     unsigned int item)
-{
-	return job->batch->pairs[job->pair[item]].dst;
+	return DCBM_MAX_SLOTS - lane->nr_free - lane->nr_done;
 }
 
 #endif /* __DCBM_H */

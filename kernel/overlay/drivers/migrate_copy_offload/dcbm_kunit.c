@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, the smallest segment, and the accounting
- * of completions. If there is an engine, also the release of channels before a
- * suspend and the stop before a reboot.
+ * merged, the shares of the channels, and the accounting of completions. If there
+ * is an engine, also when channels are acquired, and the stop before a suspend or
+ * a reboot.
  */
 
 #include <kunit/test.h>
@@ -31,7 +31,6 @@ struct dcbm_test {
 	struct scatterlist dst[MAX_ENTRIES];
 	unsigned int src_nents;
 	unsigned int dst_nents;
-	struct dcbm_lane lane;
 };
 
 static void put_folio(void *folio)
@@ -51,8 +50,7 @@ static void add_pair(struct kunit *test, unsigned int order)
 	/* The tests use only the size of a folio. */
 	ctx->batch.pairs[ctx->batch.nr_pairs].src = folio;
 	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
-	ctx->job.pair[ctx->job.nr] = ctx->batch.nr_pairs++;
-	ctx->job.left[ctx->job.nr++] = folio_size(folio);
+	ctx->job.left[ctx->batch.nr_pairs++] = folio_size(folio);
 	ctx->batch.nr_pages += folio_nr_pages(folio);
 }
 
@@ -83,6 +81,13 @@ static size_t all_bytes(struct kunit *test)
 	return ctx->batch.nr_pages * PAGE_SIZE;
 }
 
+static size_t size_of(struct kunit *test, unsigned int item)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	return folio_size(ctx->batch.pairs[item].src);
+}
+
 /* The walk visits every byte once, in order, at its address on both sides. */
 static unsigned int expect_walk_over(struct kunit *test,
 				     const struct dcbm_range *range)
@@ -93,15 +98,15 @@ static unsigned int expect_walk_over(struct kunit *test,
 	struct dcbm_segment segment;
 	struct dcbm_walk walk;
 
-	dcbm_walk_init(&walk, &ctx->job, range, ctx->src, ctx->src_nents,
-		       ctx->dst, ctx->dst_nents);
+	dcbm_walk_init(&walk, range, ctx->src, ctx->src_nents, ctx->dst,
+		       ctx->dst_nents);
 
-	while (dcbm_walk_next(&walk, &segment)) {
-		size_t last = segment.len - 1;
+	while (dcbm_walk_next(&walk, &ctx->job, &segment)) {
+		size_t len = segment.range.len, last = len - 1;
 
-		KUNIT_ASSERT_GT(test, segment.len, 0);
-		KUNIT_EXPECT_EQ(test, item, segment.item);
-		KUNIT_EXPECT_EQ(test, in_item, segment.offset);
+		KUNIT_ASSERT_GT(test, len, 0);
+		KUNIT_EXPECT_EQ(test, item, segment.range.first);
+		KUNIT_EXPECT_EQ(test, in_item, segment.range.offset);
 		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset),
 				segment.src);
 		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset + last),
@@ -111,14 +116,11 @@ static unsigned int expect_walk_over(struct kunit *test,
 		KUNIT_EXPECT_EQ(test, address_of(ctx->dst, offset + last),
 				segment.dst + last);
 
-		offset += segment.len;
-		in_item += segment.len;
-		KUNIT_ASSERT_LE(test, in_item,
-				folio_size(dcbm_src(&ctx->job, item)));
-		if (in_item == folio_size(dcbm_src(&ctx->job, item))) {
-			in_item = 0;
-			item++;
-		}
+		offset += len;
+		in_item += len;
+		while (item + 1 < ctx->batch.nr_pairs &&
+		       in_item >= size_of(test, item))
+			in_item -= size_of(test, item++);
 		nr_segments++;
 	}
 
@@ -157,8 +159,8 @@ static void walk_merged_on_both_sides(struct kunit *test)
 		add_pair(test, 0);
 	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
-	/* No segment crosses a folio boundary. */
-	KUNIT_EXPECT_EQ(test, 8, expect_walk(test));
+	/* What the IOMMU merged stays one segment. */
+	KUNIT_EXPECT_EQ(test, 1, expect_walk(test));
 }
 
 static void walk_merged_on_one_side(struct kunit *test)
@@ -185,8 +187,8 @@ static void walk_folio_in_pieces(struct kunit *test)
 	map(ctx->src, &ctx->src_nents, SRC_BASE, 4 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 2 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 7 * PAGE_SIZE);
-	/* 2 + 3 + 3 pages of the first folio, and the second. */
-	KUNIT_EXPECT_EQ(test, 4, expect_walk(test));
+	/* 2 + 3 pages of the first folio, then its other 3 with the second. */
+	KUNIT_EXPECT_EQ(test, 3, expect_walk(test));
 }
 
 static void map_at_random(struct rnd_state *rnd, struct scatterlist *sg,
@@ -238,8 +240,8 @@ static void walk_part_of_a_batch(struct kunit *test)
 	map(ctx->src, &ctx->src_nents, SRC_BASE, 7 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
 	map(ctx->dst, &ctx->dst_nents, DST_BASE, 4 * PAGE_SIZE);
-	/* 2 pages, 1 + 3, and 1 of the last folio. */
-	KUNIT_EXPECT_EQ(test, 4, expect_walk_over(test, &range));
+	/* 2 pages and 1, then 3 and 1 of the last folio. */
+	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
 
 /* A range that ends before the lists do, and within a folio. */
@@ -255,20 +257,25 @@ static void walk_ends_with_its_range(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
 }
 
-/* Folios that the engine cannot reach are in the batch but not in the job. */
-static void walk_leaves_out_pairs(struct kunit *test)
+/* A provider that takes no more than @len bytes gets the segment in parts. */
+static void segment_is_cut(struct kunit *test)
 {
-	const struct dcbm_range range = { .len = 6 * PAGE_SIZE };
+	struct dcbm_segment rest = {
+		.src = SRC_BASE, .dst = DST_BASE, .range.len = 5 * PAGE_SIZE,
+	}, part;
 	struct dcbm_test *ctx = test->priv;
 
 	add_pair(test, 1);
-	add_pair(test, 4);
 	add_pair(test, 2);
-	ctx->job.nr = 2;
-	ctx->job.pair[1] = 2;
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 6 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 6 * PAGE_SIZE);
-	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
+	part = dcbm_cut(&ctx->job, &rest, 3 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, SRC_BASE, part.src);
+	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
+	KUNIT_EXPECT_EQ(test, 0, part.range.first);
+	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, rest.src);
+	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, rest.dst);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, rest.range.len);
+	KUNIT_EXPECT_EQ(test, 1, rest.range.first);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, rest.range.offset);
 }
 
 /* Shares have no gaps between them, and their sizes differ by at most @spread. */
@@ -281,15 +288,15 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes,
 	unsigned int item = 0, i;
 
 	for (i = nr_lanes; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, 0, &share);
+		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
 		KUNIT_EXPECT_EQ(test, 0, share.len % SZ_512);
 		least = min(least, share.len);
 		most = max(most, share.len);
 
-		for (offset += share.len; item < ctx->job.nr; item++) {
-			size_t size = folio_size(dcbm_src(&ctx->job, item));
+		for (offset += share.len; item < ctx->batch.nr_pairs; item++) {
+			size_t size = size_of(test, item);
 
 			if (offset < size)
 				break;
@@ -297,7 +304,7 @@ static void expect_shares(struct kunit *test, unsigned int nr_lanes,
 		}
 	}
 	KUNIT_EXPECT_EQ(test, 0, rest.len);
-	KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
+	KUNIT_EXPECT_EQ(test, ctx->batch.nr_pairs, item);
 	KUNIT_EXPECT_LE(test, most - least, spread);
 }
 
@@ -315,7 +322,7 @@ static void shares_of_small_folios(struct kunit *test)
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
 	for (i = 5; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, SZ_1K, &share);
+		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
 		KUNIT_EXPECT_EQ(test, 0, rest.offset);
 	}
@@ -342,44 +349,6 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
-/* Each channel gets about @lead more than the next one, and none gets nothing. */
-static void shares_with_a_lead(struct kunit *test)
-{
-	const size_t lead = 2 * PAGE_SIZE;
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_range share, rest;
-	size_t last = 0;
-	unsigned int i;
-
-	add_pair(test, 9);
-	rest = (struct dcbm_range){ .len = all_bytes(test) };
-	for (i = 16; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, lead, &share);
-		KUNIT_EXPECT_GT(test, share.len, 0);
-		/* The 15 other shares are 2 to 30 pages smaller: 15 on average over all. */
-		if (i == 16)
-			KUNIT_EXPECT_EQ(test, (32 + 15) * PAGE_SIZE, share.len);
-		if (last)
-			KUNIT_EXPECT_LE(test, abs((int)(last - share.len - lead)),
-					2 * PAGE_SIZE);
-		last = share.len;
-	}
-	KUNIT_EXPECT_EQ(test, 0, rest.len);
-
-	/* An absurd lead is limited to half of a share. */
-	rest = (struct dcbm_range){ .len = all_bytes(test) };
-	dcbm_share(&ctx->job, &rest, 4, SZ_1G, &share);
-	KUNIT_EXPECT_LE(test, share.len, all_bytes(test) * 3 / 8);
-}
-
-static void lead_is_what_is_copied_meanwhile(struct kunit *test)
-{
-	/* 16 channels of 4,000 bytes/us each, started 1 us apart */
-	KUNIT_EXPECT_EQ(test, 4000, dcbm_lead(1000, 24000, 16 * 128000, 16));
-	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(0, 0, SZ_2M, 16));
-	KUNIT_EXPECT_EQ(test, 0, dcbm_lead(1000, 24000, SZ_2M, 0));
-}
-
 /* No folio is cut or left out, and no share exceeds its fair size by a folio. */
 static void shares_of_whole_folios(struct kunit *test)
 {
@@ -398,14 +367,14 @@ static void shares_of_whole_folios(struct kunit *test)
 		for (i = nr, item = 0; i; i--) {
 			size_t fair = DIV_ROUND_UP(rest.len, i);
 
-			dcbm_share(&ctx->job, &rest, i, 0, &share);
-			KUNIT_EXPECT_EQ(test, item, share.first);
+			dcbm_share(&ctx->job, &rest, i, &share);
+			if (share.len)
+				KUNIT_EXPECT_EQ(test, item, share.first);
 			KUNIT_EXPECT_EQ(test, 0, share.offset);
 			KUNIT_EXPECT_LT(test, share.len, fair + SZ_128K);
 			item = rest.first;
 		}
 		KUNIT_EXPECT_EQ(test, 0, rest.len);
-		KUNIT_EXPECT_EQ(test, ctx->job.nr, item);
 	}
 }
 
@@ -419,60 +388,14 @@ static void lanes_are_worth_their_while(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 4, dcbm_nr_lanes(SZ_1G, 1, 4));
 }
 
-/* An engine with a fixed cost per descriptor and a fixed cost per interrupt. */
-static unsigned int worthwhile(u64 fixed_ns, u64 bytes_per_us, u64 interrupt_ns)
-{
-	const u64 small = fixed_ns + SZ_4K * 1000ULL / bytes_per_us;
-
-	return dcbm_worthwhile(interrupt_ns + small, interrupt_ns + 17 * small,
-			       17, interrupt_ns + fixed_ns +
-			       SZ_256K * 1000ULL / bytes_per_us,
-			       SZ_4K, SZ_256K);
-}
-
-static void segments_are_worth_their_descriptor(struct kunit *test)
-{
-	/* 1 us at 10,000 bytes/us is 10,000 bytes; eight times that is expected */
-	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 0) - 80000), 500);
-	KUNIT_EXPECT_LT(test, abs((int)worthwhile(1000, 10000, 50000) - 80000),
-			500);
-	KUNIT_EXPECT_LT(test, abs((int)worthwhile(4000, 5000, 9000) - 160000),
-			500);
-	/* bounds */
-	KUNIT_EXPECT_EQ(test, SZ_16K, worthwhile(0, 10000, 5000));
-	KUNIT_EXPECT_EQ(test, SZ_2M, worthwhile(1000000, 10000, 5000));
-	/* a small copy takes 1 us for its bytes, and 1 ns for its descriptor */
-	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 17016, 17, 64000,
-						      SZ_4K, SZ_256K));
-	/* small copies that overlap */
-	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(1000, 1160, 17, 64000,
-						      SZ_4K, SZ_256K));
-	/* descriptors, then bytes, whose time is below the noise */
-	KUNIT_EXPECT_EQ(test, SZ_16K, dcbm_worthwhile(10, 9, 17, 100, SZ_4K,
-						      SZ_256K));
-	KUNIT_EXPECT_EQ(test, SZ_2M, dcbm_worthwhile(10, 100, 17, 10, SZ_4K,
-						     SZ_256K));
-	/* times that make no sense */
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 0, 0, 0, 0, 0));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(0, 100, 17, 100, SZ_4K,
-						      SZ_256K));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 10, 17, 10, SZ_4K,
-						      SZ_256K));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 1, 100, SZ_4K,
-						      SZ_256K));
-	KUNIT_EXPECT_EQ(test, SZ_64K, dcbm_worthwhile(10, 100, 17, 100, SZ_4K,
-						      SZ_4K));
-}
-
 static void account(struct kunit *test, unsigned int item, size_t offset,
 		    size_t len, bool error)
 {
-	struct dcbm_slot slot = {
-		.range = { item, offset, len }, .error = error,
-	};
+	const struct dcbm_range range = { item, offset, len };
 	struct dcbm_test *ctx = test->priv;
 
-	dcbm_account(&ctx->job, &slot);
+	if (!error)
+		dcbm_account(&ctx->job, &range);
 }
 
 static enum migrate_copy_status status(struct kunit *test, unsigned int item)
@@ -522,44 +445,6 @@ static void one_error_fails_the_folio(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_ERROR, status(test, 0));
 }
 
-static void completion_is_judged_by_status(struct kunit *test)
-{
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_slot slot = { .lane = &ctx->lane };
-
-	KUNIT_EXPECT_TRUE(test, dcbm_judge(&slot, DMA_COMPLETE));
-	KUNIT_EXPECT_FALSE(test, slot.error);
-	KUNIT_EXPECT_TRUE(test, dcbm_judge(&slot, DMA_OUT_OF_ORDER));
-	KUNIT_EXPECT_FALSE(test, slot.error);
-	KUNIT_EXPECT_TRUE(test, dcbm_judge(&slot, DMA_ERROR));
-	KUNIT_EXPECT_TRUE(test, slot.error);
-	/* An engine that calls back before it is done. */
-	slot.error = false;
-	KUNIT_EXPECT_FALSE(test, dcbm_judge(&slot, DMA_IN_PROGRESS));
-	KUNIT_EXPECT_TRUE(test, slot.error);
-}
-
-static void completion_by_termination_is_none(struct kunit *test)
-{
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_slot slot = { .lane = &ctx->lane };
-
-	ctx->lane.terminated = true;
-	KUNIT_EXPECT_TRUE(test, dcbm_judge(&slot, DMA_COMPLETE));
-	KUNIT_EXPECT_TRUE(test, slot.error);
-}
-
-/* Treat a slot of a quarantined lane as done: waiting for it would never end. */
-static void quarantined_channel_has_nothing_in_flight(struct kunit *test)
-{
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_slot slot = { .lane = &ctx->lane };
-
-	ctx->lane.quarantined = true;
-	KUNIT_EXPECT_TRUE(test, dcbm_judge(&slot, DMA_IN_PROGRESS));
-	KUNIT_EXPECT_TRUE(test, slot.error);
-}
-
 static void time_out_fails_what_is_left(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -598,20 +483,6 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_LOST, status(test, 5));
 }
 
-static void reach_is_the_last_address(struct kunit *test)
-{
-	KUNIT_EXPECT_TRUE(test, dcbm_reaches(0, SZ_4K, U32_MAX));
-	KUNIT_EXPECT_TRUE(test, dcbm_reaches(0, SZ_4K, SZ_4K - 1));
-	KUNIT_EXPECT_TRUE(test, dcbm_reaches(SZ_4G - SZ_4K, SZ_4K, U32_MAX));
-	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G - SZ_4K, SZ_8K, U32_MAX));
-	KUNIT_EXPECT_FALSE(test, dcbm_reaches(SZ_4G, SZ_4K, U32_MAX));
-	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_8K, SZ_4K - 1));
-	/* the device has no address for the memory */
-	KUNIT_EXPECT_FALSE(test, dcbm_reaches(DMA_MAPPING_ERROR, SZ_4K, U32_MAX));
-	/* the device reaches nothing without a bounce buffer */
-	KUNIT_EXPECT_FALSE(test, dcbm_reaches(0, SZ_4K, 0));
-}
-
 struct event {
 	struct work_struct work;
 	struct completion done;
@@ -627,17 +498,38 @@ static void event_work(struct work_struct *work)
 	complete(&event->done);
 }
 
+static void give_back(void *unused)
+{
+	dcbm_channels_want(false);
+}
+
+/* A job as of a batch that may take @timeout jiffies. */
+static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job;
+
+	if (!ctx->batch.nr_pairs) {
+		add_pair(test, 0);
+		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+		dcbm_channels_want(true);
+		KUNIT_ASSERT_EQ(test, 0,
+				kunit_add_action_or_reset(test, give_back, NULL));
+	}
+	ctx->batch.deadline = jiffies + timeout;
+	job = dcbm_get_job(&ctx->batch);
+	if (!job)
+		kunit_skip(test, "no channel");
+	return job;
+}
+
 /* The event waits while a job has a channel. Afterwards no job gets one. */
 static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
 {
 	struct dcbm_test *ctx = test->priv;
-	struct dcbm_job *job;
+	struct dcbm_job *job = get_job(test, 10 * HZ);
 	struct dma_chan *chan;
 
-	add_pair(test, 0);
-	job = dcbm_get_job(&ctx->batch);
-	if (!job)
-		kunit_skip(test, "no channel");
 	chan = list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
 
 	init_completion(&event->done);
@@ -712,17 +604,46 @@ static void channels_are_given_back_for_sleep(struct kunit *test)
 	}
 }
 
-/* dcbm keeps its channels after a reboot event, so that no other client uses them. */
 static void reboot_ends_all_jobs(struct kunit *test)
 {
 	struct event event = { .notify = dcbm_reboot_event };
 	struct dma_chan *chan = notify_during_job(test, &event);
 
-	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
 
 	/* The test machine does not reboot: start again. */
-	dcbm_pm_event(NULL, PM_SUSPEND_PREPARE, NULL);
 	wake_up_again(test, PM_POST_SUSPEND);
+}
+
+/* A job that never ends holds an event up for some seconds, and no longer. */
+static void stuck_job_is_left_alone(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, 0);
+	unsigned long begin = jiffies;
+
+	dcbm_reboot_event(NULL, 0, NULL);
+	KUNIT_EXPECT_LT(test, jiffies - begin, 15 * HZ);
+	dcbm_put_job(job);
+	wake_up_again(test, PM_POST_SUSPEND);
+}
+
+static struct dma_chan *channel_of(struct dcbm_job *job)
+{
+	return list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+}
+
+/* dcbm holds channels only as long as a reason is routed to it. */
+static void channels_are_held_while_routed(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, 10 * HZ);
+	struct dma_chan *chan = channel_of(job);
+
+	dcbm_put_job(job);
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+	dcbm_channels_want(false);
+	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+	dcbm_channels_want(true);
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -747,26 +668,21 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(walk_at_random),
 	KUNIT_CASE(walk_part_of_a_batch),
 	KUNIT_CASE(walk_ends_with_its_range),
-	KUNIT_CASE(walk_leaves_out_pairs),
+	KUNIT_CASE(segment_is_cut),
 	KUNIT_CASE(shares_of_small_folios),
 	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
 	KUNIT_CASE(shares_of_whole_folios),
-	KUNIT_CASE(shares_with_a_lead),
-	KUNIT_CASE(lead_is_what_is_copied_meanwhile),
 	KUNIT_CASE(lanes_are_worth_their_while),
-	KUNIT_CASE(segments_are_worth_their_descriptor),
 	KUNIT_CASE(every_completion_counts),
 	KUNIT_CASE(one_completion_for_several_folios),
 	KUNIT_CASE(one_error_fails_the_folio),
-	KUNIT_CASE(completion_is_judged_by_status),
-	KUNIT_CASE(completion_by_termination_is_none),
-	KUNIT_CASE(quarantined_channel_has_nothing_in_flight),
 	KUNIT_CASE(time_out_fails_what_is_left),
 	KUNIT_CASE(stuck_channel_loses_its_folios),
-	KUNIT_CASE(reach_is_the_last_address),
 	KUNIT_CASE(channels_are_given_back_for_sleep),
 	KUNIT_CASE(reboot_ends_all_jobs),
+	KUNIT_CASE(stuck_job_is_left_alone),
+	KUNIT_CASE(channels_are_held_while_routed),
 	{}
 };
 

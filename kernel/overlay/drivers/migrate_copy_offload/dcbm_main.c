@@ -4,51 +4,51 @@
  * channels.
  *
  * dcbm divides the bytes of a batch among as many free channels as are worth
- * using: it cuts large folios and groups small ones. Channels that start earlier
- * get more, so that all finish at about the same time; see dcbm_share(). A
- * channel copies its share with one descriptor if the provider takes
- * scatterlists, otherwise with one for each segment; segments that do not fit
- * into the ring wait for completions.
+ * using: it cuts large folios and groups small ones. A channel copies its share
+ * with one descriptor if the provider takes scatterlists, otherwise with one for
+ * each segment that is contiguous on both sides; segments that do not fit into
+ * the ring wait for completions.
  *
  * A folio counts as copied if completions without an error cover each of its
- * bytes; engines may complete in any order. After a time-out dcbm terminates the
- * channel before it unmaps anything. If the channel does not terminate, or is
- * shared with other clients, dcbm quarantines it: dcbm never uses the channel or
- * undoes its mappings again, and the folios of its share are lost. A leak is
- * safe, a stray write is not.
+ * bytes; engines may complete in any order. After the deadline of the batch dcbm
+ * terminates the channel before it unmaps anything, if the provider states that
+ * terminating waits for the hardware. Otherwise, or if that fails, dcbm
+ * quarantines the channel: dcbm never uses the channel or undoes its mappings
+ * again, and the folios of its share are lost. A leak is safe, a stray write is
+ * not.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/delay.h>
-#include <linux/dma-direct.h>
 #include <linux/dma-mapping.h>
-#include <linux/dmaengine.h>
-#include <linux/list.h>
-#include <linux/migrate_copy_offload.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/preempt.h>
-#include <linux/rcupdate.h>
 
 #include "dcbm.h"
 
-/*
- * A ring without descriptors of ours has room, but the driver may need a moment
- * to recycle the last ones.
- */
-#define DCBM_MAX_STALLS		16
+/* A ring without descriptors of ours may need a moment to recycle the last ones. */
 #define DCBM_STALL_US		100
 
 /* Longest time a lane may idle while others keep their rings full. */
 #define DCBM_REFILL_MS		10
 
+/* If prep refuses even this much so many times, the length is not the reason. */
+#define DCBM_MIN_LEN		SZ_4K
+#define DCBM_MAX_STALLS		16
+
+/* Descriptors per interrupt while more are to follow. */
+#define DCBM_BURST		16
+
+/* Time-outs in a row after which a channel is never used again. */
+#define DCBM_MAX_STRIKES	3
+
 static unsigned int batch_pages;
 module_param(batch_pages, uint, 0644);
 MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; a larger batch keeps more channels busy, and memory inaccessible for longer (default: 0 = chosen by core)");
 
-/* Average number of bytes a channel copies before the next one starts. */
-static size_t usual_lead;
+/* Below this the CPU has copied before an engine has begun. */
+#define DCBM_MIN_PAGES		16
 
 static bool lists = true;
 module_param(lists, bool, 0644);
@@ -62,13 +62,13 @@ MODULE_PARM_DESC(lists, "Use one descriptor for a channel's whole share of a bat
 static unsigned long new_token(struct dcbm_lane *lane,
 			       const struct dcbm_slot *slot)
 {
-	return (++lane->uses * DCBM_MAX_LANES + lane->id) *
-	       ARRAY_SIZE(lane->slots) + (slot - lane->slots);
+	return (++lane->uses * DCBM_MAX_LANES + lane->id) * DCBM_MAX_SLOTS +
+	       (slot - lane->slots);
 }
 
 static struct dcbm_lane *lane_of_token(unsigned long token)
 {
-	unsigned int id = token / DCBM_MAX_ENTRIES % DCBM_MAX_LANES;
+	unsigned int id = token / DCBM_MAX_SLOTS % DCBM_MAX_LANES;
 
 	return rcu_dereference(dcbm_by_id[id]);
 }
@@ -81,16 +81,16 @@ static void complete_token(unsigned long token, bool error)
 	struct dcbm_job *job;
 	bool wake;
 
-	/* A lane is freed only after a grace period. */
+	/* A lane and a job are freed only after a grace period. */
 	guard(rcu)();
 
 	lane = lane_of_token(token);
 	if (!lane)
 		return;
-	slot = &lane->slots[token % ARRAY_SIZE(lane->slots)];
+	slot = &lane->slots[token % DCBM_MAX_SLOTS];
 
 	/*
-	 * Disable preemption so that settle() never waits for a task preempted
+	 * Disable preemption so that stop_job() never waits for a task preempted
 	 * between the cmpxchg() and the atomic_dec_return().
 	 */
 	scoped_guard(preempt) {
@@ -108,260 +108,112 @@ static void complete_token(unsigned long token, bool error)
 		wake_up(&job->wait);
 }
 
-static void dcbm_callback(void *param)
-{
-	complete_token((unsigned long)param, false);
-}
-
 static void dcbm_callback_result(void *param,
 				 const struct dmaengine_result *result)
 {
 	complete_token((unsigned long)param,
-		       result && (result->result != DMA_TRANS_NOERROR ||
-				  result->residue));
+		       result->result != DMA_TRANS_NOERROR || result->residue);
 }
 
-/* A bounce buffer would make two copies of one: treat it as unreachable. */
-static bool reachable(const struct dcbm_lane *lane, struct folio *folio)
+/* A bounce buffer would make two copies of one. */
+static bool may_bounce(struct device *dev)
 {
-	return dcbm_reaches(phys_to_dma(lane->dev, PFN_PHYS(folio_pfn(folio))),
-			    folio_size(folio), lane->reach);
+	return dma_addressing_limited(dev) ||
+	       dma_max_mapping_size(dev) != SIZE_MAX;
 }
 
-static bool reachable_by_all(const struct dcbm_job *job,
-			     const struct migrate_copy_pair *pair)
-{
-	struct dcbm_lane *lane;
-
-	list_for_each_entry(lane, &job->lanes, node)
-		if (lane->limited && (!reachable(lane, pair->src) ||
-				      !reachable(lane, pair->dst)))
-			return false;
-
-	return true;
-}
-
-/* Collect the folios that all lanes can reach. Return their size in bytes. */
-static size_t gather(struct dcbm_job *job)
-{
-	struct migrate_copy_batch *batch = job->batch;
-	bool limited = false;
-	struct dcbm_lane *lane;
-	unsigned int i, nr = 0;
-	size_t bytes = 0;
-
-	list_for_each_entry(lane, &job->lanes, node)
-		limited |= lane->limited;
-
-	for (i = 0; i < batch->nr_pairs; i++) {
-		struct migrate_copy_pair *pair = &batch->pairs[i];
-		size_t size = folio_size(pair->src);
-
-		if (limited && !reachable_by_all(job, pair)) {
-			migrate_offload_report(pair, MIGRATE_COPY_UNREACHABLE);
-			continue;
-		}
-		job->pair[nr] = i;
-		job->left[nr] = size;
-		bytes += size;
-		nr++;
-	}
-	job->nr = nr;
-
-	return bytes;
-}
-
-/* The tables are never reallocated: only the end markers move. */
+/* Fill the next entries of the job's tables with the share of a lane. */
 static void fill_tables(struct dcbm_lane *lane)
 {
-	const struct dcbm_job *job = lane->job;
+	struct dcbm_job *job = lane->job;
 	size_t offset = lane->range.offset, left = lane->range.len;
 	unsigned int item = lane->range.first, nr = 0;
 
-	if (lane->nents) {
-		sg_unmark_end(&lane->src_sg[lane->nents - 1]);
-		sg_unmark_end(&lane->dst_sg[lane->nents - 1]);
-	}
-
+	lane->src_sg = &job->src_sg[job->nents];
+	lane->dst_sg = &job->dst_sg[job->nents];
 	while (left) {
-		struct folio *src = dcbm_src(job, item);
-		size_t len = min(folio_size(src) - offset, left);
+		struct migrate_copy_pair *pair = &job->batch->pairs[item++];
+		size_t len = min(folio_size(pair->src) - offset, left);
 
-		sg_set_folio(&lane->src_sg[nr], src, len, offset);
-		sg_set_folio(&lane->dst_sg[nr], dcbm_dst(job, item), len,
-			     offset);
+		sg_unmark_end(&lane->src_sg[nr]);
+		sg_unmark_end(&lane->dst_sg[nr]);
+		sg_set_folio(&lane->src_sg[nr], pair->src, len, offset);
+		sg_set_folio(&lane->dst_sg[nr], pair->dst, len, offset);
 		left -= len;
 		offset = 0;
-		item++;
 		nr++;
 	}
-
 	sg_mark_end(&lane->src_sg[nr - 1]);
 	sg_mark_end(&lane->dst_sg[nr - 1]);
 	lane->nents = nr;
+	job->nents += nr;
 }
 
-static bool map_folio(struct dcbm_lane *lane, struct folio *folio,
-		      enum dma_data_direction dir, dma_addr_t *addr)
+static bool map_tables(struct dcbm_lane *lane)
 {
-	*addr = dma_map_phys(lane->dev, PFN_PHYS(folio_pfn(folio)),
-			     folio_size(folio), dir, 0);
-	return !dma_mapping_error(lane->dev, *addr);
-}
+	int src, dst;
 
-static bool map_both(struct dcbm_lane *lane, struct folio *src,
-		     struct folio *dst)
-{
-	if (!map_folio(lane, src, DMA_TO_DEVICE, &lane->src))
+	src = dma_map_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
+	if (!src)
 		return false;
-	if (map_folio(lane, dst, DMA_FROM_DEVICE, &lane->dst))
-		return true;
 
-	dma_unmap_phys(lane->dev, lane->src, folio_size(src), DMA_TO_DEVICE, 0);
-	return false;
-}
-
-/* Return true if the lane started before @lane has mapped the same folio. */
-static bool may_borrow(const struct dcbm_lane *lane)
-{
-	const struct dcbm_lane *before = list_prev_entry(lane, node);
-
-	return !list_is_first(&lane->node, &lane->job->lanes) &&
-	       before->mapped && before->single && before->dev == lane->dev &&
-	       before->range.first == lane->range.first;
-}
-
-/*
- * Lanes that copy parts of one folio need no tables and share one mapping. It
- * belongs to the first of them, and is never unmapped if the folio is lost.
- */
-static void map_single(struct dcbm_lane *lane)
-{
-	const struct dcbm_job *job = lane->job;
-	const struct dcbm_range *range = &lane->range;
-
-	lane->borrowed = may_borrow(lane);
-	if (lane->borrowed) {
-		lane->src = list_prev_entry(lane, node)->src;
-		lane->dst = list_prev_entry(lane, node)->dst;
-	} else if (!map_both(lane, dcbm_src(job, range->first),
-			     dcbm_dst(job, range->first))) {
-		return;
-	}
-
-	lane->mapped = true;
-	lane->use_sg = false;
-	lane->next = (struct dcbm_segment){
-		.src = lane->src + range->offset,
-		.dst = lane->dst + range->offset,
-		.len = range->len,
-		.item = range->first,
-		.offset = range->offset,
-	};
-	lane->more = true;
-	lane->walk.left = 0;
-}
-
-static void unmap_single(struct dcbm_lane *lane)
-{
-	const struct dcbm_job *job = lane->job;
-	const unsigned int item = lane->range.first;
-	size_t size = folio_size(dcbm_src(job, item));
-
-	if (lane->borrowed || test_bit(item, job->lost))
-		return;
-
-	dma_unmap_phys(lane->dev, lane->src, size, DMA_TO_DEVICE, 0);
-	dma_unmap_phys(lane->dev, lane->dst, size, DMA_FROM_DEVICE, 0);
-}
-
-static void map_tables(struct dcbm_lane *lane)
-{
-	int src_nents, dst_nents;
-
-	fill_tables(lane);
-	src_nents = dma_map_sg(lane->dev, lane->src_sg, lane->nents,
-			       DMA_TO_DEVICE);
-	if (!src_nents)
-		return;
-
-	dst_nents = dma_map_sg(lane->dev, lane->dst_sg, lane->nents,
-			       DMA_FROM_DEVICE);
-	if (!dst_nents) {
+	dst = dma_map_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
+	if (!dst) {
 		dma_unmap_sg(lane->dev, lane->src_sg, lane->nents,
 			     DMA_TO_DEVICE);
-		return;
+		return false;
 	}
 
-	lane->mapped = true;
-	lane->src_nents = src_nents;
-	lane->dst_nents = dst_nents;
-	lane->use_sg = lane->offers_sg && READ_ONCE(lists);
-	dcbm_walk_init(&lane->walk, lane->job, &lane->range, lane->src_sg,
-		       src_nents, lane->dst_sg, dst_nents);
-	lane->more = dcbm_walk_next(&lane->walk, &lane->next);
+	lane->src_nents = src;
+	lane->dst_nents = dst;
+	return true;
 }
 
 /* On failure the lane gets no work, and its folios are not copied. */
 static void map_lane(struct dcbm_lane *lane)
 {
-	const struct dcbm_range *range = &lane->range;
-
 	lane->more = false;
-	lane->mapped = false;
-	if (!range->len)
+	lane->nents = 0;
+	if (!lane->range.len)
 		return;
+	if (may_bounce(lane->dev)) {
+		lane->job->unreachable = true;
+		return;
+	}
 
-	lane->single = range->len <= folio_size(dcbm_src(lane->job, range->first)) -
-				     range->offset;
-	if (lane->single)
-		map_single(lane);
-	else
-		map_tables(lane);
+	fill_tables(lane);
+	if (!map_tables(lane)) {
+		lane->nents = 0;
+		return;
+	}
+	lane->use_list = READ_ONCE(lists) && lane->nents > 1 &&
+			 dma_has_cap(DMA_MEMCPY_SG, lane->chan->device->cap_mask);
+	lane->stalls = 0;
+	lane->try_len = lane->max_len;
+	dcbm_walk_init(&lane->walk, &lane->range, lane->src_sg,
+		       lane->src_nents, lane->dst_sg, lane->dst_nents);
+	lane->more = dcbm_walk_next(&lane->walk, lane->job, &lane->next);
 }
 
 static void unmap_lane(struct dcbm_lane *lane)
 {
-	if (!lane->mapped)
+	if (!lane->nents || !dma_need_unmap(lane->dev))
 		return;
 
-	lane->mapped = false;
-	if (!dma_need_unmap(lane->dev))
-		return;
-
-	if (lane->single) {
-		unmap_single(lane);
-		return;
-	}
 	dma_unmap_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
 	dma_unmap_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
 }
 
-static bool lane_idle(const struct dcbm_lane *lane)
-{
-	return lane->nr_free == ARRAY_SIZE(lane->slots);
-}
-
-/* Skip the remaining segments of the next segment's folio. */
-static void skip_folio(struct dcbm_lane *lane)
-{
-	const unsigned int item = lane->next.item;
-
-	while (lane->more && lane->next.item == item)
-		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
-}
-
-/* Return true if the channel accepted the descriptor. */
-static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
+static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 		   const struct dcbm_range *range)
 {
-	struct dcbm_slot *slot = lane->free[--lane->nr_free];
+	struct dcbm_slot *slot = &lane->slots[lane->free[--lane->nr_free]];
 	unsigned long token = new_token(lane, slot);
 	struct dcbm_job *job = lane->job;
 
 	slot->range = *range;
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
-	tx->callback = dcbm_callback;
+	tx->callback = NULL;
 	tx->callback_result = dcbm_callback_result;
 	tx->callback_param = (void *)token;
 
@@ -370,18 +222,13 @@ static bool submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	/* A completion that sees the token also sees the slot and the count. */
 	smp_store_release(&slot->token, token);
 	slot->cookie = dmaengine_submit(tx);
-	lane->stalls = 0;
-	if (!dma_submit_error(slot->cookie)) {
-		lane->descriptors++;
-		return true;
-	}
+	lane->descriptors++;
 
-	/* The driver took the descriptor back and copies nothing. */
-	if (xchg(&slot->token, 0)) {
+	/* On an error the driver took the descriptor back and copies nothing. */
+	if (dma_submit_error(slot->cookie) && xchg(&slot->token, 0)) {
 		atomic_dec(&job->in_flight);
-		lane->free[lane->nr_free++] = slot;
+		lane->free[lane->nr_free++] = slot - lane->slots;
 	}
-	return false;
 }
 
 /* Submit the whole share as one list. On failure the caller submits segments. */
@@ -389,7 +236,7 @@ static bool push_list(struct dcbm_lane *lane)
 {
 	struct dma_async_tx_descriptor *tx;
 
-	lane->use_sg = false;
+	lane->use_list = false;
 	tx = dmaengine_prep_dma_memcpy_sg(lane->chan,
 					  lane->dst_sg, lane->dst_nents,
 					  lane->src_sg, lane->src_nents,
@@ -399,82 +246,112 @@ static bool push_list(struct dcbm_lane *lane)
 
 	lane->more = false;
 	lane->lists++;
-	return submit(lane, tx, &lane->range);
+	submit(lane, tx, &lane->range);
+	return true;
+}
+
+/*
+ * Prep refused a descriptor. If others are in flight, the ring is full. If none
+ * is, wait for a moment once; then the length must be the reason.
+ */
+static void refused(struct dcbm_lane *lane, size_t len)
+{
+	const unsigned int in_flight = dcbm_in_flight(lane);
+
+	if (in_flight) {
+		lane->room = min(lane->room, in_flight);
+		return;
+	}
+	if (!lane->stalls++)
+		return;
+
+	if (len > DCBM_MIN_LEN) {
+		lane->stalls = 0;
+		lane->try_len = max(len / 2, DCBM_MIN_LEN);
+	} else if (lane->stalls > DCBM_MAX_STALLS) {
+		/* Leave the rest of the share to the CPU. */
+		lane->more = false;
+	}
+}
+
+/*
+ * Does anybody wait for the descriptor of the next @len bytes? If it is the last
+ * one, or the last one that fits. Until it is known how many fit, ask for an
+ * interrupt now and then: a full ring that does not interrupt would stay full.
+ */
+static bool should_interrupt(const struct dcbm_lane *lane, size_t len)
+{
+	const unsigned int nr = dcbm_in_flight(lane) + 1;
+
+	return (len == lane->next.range.len && !lane->walk.rest.len) ||
+	       lane->nr_free == 1 || nr >= lane->room || nr % DCBM_BURST == 0;
+}
+
+/* Submit the next segment, or as much of it as the provider takes. */
+static bool push_segment(struct dcbm_lane *lane)
+{
+	size_t len = min(lane->next.range.len, lane->try_len);
+	struct dma_async_tx_descriptor *tx;
+	unsigned long flags = DMA_CTRL_ACK;
+	struct dcbm_segment part;
+
+	if (should_interrupt(lane, len))
+		flags |= DMA_PREP_INTERRUPT;
+	tx = dmaengine_prep_dma_memcpy(lane->chan, lane->next.dst,
+				       lane->next.src, len, flags);
+	if (!tx) {
+		refused(lane, len);
+		return false;
+	}
+
+	lane->stalls = 0;
+	lane->max_len = lane->try_len;
+	part = dcbm_cut(lane->job, &lane->next, len);
+	if (!lane->next.range.len)
+		lane->more = dcbm_walk_next(&lane->walk, lane->job,
+					    &lane->next);
+	submit(lane, tx, &part.range);
+	return true;
 }
 
 /* Submit segments until none are left or the ring is full. */
 static void push_lane(struct dcbm_lane *lane)
 {
-	bool pushed = false;
+	bool pushed = lane->more && lane->use_list && push_list(lane);
 
-	if (lane->more && lane->use_sg)
-		pushed = push_list(lane);
-
-	while (lane->more && lane->nr_free) {
-		const struct dcbm_range range = {
-			lane->next.item, lane->next.offset, lane->next.len
-		};
-		struct dma_async_tx_descriptor *tx;
-
-		tx = dmaengine_prep_dma_memcpy(lane->chan, lane->next.dst,
-					       lane->next.src, lane->next.len,
-					       DMA_PREP_INTERRUPT |
-					       DMA_CTRL_ACK);
-		if (!tx) {
-			if (!lane_idle(lane) ||
-			    ++lane->stalls <= DCBM_MAX_STALLS)
-				break;
-			/* The ring is not the cause: leave this folio to the CPU. */
-			skip_folio(lane);
-			continue;
-		}
-
-		pushed |= submit(lane, tx, &range);
-		lane->more = dcbm_walk_next(&lane->walk, &lane->next);
-	}
+	while (lane->more && lane->nr_free && push_segment(lane))
+		pushed = true;
 
 	if (pushed)
 		dma_async_issue_pending(lane->chan);
 }
 
-static enum dma_status slot_status(const struct dcbm_slot *slot)
-{
-	if (dma_submit_error(slot->cookie))
-		return DMA_ERROR;
-	return dma_async_is_tx_complete(slot->lane->chan, slot->cookie, NULL,
-					NULL);
-}
-
-static bool lane_in_flight(const struct dcbm_lane *lane)
-{
-	unsigned int i;
-
-	for (i = 0; i < ARRAY_SIZE(lane->slots); i++)
-		if (READ_ONCE(lane->slots[i].token))
-			return true;
-
-	return false;
-}
-
 /*
- * Without device_synchronize() nothing tells when a terminated channel has
- * stopped and its callbacks have ended. Terminating a public channel would drop
- * the descriptors of its other clients.
+ * Terminate a channel only where that is known to wait for the hardware: after a
+ * termination that did not, the engine would write to memory of others.
  */
-static int terminate(struct dcbm_lane *lane)
+static int terminate(struct dma_chan *chan)
 {
-	if (lane->shared)
-		return -EBUSY;
-	if (!lane->chan->device->device_synchronize)
-		return -EOPNOTSUPP;
+	return chan->device->reliable_terminate ?
+	       dmaengine_terminate_sync(chan) : -EOPNOTSUPP;
+}
 
-	lane->terminated = true;
-	return dmaengine_terminate_sync(lane->chan);
+static void lose_lane(struct dcbm_lane *lane, int error)
+{
+	struct dcbm_job *job = lane->job;
+
+	lane->lost = true;
+	lane->quarantined = true;
+	/* The engine may also read a list. */
+	job->leaked |= lane->lists > 0;
+	dcbm_lose(job, &lane->range);
+	pr_warn("%s does not terminate (%d): channel quarantined, %u folios lost\n",
+		lane->name, error, lane->nents);
 }
 
 /*
- * After this the channel does not access the lane's folios, or it is
- * quarantined. No callback accesses the job, except one that has already begun.
+ * After this the channel does not access the lane's folios, or they are lost. No
+ * callback accesses the job, except one that has already begun.
  */
 static void stop_lane(struct dcbm_lane *lane)
 {
@@ -482,162 +359,151 @@ static void stop_lane(struct dcbm_lane *lane)
 	int error;
 
 	lane->more = false;
+	lane->stopped = true;
 	lane->timeouts++;
-	error = terminate(lane);
-	if (error) {
-		lane->quarantined = true;
-		dcbm_lose(lane->job, &lane->range);
-		pr_warn("%s does not terminate (%d): channel quarantined, %u folios lost\n",
-			lane->name, error, lane->single ? 1 : lane->nents);
-	}
+	lane->strikes++;
+	error = terminate(lane->chan);
+	if (error)
+		lose_lane(lane, error);
 
-	for (i = 0; i < ARRAY_SIZE(lane->slots); i++) {
-		struct dcbm_slot *slot = &lane->slots[i];
-
-		if (xchg(&slot->token, 0)) {
+	for (i = 0; i < DCBM_MAX_SLOTS; i++) {
+		if (xchg(&lane->slots[i].token, 0)) {
 			atomic_dec(&lane->job->in_flight);
-			lane->free[lane->nr_free++] = slot;
+			lane->free[lane->nr_free++] = i;
 		}
 	}
 }
 
-static void reap_slot(struct dcbm_job *job, struct dcbm_slot *slot)
+/*
+ * Judge the completions of a lane that has nothing in flight: asking some
+ * providers for a status disturbs what they do.
+ */
+static void judge_lane(struct dcbm_lane *lane)
 {
-	struct dcbm_lane *lane = slot->lane;
+	while (lane->nr_done) {
+		struct dcbm_slot *slot = &lane->slots[lane->done[--lane->nr_done]];
+		enum dma_status status = DMA_ERROR;
 
-	/* A driver that calls back early: the engine may still write. */
-	if (!dcbm_judge(slot, slot_status(slot)))
-		stop_lane(lane);
+		if (!lane->lost && !slot->error &&
+		    !dma_submit_error(slot->cookie))
+			status = dma_async_is_tx_complete(lane->chan,
+							  slot->cookie, NULL,
+							  NULL);
+		/* It called back early: it may still write. */
+		if (status == DMA_IN_PROGRESS && !lane->stopped)
+			stop_lane(lane);
 
-	dcbm_account(job, slot);
-	if (slot->error)
-		lane->errors++;
-	else
-		lane->bytes += slot->range.len;
-	lane->free[lane->nr_free++] = slot;
+		/* Some providers report an error in the status and nowhere else. */
+		if (status == DMA_ERROR || status == DMA_IN_PROGRESS) {
+			lane->errors++;
+		} else {
+			dcbm_account(lane->job, &slot->range);
+			lane->bytes += slot->range.len;
+			lane->strikes = 0;
+		}
+		lane->free[lane->nr_free++] = slot - lane->slots;
+	}
 }
 
-/* Drain the list: the next job must not find slots of this one. */
-static void reap(struct dcbm_job *job)
+/*
+ * Collect what has completed. No completion after a termination counts as a
+ * success: some providers call back for descriptors that they dropped, and report
+ * success.
+ */
+static void collect(struct dcbm_job *job)
 {
 	struct llist_node *completed;
 	struct dcbm_slot *slot, *next;
 
-	while ((completed = llist_del_all(&job->completed)))
-		llist_for_each_entry_safe(slot, next, completed, node)
-			reap_slot(job, slot);
+	while ((completed = llist_del_all(&job->completed))) {
+		llist_for_each_entry_safe(slot, next, completed, node) {
+			struct dcbm_lane *lane;
+
+			lane = rcu_dereference_protected(dcbm_by_id[slot->lane],
+							 true);
+			slot->error |= lane->stopped;
+			lane->done[lane->nr_done++] = slot - lane->slots;
+		}
+	}
 }
 
-/* Shared lanes cannot be terminated: give them the time-out once more. */
-static void wait_for_shared(struct dcbm_job *job)
+static void reap(struct dcbm_job *job)
 {
-	unsigned long end = jiffies + dcbm_timeout(0);
 	struct dcbm_lane *lane;
 
-	list_for_each_entry(lane, &job->lanes, node) {
-		lane->more = false;
-		while (lane->shared && lane_in_flight(lane) &&
-		       time_before(jiffies, end))
-			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
-	}
-	reap(job);
+	collect(job);
+	list_for_each_entry(lane, &job->lanes, node)
+		if (!dcbm_in_flight(lane))
+			judge_lane(lane);
 }
 
-/*
- * Wait for callbacks that have already taken a slot. They run with preemption
- * disabled and count within a few instructions. The provider's part of a
- * callback is not waited for.
- */
-static void settle(struct dcbm_job *job)
+/* A channel that only ever times out costs each batch that gets it a deadline. */
+static void check_strikes(struct dcbm_lane *lane)
 {
-	while (atomic_read(&job->in_flight))
-		usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
-	reap(job);
+	if (lane->quarantined || lane->strikes < DCBM_MAX_STRIKES)
+		return;
+
+	lane->quarantined = true;
+	pr_warn("%s timed out %u times without a success: channel quarantined\n",
+		lane->name, lane->strikes);
 }
 
+/* Stop only lanes with something in flight: what completed in time counts. */
 static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
 
 	job->timed_out = true;
-	wait_for_shared(job);
-	/* Stop only lanes with something in flight: what completed in time counts. */
-	list_for_each_entry(lane, &job->lanes, node)
-		if (lane_in_flight(lane))
+	collect(job);
+	list_for_each_entry(lane, &job->lanes, node) {
+		lane->more = false;
+		if (dcbm_in_flight(lane))
 			stop_lane(lane);
-	settle(job);
+	}
+	/*
+	 * Wait for callbacks that have already taken a slot. They run with
+	 * preemption disabled and count within a few instructions.
+	 */
+	while (atomic_read(&job->in_flight))
+		usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
+	reap(job);
 }
 
-/**
- * dcbm_init_job() - initialise a newly allocated job
- * @job: the job
- */
-void dcbm_init_job(struct dcbm_job *job)
+static void start_job(struct dcbm_job *job)
 {
-	INIT_LIST_HEAD(&job->node);
-	INIT_LIST_HEAD(&job->lanes);
-	init_llist_head(&job->completed);
-	init_waitqueue_head(&job->wait);
-}
-
-static void start_job(struct dcbm_job *job, struct migrate_copy_batch *batch)
-{
+	const struct migrate_copy_batch *batch = job->batch;
+	unsigned int i, n = list_count_nodes(&job->lanes);
 	struct dcbm_range rest = { };
 	struct dcbm_lane *lane;
-	unsigned int n;
-	size_t lead;
 
-	batch->migrator_data = job;
-	job->batch = batch;
 	job->timed_out = false;
+	job->unreachable = false;
 	job->wake_at = 0;
+	job->nents = 0;
 	atomic_set(&job->in_flight, 0);
 	bitmap_zero(job->lost, MIGRATE_COPY_MAX_PAIRS);
-	job->deadline = jiffies + dcbm_timeout(batch->nr_pages * PAGE_SIZE);
+	for (i = 0; i < batch->nr_pairs; i++) {
+		job->left[i] = folio_size(batch->pairs[i].src);
+		rest.len += job->left[i];
+	}
 
-	rest.len = gather(job);
-	n = list_count_nodes(&job->lanes);
-	lead = job->whole ? 0 : READ_ONCE(usual_lead);
-	job->begun = ktime_get();
 	list_for_each_entry(lane, &job->lanes, node) {
-		dcbm_share(job, &rest, n--, lead, &lane->range);
-		lane->terminated = false;
-		lane->stalls = 0;
+		dcbm_share(job, &rest, n--, &lane->range);
+		lane->stopped = false;
+		lane->lost = false;
 		map_lane(lane);
 		push_lane(lane);
 	}
-	job->started = ktime_get();
 }
 
-/*
- * Update usual_lead from a job that kept several channels busy. The moving
- * average assumes that consecutive batches are alike, and adapts quickly when
- * they are not.
- */
-static void learn(struct dcbm_job *job)
-{
-	const unsigned int n = list_count_nodes(&job->lanes);
-	u64 start_ns, copy_ns;
-	size_t lead, usual;
-
-	if (n < 2 || job->timed_out || job->whole)
-		return;
-
-	start_ns = ktime_to_ns(ktime_sub(job->started, job->begun));
-	copy_ns = ktime_to_ns(ktime_sub(ktime_get(), job->started));
-	lead = dcbm_lead(div_u64(start_ns, n), copy_ns,
-			 job->batch->nr_pages * PAGE_SIZE, n);
-	usual = READ_ONCE(usual_lead);
-	WRITE_ONCE(usual_lead, usual ? (3 * usual + lead) / 4 : lead);
-}
-
-static void finish_job(struct dcbm_job *job)
+/* Return when nothing is in flight and nothing is left to submit, or too late. */
+static void run_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
-	unsigned int i;
 
 	for (;;) {
-		bool more = false, busy = false;
+		bool more = false;
+		int in_flight;
 		long left;
 
 		reap(job);
@@ -645,81 +511,62 @@ static void finish_job(struct dcbm_job *job)
 			if (lane->more)
 				push_lane(lane);
 			more |= lane->more;
-			busy |= !lane_idle(lane);
 		}
-		/* A callback that has not counted yet must not count for the next job. */
-		busy |= atomic_read(&job->in_flight) > 0;
-		if (!more && !busy)
-			break;
+		in_flight = atomic_read(&job->in_flight);
+		if (!more && !in_flight && llist_empty(&job->completed))
+			return;
 
 		left = job->deadline - jiffies;
 		if (left <= 0) {
 			stop_job(job);
-			break;
+			return;
 		}
 
-		if (!busy) {
+		if (!in_flight && llist_empty(&job->completed)) {
 			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
 			continue;
 		}
 
 		/* Wake up to refill half-empty rings; otherwise wait for all slots. */
-		WRITE_ONCE(job->wake_at,
-			   more ? atomic_read(&job->in_flight) / 2 : 0);
+		WRITE_ONCE(job->wake_at, more ? in_flight / 2 : 0);
 		if (more)
 			left = min(left, (long)msecs_to_jiffies(DCBM_REFILL_MS));
 		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=
 					      job->wake_at, left);
 	}
-
-	learn(job);
-
-	/* Bytes may reach dst only in the unmap (bounce buffers): report afterwards. */
-	list_for_each_entry(lane, &job->lanes, node)
-		if (!lane->quarantined)
-			unmap_lane(lane);
-	for (i = 0; i < job->nr; i++)
-		migrate_offload_report(&job->batch->pairs[job->pair[i]],
-				       dcbm_item_status(job, i));
-	dcbm_put_job(job);
 }
 
 static int dcbm_submit(struct migrator *migrator,
 		       struct migrate_copy_batch *batch)
 {
-	struct dcbm_job *job;
+	struct dcbm_job *job = dcbm_get_job(batch);
 
-	job = dcbm_get_job(batch);
 	if (!job)
 		return -EBUSY;
 
-	start_job(job, batch);
+	batch->migrator_data = job;
+	start_job(job);
 	return 0;
 }
 
 static void dcbm_wait(struct migrator *migrator,
 		      struct migrate_copy_batch *batch)
 {
-	finish_job(batch->migrator_data);
-}
+	struct dcbm_job *job = batch->migrator_data;
+	struct dcbm_lane *lane;
+	unsigned int i;
 
-/**
- * dcbm_run_on_lane() - copy a batch with one channel
- * @lane: a channel that is not on the free list and stays off it meanwhile
- * @batch: the batch; every pair is reported on return
- *
- * Return: 0, or -EBUSY if no job is free
- */
-int dcbm_run_on_lane(struct dcbm_lane *lane, struct migrate_copy_batch *batch)
-{
-	struct dcbm_job *job = dcbm_get_job_on(lane);
-
-	if (!job)
-		return -EBUSY;
-
-	start_job(job, batch);
-	finish_job(job);
-	return 0;
+	run_job(job);
+	/* Bytes may reach dst only in the unmap: report afterwards. */
+	list_for_each_entry(lane, &job->lanes, node) {
+		if (!lane->lost)
+			unmap_lane(lane);
+		check_strikes(lane);
+	}
+	for (i = 0; i < batch->nr_pairs; i++)
+		migrate_offload_report(&batch->pairs[i],
+				       dcbm_item_status(job, i));
+	dcbm_put_job(job);
 }
 
 static unsigned int dcbm_preferred_pages(struct migrator *migrator)
@@ -727,13 +574,22 @@ static unsigned int dcbm_preferred_pages(struct migrator *migrator)
 	return READ_ONCE(batch_pages);
 }
 
+static void dcbm_routed(struct migrator *migrator, bool routed)
+{
+	dcbm_channels_want(routed);
+}
+
 static struct migrator dcbm_migrator = {
 	.name		 = "dcbm",
-	.owner		 = THIS_MODULE,
+	.min_pages	 = DCBM_MIN_PAGES,
 	.preferred_pages = dcbm_preferred_pages,
 	.submit		 = dcbm_submit,
 	.wait		 = dcbm_wait,
+	.routed		 = dcbm_routed,
 };
+
+module_param_named(min_pages, dcbm_migrator.min_pages, uint, 0644);
+MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages (default: 16)");
 
 static int __init dcbm_init(void)
 {
@@ -753,7 +609,7 @@ module_init(dcbm_init);
 
 static void __exit dcbm_exit(void)
 {
-	/* No lane is quarantined: core pins the module of a migrator with lost pairs. */
+	/* No pair is lost: core pins the module of a migrator with lost pairs. */
 	migrate_offload_unregister(&dcbm_migrator);
 	dcbm_channels_exit();
 }

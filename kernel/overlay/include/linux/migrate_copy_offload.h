@@ -78,12 +78,15 @@ struct migrate_copy_pair {
  * @nr_pairs: number of @pairs, 1 to %MIGRATE_COPY_MAX_PAIRS
  * @nr_pages: total size of the folios in base pages
  * @reason: why the folios are migrated
+ * @deadline: in jiffies; when the migrator must have given up what it has not
+ *	copied. Stopping an engine may take a little longer.
  * @migrator_data: for use by the migrator until wait returns
  */
 struct migrate_copy_batch {
 	unsigned int nr_pairs;
 	unsigned long nr_pages;
 	enum migrate_reason reason;
+	unsigned long deadline;
 	void *migrator_data;
 
 	/* private: core's own */
@@ -99,16 +102,13 @@ struct migrate_copy_batch {
  * struct migrator - a provider of folio copies
  * @name: the name for routes: 1 to 31 printable characters without blanks, not
  *	"none", and unique among migrators
- * @owner: the module of the migrator; it cannot be unloaded while the migrator
- *	has a batch
  * @min_pages: the smallest batch worth offloading, in base pages; the CPU copies
- *	smaller ones. 0 for no limit.
+ *	smaller ones. 0 for no limit. It may change at any time.
  *
- * @name, @owner and @min_pages are constant while the migrator is registered.
+ * @name is constant while the migrator is registered.
  */
 struct migrator {
 	const char *name;
-	struct module *owner;
 	unsigned int min_pages;
 
 	/**
@@ -142,20 +142,47 @@ struct migrator {
 	int (*submit)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
 	/**
-	 * @wait: Wait until every pair of an accepted @batch is reported. The
-	 * wait must be bounded. Core calls it exactly once for every accepted
-	 * batch.
+	 * @wait: Wait until every pair of an accepted @batch is reported, and
+	 * stop what is not done by its deadline. Core calls it exactly once for
+	 * every accepted batch.
 	 *
 	 * Context: process context, may sleep, but never on a folio lock.
 	 */
 	void (*wait)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
+	/**
+	 * @routed: The administrator routed the first reason to the migrator,
+	 * or none is left. A place to acquire and give back what only batches
+	 * need. Batches may already arrive, or may still be in flight. Optional.
+	 *
+	 * Context: process context, may sleep. Core holds a lock that orders
+	 * calls, and no other.
+	 */
+	void (*routed)(struct migrator *migrator, bool routed);
+
 	/* private: core's own */
+	struct module *owner;
 	struct list_head list;
 	mempool_t *batches;
 };
 
-int migrate_offload_register(struct migrator *migrator);
+int __migrate_offload_register(struct migrator *migrator, struct module *owner);
+
+/**
+ * migrate_offload_register() - register a migrator
+ * @migrator: the migrator, with its public fields set
+ *
+ * The calling module cannot be unloaded while the migrator has a batch. No reason
+ * is routed to the migrator until the administrator sets a route.
+ *
+ * Context: process context, may sleep.
+ *
+ * Return: 0; -EINVAL if a mandatory field is missing or the name is not valid;
+ * -EBUSY if the name is taken; -ENOMEM.
+ */
+#define migrate_offload_register(migrator) \
+	__migrate_offload_register(migrator, THIS_MODULE)
+
 void migrate_offload_unregister(struct migrator *migrator);
 
 /**

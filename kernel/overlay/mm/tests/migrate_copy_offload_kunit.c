@@ -43,6 +43,7 @@ struct offload_test {
 					 unsigned int i);
 	int submit_error;
 	unsigned int nr_submits;
+	unsigned long deadline;
 	unsigned int nr_pairs;
 	unsigned int nr_dsts_at_first_submit;
 
@@ -103,6 +104,7 @@ static int test_submit(struct migrator *migrator,
 						migrator);
 	unsigned int i;
 
+	ctx->deadline = batch->deadline;
 	if (!ctx->nr_submits++)
 		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
 	ctx->nr_pairs += batch->nr_pairs;
@@ -351,6 +353,35 @@ static void routes_are_per_reason(struct kunit *test)
 			migrate_offload_set_route(TEST_REASON, "nobody"));
 	KUNIT_EXPECT_STREQ(test, "cpu",
 			   migrate_offload_get_route(TEST_REASON)->name);
+}
+
+static unsigned int nr_routed, nr_unrouted;
+
+static void count_routed(struct migrator *migrator, bool routed)
+{
+	nr_routed += routed;
+	nr_unrouted += !routed;
+}
+
+/* A migrator hears of the first route and of the last one, and of no other. */
+static void routed_is_told_once(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	nr_routed = 0;
+	nr_unrouted = 0;
+	ctx->migrator.routed = count_routed;
+	setup(test, 0);
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "kunit"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "kunit"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
+	KUNIT_EXPECT_EQ(test, 0, nr_unrouted);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "cpu"));
+	KUNIT_EXPECT_EQ(test, 1, nr_unrouted);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "none"));
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
 }
 
 static void unregister_resets_routes(struct kunit *test)
@@ -638,6 +669,16 @@ static void refused_batch_is_copied_by_cpu(struct kunit *test)
 	}
 }
 
+static void batch_has_a_deadline(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	unsigned long begin = jiffies;
+
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_TRUE(test, time_after(ctx->deadline, begin));
+	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
+}
+
 static void small_batch_is_copied_by_cpu(struct kunit *test)
 {
 	struct offload_test *ctx = test->priv;
@@ -922,6 +963,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(register_validates),
 	KUNIT_CASE(register_refuses_taken_name),
 	KUNIT_CASE(routes_are_per_reason),
+	KUNIT_CASE(routed_is_told_once),
 	KUNIT_CASE(unregister_resets_routes),
 	KUNIT_CASE(key_needs_switch_and_route),
 	KUNIT_CASE(off_hands_out_nothing),
@@ -934,6 +976,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(copied_folio_is_not_copied_again),
 	KUNIT_CASE(failed_folios_fall_back_one_by_one),
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),
+	KUNIT_CASE(batch_has_a_deadline),
 	KUNIT_CASE(small_batch_is_copied_by_cpu),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),

@@ -85,7 +85,6 @@ static void sample_wait(struct migrator *migrator,
 
 static struct migrator sample_migrator = {
 	.name	= "sample",
-	.owner	= THIS_MODULE,
 	.submit	= sample_submit,
 	.wait	= sample_wait,
 };

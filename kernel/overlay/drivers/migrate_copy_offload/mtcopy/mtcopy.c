@@ -648,7 +648,6 @@ static void mtcopy_wait(struct migrator *migrator,
 
 static struct migrator mtcopy_migrator = {
 	.name	= "mtcopy",
-	.owner	= THIS_MODULE,
 	.submit	= mtcopy_submit,
 	.wait	= mtcopy_wait,
 };

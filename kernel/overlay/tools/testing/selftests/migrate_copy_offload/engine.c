@@ -69,9 +69,13 @@ const char *engine_module(void)
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 {
 	bool dmasim = !strcmp(engine_module(), "dmasim");
+	char parameters[128];
 
+	/* Tests also move single pages. */
+	snprintf(parameters, sizeof(parameters), "min_pages=1 %s", dcbm_parameters);
 	return !module_load(engine_module(), dmasim ? dmasim_parameters : "") &&
-	       !module_load("dcbm", dcbm_parameters) &&
+	       !module_load("dcbm", parameters) &&
+	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
 	       !offload_set_enabled(true);
 }
@@ -92,6 +96,11 @@ bool engine_unload(void)
 		}
 	}
 	return true;
+}
+
+int engine_set_timeout(int ms)
+{
+	return setting_write_number(OFFLOAD_DIR "/timeout_ms", ms);
 }
 
 int engine_set_fault(const char *fault, unsigned int probability)
@@ -139,10 +148,9 @@ unsigned int engine_channels(struct engine_channel *channels)
 	while (file && nr < ENGINE_MAX_CHANNELS && fgets(line, sizeof(line), file)) {
 		struct engine_channel *c = &channels[nr];
 
-		if (sscanf(line, "%31s %31s %15s %d %15s %lu %lu %lu %lu %lu %lu", c->name,
-			   c->provider, c->kind, &c->node, c->state, &c->segment_bytes,
-			   &c->descriptors, &c->lists, &c->bytes, &c->errors,
-			   &c->timeouts) == 11)
+		if (sscanf(line, "%31s %31s %d %15s %lu %lu %lu %lu %lu", c->name,
+			   c->provider, &c->node, c->state, &c->descriptors, &c->lists,
+			   &c->bytes, &c->errors, &c->timeouts) == 9)
 			nr++;
 	}
 	if (file)

@@ -37,6 +37,9 @@ const char *engine_module(void);
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 /* Unloads both, and the other migrators; true also when they were not loaded. */
 bool engine_unload(void);
+/* What a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
+#define ENGINE_LONG_MS	20000
+int engine_set_timeout(int ms);
 /* Percentage of the occasions at which @fault happens. */
 int engine_set_fault(const char *fault, unsigned int probability);
 void engine_clear_faults(void);
@@ -50,10 +53,8 @@ int engine_set_fault_times(const char *fault, int times);
 struct engine_channel {
 	char name[32];
 	char provider[32];
-	char kind[16];
 	int node;
 	char state[16];
-	unsigned long segment_bytes;
 	unsigned long descriptors;
 	unsigned long lists;
 	unsigned long bytes;

@@ -21,7 +21,6 @@
 #include "offload.h"
 
 #define TIMEOUT		600
-#define LONG_MS		"timeout_ms=20000"
 #define DRIVER		"/sys/bus/platform/drivers/dmasim/"
 #define TRACING		"/sys/kernel/tracing/"
 
@@ -131,7 +130,7 @@ TEST_F_TIMEOUT(engines, large_folio_over_all_channels, TIMEOUT)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(engine_load("channels=4 sg=0", LONG_MS " segment_bytes=65536"));
+	ASSERT_TRUE(engine_load("channels=4 sg=0", "segment_bytes=65536"));
 	move_once(_metadata, self, AREA_ANON_2M, 2 * MIB);
 	ASSERT_EQ(self->nr, 4);
 	for (i = 0; i < 4; i++) {
@@ -144,7 +143,7 @@ TEST_F_TIMEOUT(engines, large_folio_over_all_channels, TIMEOUT)
 TEST_F_TIMEOUT(engines, segments_of_uneven_size, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=31 ring_depth=2 sg=0",
-				LONG_MS " segment_bytes=4096"));
+				"segment_bytes=4096"));
 	every_kind(_metadata, self);
 }
 
@@ -152,7 +151,7 @@ TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
 {
 	unsigned int i, used = 0;
 
-	ASSERT_TRUE(engine_load("channels=4 sg=0", LONG_MS " segment_bytes=65536"));
+	ASSERT_TRUE(engine_load("channels=4 sg=0", "segment_bytes=65536"));
 	move_once(_metadata, self, AREA_ANON_4K, 128 * KIB);
 	ASSERT_EQ(self->nr, 4);
 	for (i = 0; i < 4; i++) {
@@ -166,7 +165,7 @@ TEST_F_TIMEOUT(engines, one_descriptor_for_a_list, TIMEOUT)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(engine_load("channels=4", LONG_MS " segment_bytes=65536"));
+	ASSERT_TRUE(engine_load("channels=4", "segment_bytes=65536"));
 	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(self->nr, 4);
 	for (i = 0; i < 4; i++) {
@@ -180,7 +179,7 @@ TEST_F_TIMEOUT(engines, one_descriptor_for_a_segment, TIMEOUT)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(engine_load("channels=4 sg=0 ring_depth=32", LONG_MS " segment_bytes=65536"));
+	ASSERT_TRUE(engine_load("channels=4 sg=0 ring_depth=32", "segment_bytes=65536"));
 	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(self->nr, 4);
 	for (i = 0; i < 4; i++) {
@@ -189,59 +188,132 @@ TEST_F_TIMEOUT(engines, one_descriptor_for_a_segment, TIMEOUT)
 	}
 }
 
-/* dcbm chooses the size of segments by what it measures on load. */
-TEST_F_TIMEOUT(engines, segments_by_measurement, TIMEOUT)
+static bool translates(void)
 {
-	unsigned long fast, slow;
+	bool loaded = !module_load("dmasim", "iova_merge=1");
 
-	/* Bytes that take no time next to a descriptor of a millisecond, ... */
-	ASSERT_TRUE(engine_load("channels=1 latency_ns=1000000", LONG_MS));
-	ASSERT_EQ(engine_channels(self->channels), 1);
-	slow = self->channels[0].segment_bytes;
-	ASSERT_TRUE(engine_unload());
-	/* ... and the other way round. */
-	ASSERT_TRUE(engine_load("channels=1 bandwidth_mbps=1", LONG_MS));
-	ASSERT_EQ(engine_channels(self->channels), 1);
-	fast = self->channels[0].segment_bytes;
-	TH_LOG("segments of %lu bytes with slow descriptors, %lu with slow bytes", slow, fast);
-	EXPECT_GE(slow, 512 * KIB);
-	EXPECT_LE(fast, 32 * KIB);
+	return loaded && !module_unload("dmasim");
 }
 
+/* What the IOMMU merged is one descriptor, however many folios it is. */
+TEST_F_TIMEOUT(engines, one_descriptor_for_merged_folios, TIMEOUT)
+{
+	if (!translates())
+		SKIP(return, "a kernel without CONFIG_DMASIM_IOVA");
+	ASSERT_TRUE(engine_load("channels=1 sg=0 iova_merge=1", ""));
+	move_once(_metadata, self, AREA_ANON_4K, 60 * 4 * KIB);
+	ASSERT_EQ(self->nr, 1);
+	/* Cut where either side ends: 20 sources of three pages, 12 destinations of five. */
+	EXPECT_EQ(self->channels[0].descriptors, 28);
+}
+
+/* An interrupt now and then, and one at the end, which the engine needs to call back. */
+TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
+{
+	long before, count;
+
+	ASSERT_TRUE(engine_load("channels=1 sg=0 coalesce=1 ring_depth=1024", ""));
+	before = setting_read_number(DMASIM_PARAMETERS "interrupts");
+	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
+	expect_copies(_metadata, area_folios(&self->area), "fallback_", 0);
+	count = setting_read_number(DMASIM_PARAMETERS "interrupts") - before;
+	TH_LOG("%ld interrupts for %lu descriptors", count, self->channels[0].descriptors);
+	EXPECT_GT(count, 0);
+	EXPECT_LE(count, 512 / 8);
+	area_destroy(&self->area);
+	every_kind(_metadata, self);
+}
+
+/* An engine that takes short descriptors only: dcbm halves until it does, and remembers. */
+TEST_F_TIMEOUT(engines, limited_length, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=1 sg=0 max_bytes=300000", ""));
+	move_once(_metadata, self, AREA_ANON_2M, 2 * MIB);
+	EXPECT_EQ(self->channels[0].descriptors, 8);
+	expect_copies(_metadata, 1, "fallback_", 0);
+	area_destroy(&self->area);
+	every_kind(_metadata, self);
+}
+
+/* Public channels are held like private ones. */
 TEST_F_TIMEOUT(engines, public_channels, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=4 public=1", "segment_bytes=65536"));
+	ASSERT_EQ(engine_channels(self->channels), 4);
+	every_kind(_metadata, self);
+}
+
+/* What is not worth an engine is left to the CPU: small batches, and small folios. */
+TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=2", "min_pages=16"));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 15 * 4 * KIB, self->test.nodes[0]));
+	move(_metadata, self, self->test.nodes[1]);
+	expect_copies(_metadata, 0, "fallback_small", 15);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "min_pages", 15), 0);
+	move(_metadata, self, self->test.nodes[0]);
+	expect_copies(_metadata, 15, "fallback_", 0);
+	ASSERT_EQ(setting_write_number(OFFLOAD_DIR "/min_folio_order", 4), 0);
+	move(_metadata, self, self->test.nodes[1]);
+	expect_copies(_metadata, 0, "fallback_small", 15);
+	area_destroy(&self->area);
+	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
+}
+
+/* Whoever does not state that results are true must be named. */
+TEST_F_TIMEOUT(engines, unproven_results, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=2 reliable_result=0", ""));
+	EXPECT_EQ(engine_channels(self->channels), 0);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 2);
+	every_kind(_metadata, self);
+}
+
+/* Channels are held while a reason is routed to dcbm, and nothing is copied for them. */
+TEST_F_TIMEOUT(engines, held_while_routed, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=2", ""));
+	ASSERT_EQ(engine_channels(self->channels), 2);
+	EXPECT_EQ(self->channels[0].descriptors, 0);
+	ASSERT_EQ(offload_set_route("demotion", "dcbm"), 0);
+	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "none"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 2);
+	ASSERT_EQ(offload_set_route("demotion", "cpu"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 0);
+	/* Nobody uses the engine any more. */
+	EXPECT_EQ(module_unload("dmasim"), 0);
+	ASSERT_EQ(module_load("dmasim", "channels=3"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 0);
+	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 3);
+	every_kind(_metadata, self);
+}
+
+/* A channel that only times out is left alone after three batches, for good. */
+TEST_F_TIMEOUT(engines, dead_channel, TIMEOUT)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(engine_load("channels=4 public=1", LONG_MS " segment_bytes=65536"));
-	ASSERT_EQ(engine_channels(self->channels), 4);
-	for (i = 0; i < 4; i++)
-		EXPECT_STREQ(self->channels[i].kind, "public");
-	every_kind(_metadata, self);
-	channels_since(self, self->channels);
+	ASSERT_TRUE(engine_load("channels=1", ""));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->test.nodes[0]));
+	ASSERT_EQ(engine_set_timeout(20), 0);
+	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
+	for (i = 0; i < 4; i++) {
+		move(_metadata, self, self->test.nodes[1 - i % 2]);
+		expect_copies(_metadata, 0, i < 3 ? "fallback_timeout" : "fallback_busy",
+			      area_folios(&self->area));
+	}
+	ASSERT_EQ(engine_channels(self->channels), 1);
+	EXPECT_STREQ(self->channels[0].state, "quarantined");
+	EXPECT_EQ(self->channels[0].timeouts, 3);
 
-	/* Taken from everybody else, and shared again. */
-	ASSERT_EQ(setting_write(DCBM_PARAMETERS "exclusive", "1"), 0);
-	ASSERT_EQ(engine_channels(self->channels), 4);
-	for (i = 0; i < 4; i++)
-		EXPECT_STREQ(self->channels[i].kind, "private");
-	every_kind(_metadata, self);
-	ASSERT_EQ(setting_write(DCBM_PARAMETERS "exclusive", "0"), 0);
-	ASSERT_EQ(engine_channels(self->channels), 4);
-	for (i = 0; i < 4; i++)
-		EXPECT_STREQ(self->channels[i].kind, "public");
-	every_kind(_metadata, self);
-}
-
-/* dcbm does not terminate a public channel: it waits for a late copy. */
-TEST_F_TIMEOUT(engines, public_channel_is_late, TIMEOUT)
-{
-	ASSERT_TRUE(engine_load("channels=2 public=1 sg=0", "timeout_ms=2000"));
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", 3000), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * KIB, self->test.nodes[0]));
-	ASSERT_EQ(engine_set_fault("late", 100), 0);
-	move(_metadata, self, self->test.nodes[1]);
 	engine_clear_faults();
-	expect_copies(_metadata, 1, "fallback_", 0);
+	ASSERT_EQ(engine_set_timeout(ENGINE_LONG_MS), 0);
+	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "none"), 0);
+	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
+	move(_metadata, self, self->test.nodes[1]);
+	expect_copies(_metadata, 0, "fallback_busy", area_folios(&self->area));
 }
 
 /* The engine calls back again while the next descriptor is in flight: that says nothing of it. */
@@ -249,7 +321,7 @@ TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 {
 	unsigned int i;
 
-	ASSERT_TRUE(engine_load("channels=1", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=1", ""));
 	/* A second in which it is not done. */
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000000000), 0);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 2 * MIB, self->test.nodes[0]));
@@ -261,37 +333,9 @@ TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 	}
 }
 
-/* A channel that dcbm cannot measure gets no folios until a later attempt succeeds. */
-TEST_F_TIMEOUT(engines, dead_while_measured, TIMEOUT)
-{
-	double end;
-
-	ASSERT_EQ(module_load("dmasim", "channels=1"), 0);
-	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
-	ASSERT_TRUE(engine_load("channels=1", "timeout_ms=100"));
-	ASSERT_EQ(engine_channels(self->channels), 1);
-	EXPECT_GT(self->channels[0].timeouts, 0);
-
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->test.nodes[0]));
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_busy", area_folios(&self->area));
-	area_destroy(&self->area);
-
-	/* dcbm measures it again, ever more rarely. */
-	engine_clear_faults();
-	/* Not earlier: dcbm would wait for a measurement that long. */
-	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", 20000), 0);
-	for (end = seconds_now() + 120; seconds_now() < end; usleep(10000))
-		if (engine_channels(self->channels) == 1 && !self->channels[0].timeouts)
-			break;
-	EXPECT_EQ(self->channels[0].timeouts, 0);
-	EXPECT_GT(self->channels[0].bytes, 0);
-	every_kind(_metadata, self);
-}
-
 TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 {
-	ASSERT_TRUE(engine_load("channels=4 devices=2", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=4 devices=2", ""));
 	EXPECT_TRUE(wait_for_channels(8));
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 3), 0);
 	EXPECT_TRUE(wait_for_channels(3));
@@ -313,7 +357,7 @@ TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 
 TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
 {
-	ASSERT_EQ(module_load("dcbm", LONG_MS), 0);
+	ASSERT_EQ(module_load("dcbm", ""), 0);
 	EXPECT_EQ(engine_channels(self->channels), 0);
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	EXPECT_TRUE(wait_for_channels(4));
@@ -331,7 +375,7 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	snprintf(parameters, sizeof(parameters), "devices=2 channels=2 node=%d,%d",
 		 self->test.nodes[0], self->test.nodes[1]);
 	/* One channel is enough for any batch. */
-	ASSERT_TRUE(engine_load(parameters, LONG_MS " segment_bytes=1073741824"));
+	ASSERT_TRUE(engine_load(parameters, "segment_bytes=1073741824"));
 	ASSERT_TRUE(wait_for_channels(4));
 	ASSERT_EQ(offload_route_only("compaction", "dcbm"), 0);
 	engine_channels(before);
@@ -358,22 +402,15 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	EXPECT_EQ(far, 0);
 }
 
-static bool translates(void)
-{
-	bool loaded = !module_load("dmasim", "iova_merge=1");
-
-	return loaded && !module_unload("dmasim");
-}
-
 TEST_F_TIMEOUT(engines, merged_by_an_iommu, TIMEOUT)
 {
 	if (!translates())
 		SKIP(return, "a kernel without CONFIG_DMASIM_IOVA");
-	ASSERT_TRUE(engine_load("channels=4 iova_merge=1", LONG_MS " segment_bytes=65536"));
+	ASSERT_TRUE(engine_load("channels=4 iova_merge=1", "segment_bytes=65536"));
 	every_kind(_metadata, self);
 	ASSERT_TRUE(engine_unload());
 	ASSERT_TRUE(engine_load("channels=3 iova_merge=1 sg=0 ring_depth=8",
-				LONG_MS " segment_bytes=8192"));
+				"segment_bytes=8192"));
 	every_kind(_metadata, self);
 }
 
@@ -394,7 +431,7 @@ static void every_kind_is_unreachable(struct __test_metadata *_metadata,
 TEST_F_TIMEOUT(engines, beyond_reach, TIMEOUT)
 {
 	/* 16 MB: nothing that a test gets. */
-	ASSERT_TRUE(engine_load("channels=4 dma_bits=24", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=4 dma_bits=24", ""));
 	every_kind_is_unreachable(_metadata, self);
 }
 
@@ -416,7 +453,7 @@ TEST_F_TIMEOUT(engines, bounced, TIMEOUT)
 {
 	if (!all_is_bounced())
 		SKIP(return, "a kernel without swiotlb=force");
-	ASSERT_TRUE(engine_load("channels=4", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	every_kind_is_unreachable(_metadata, self);
 }
 
@@ -456,7 +493,7 @@ TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 	unsigned long off, on;
 	enum area_kind kind;
 
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=1024", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=1024", ""));
 	ASSERT_EQ(setting_write(TRACING "tracing_on", "0"), 0);
 	ASSERT_EQ(setting_write_number(TRACING "set_event_pid", getpid()), 0);
 	ASSERT_EQ(setting_write(TRACING "events/kmem/kmalloc/enable", "1"), 0);
@@ -515,8 +552,7 @@ static int replace_migrator(unsigned int *busy)
 		(*busy)++;
 		usleep(random() % 2000);
 	}
-	err = err ?: module_load("dcbm", random() % 2 ? "timeout_ms=20000" :
-				 "timeout_ms=20000 segment_bytes=16384");
+	err = err ?: module_load("dcbm", random() % 2 ? "" : "segment_bytes=16384");
 	return err ?: offload_route_only("syscall_or_cpuset", "dcbm");
 }
 
@@ -534,7 +570,7 @@ TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 	unsigned int busy = 0, i;
 	struct movers_result result;
 
-	ASSERT_TRUE(engine_load("channels=4", LONG_MS));
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	srandom(1);
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	offload_mark();

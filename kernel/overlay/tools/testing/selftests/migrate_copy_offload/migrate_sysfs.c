@@ -66,6 +66,8 @@ TEST_F(migrate_sysfs, defaults)
 		SKIP(return, "MIG_DEFAULTS is not set");
 	EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
 	EXPECT_STREQ("0", value);
+	EXPECT_EQ(100, setting_read_number(OFFLOAD_DIR "/timeout_ms"));
+	EXPECT_EQ(0, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
 		EXPECT_STREQ("none", value);
@@ -100,6 +102,37 @@ TEST_F(migrate_sysfs, enabled_refuses_all_else)
 		EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
 		EXPECT_EQ(was, value[0] - '0');
 	}
+}
+
+static void check_number(struct __test_metadata *_metadata, const char *name, long least,
+			 long most)
+{
+	const long refused[] = { least - 1, most + 1 };
+	const long accepted[] = { least, most };
+	char path[PATH_MAX];
+	long was;
+
+	snprintf(path, sizeof(path), OFFLOAD_DIR "/%s", name);
+	was = setting_read_number(path);
+	for (size_t i = 0; i < 2; i++) {
+		EXPECT_EQ(0, setting_write_number(path, accepted[i]));
+		EXPECT_EQ(accepted[i], setting_read_number(path));
+		EXPECT_EQ(-EINVAL, setting_write_number(path, refused[i]));
+		EXPECT_EQ(accepted[i], setting_read_number(path));
+	}
+	EXPECT_EQ(-EINVAL, setting_write(path, "garbage"));
+	EXPECT_EQ(0, setting_write_number(path, was));
+}
+
+TEST_F(migrate_sysfs, bounds_of_a_batch)
+{
+	check_number(_metadata, "timeout_ms", 1, 60000);
+	EXPECT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 9));
+	EXPECT_EQ(9, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
+	EXPECT_EQ(-EINVAL, setting_write_number(OFFLOAD_DIR "/min_folio_order", -1));
+	EXPECT_EQ(-EINVAL, setting_write_number(OFFLOAD_DIR "/min_folio_order", 64));
+	EXPECT_EQ(9, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
+	EXPECT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 0));
 }
 
 TEST_F(migrate_sysfs, every_reason_has_a_route)
@@ -196,6 +229,8 @@ TEST_F(migrate_sysfs, modes)
 	char path[PATH_MAX];
 
 	check_mode(_metadata, OFFLOAD_DIR "/enabled", 0644);
+	check_mode(_metadata, OFFLOAD_DIR "/timeout_ms", 0644);
+	check_mode(_metadata, OFFLOAD_DIR "/min_folio_order", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", offload_reasons[i]);

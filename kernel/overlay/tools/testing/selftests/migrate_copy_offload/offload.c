@@ -24,6 +24,8 @@ void offload_save(void)
 	char path[PATH_MAX];
 
 	setting_save(OFFLOAD_DIR "/enabled");
+	setting_save(OFFLOAD_DIR "/timeout_ms");
+	setting_save(OFFLOAD_DIR "/min_folio_order");
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		route_path(path, sizeof(path), offload_reasons[i]);
 		setting_save(path);

@@ -64,7 +64,7 @@ static void load(struct __test_metadata *_metadata, const char *dmasim_parameter
 		 long timeout_ms)
 {
 	ASSERT_TRUE(engine_load(dmasim_parameters, ""));
-	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "timeout_ms", timeout_ms), 0);
+	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 
 /* Moves the area to the second node, where it must arrive whole and unchanged. */
