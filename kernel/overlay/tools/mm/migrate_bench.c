@@ -1119,7 +1119,7 @@ static void json_parameters(FILE *out, const char *module)
 
 /*
  * DMA drivers whose channels dcbm holds, each once, and how many channels it may use: those
- * that are not quarantined. The second and fifth columns of its file in debugfs say so.
+ * that are not quarantined. The second and fourth columns of its file in debugfs say so.
  */
 static void json_channels(FILE *out)
 {
@@ -1137,7 +1137,7 @@ static void json_channels(FILE *out)
 	while (fgets(line, sizeof(line), file)) {
 		unsigned int i = 0;
 
-		if (sscanf(line, "%*s %63s %*s %*d %31s", provider, state) != 2 ||
+		if (sscanf(line, "%*s %63s %*d %31s", provider, state) != 2 ||
 		    !strcmp(state, "quarantined"))
 			continue;
 		nr++;
