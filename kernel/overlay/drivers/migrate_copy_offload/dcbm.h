@@ -19,8 +19,11 @@
 /* More channels than any in-tree engine offers to one client. */
 #define DCBM_MAX_LANES		64
 
-/* Descriptors of a lane that are in flight or not yet judged. */
-#define DCBM_MAX_SLOTS		256
+/*
+ * Descriptors of a lane that are in flight or not yet judged. By it a lane has 12
+ * KB; kmalloc() would make 16 KB of it, and 64 KB of the 42 KB of a job.
+ */
+#define DCBM_MAX_SLOTS		224
 
 /* There is a job for each four lanes, up to this number. */
 #define DCBM_MAX_JOBS		8

@@ -17,6 +17,7 @@
 #include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/suspend.h>
+#include <linux/vmalloc.h>
 #include <linux/workqueue.h>
 
 #include <kunit/visibility.h>
@@ -270,7 +271,7 @@ static bool add_lane(struct dma_chan *chan)
 	struct dcbm_lane *lane;
 	unsigned int i;
 
-	lane = kvzalloc_node(sizeof(*lane), GFP_KERNEL, dev_to_node(dev));
+	lane = vzalloc_node(sizeof(*lane), dev_to_node(dev));
 	if (!lane)
 		return false;
 
@@ -298,13 +299,13 @@ static bool add_lane(struct dma_chan *chan)
 		nr_free_lanes++;
 		return true;
 	}
-	kvfree(lane);
+	vfree(lane);
 	return false;
 }
 
 static bool add_job(void)
 {
-	struct dcbm_job *job = kvzalloc_obj(*job);
+	struct dcbm_job *job = vzalloc(sizeof(*job));
 
 	if (!job)
 		return false;
@@ -541,7 +542,6 @@ static int channels_show(struct seq_file *m, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(channels);
 
-/* Return 0 or a negative errno. */
 int dcbm_channels_init(void)
 {
 	int error = dma_register_notifier(&channel_notifier);
