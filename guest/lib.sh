@@ -134,11 +134,6 @@ load_engine()
 	if [ "$MIG_ENGINE" = dmasim ]; then
 		load_module dmasim channels=4
 	else
-		# Drivers that do not state that their results are true must be named.
-		if [ "$MIG_ENGINE" = zynqmp_dma ]; then
-			mkdir -p /etc/modprobe.d
-			echo "options dcbm providers=xilinx-zynqmp-dma" >/etc/modprobe.d/dcbm.conf
-		fi
 		load_module "$MIG_ENGINE"
 	fi
 }

@@ -220,15 +220,17 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 }
 
 /* In milliseconds: where nothing may take too long. */
-#define LONG_MS		"timeout_ms=30000 "
+#define LONG_MS		30000
 
-static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
+static void load(struct __test_metadata *_metadata, const char *dcbm_parameters,
+		 int timeout_ms)
 {
 	char parameters[128];
 
 	snprintf(parameters, sizeof(parameters), "%s providers=%s", dcbm_parameters,
 		 engine_module());
 	ASSERT_TRUE(engine_load("", parameters));
+	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 
 /* Moves the area with new contents there and back, and says what dcbm copied. */
@@ -259,7 +261,7 @@ static void expect_all_copied(struct __test_metadata *_metadata, FIXTURE_DATA(pt
 
 TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 {
-	load(_metadata, LONG_MS);
+	load(_metadata, "", LONG_MS);
 	expect_all_copied(_metadata, self);
 	EXPECT_GT(sum_of(self, DESCRIPTORS), 0);
 }
@@ -271,29 +273,30 @@ struct fault {
 	/* Set before. */
 	enum knob more;
 	uint32_t value;
-	/* Parameters of dcbm, and what it must have seen. */
+	/* Parameters of dcbm, its time for a batch, and what it must have seen. */
 	const char *dcbm;
+	int timeout_ms;
 	const char *fallback;
 };
 
 static const struct fault faults[] = {
 	/* ODMA0_AXI_SLVERR. */
-	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, LONG_MS, "fallback_error" },
-	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, LONG_MS, NULL },
+	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, "", LONG_MS, "fallback_error" },
+	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, "", LONG_MS, NULL },
 	{ "interrupt that is later than dcbm waits", LATE_EVERY, 5, LATE_US, 300000,
-	  "timeout_ms=100", "fallback_timeout" },
-	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 5, "timeout_ms=100", "fallback_timeout" },
-	{ "slow registers", READ_US, 200, READ_US, 200, LONG_MS, NULL },
-	{ "race for the status", HOLD_US, 1000, HOLD_US, 1000, LONG_MS, NULL },
+	  "", 100, "fallback_timeout" },
+	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 5, "", 100, "fallback_timeout" },
+	{ "slow registers", READ_US, 200, READ_US, 200, "", LONG_MS, NULL },
+	{ "race for the status", HOLD_US, 1000, HOLD_US, 1000, "", LONG_MS, NULL },
 };
 
 /* What only an engine survives that stops when it is told to: PTDMA. */
 static const struct fault stops[] = {
 	{ "descriptor that hangs, for 20 ms after it was stopped", HANG_EVERY, 5, COAST_US, 20000,
-	  "timeout_ms=100", "fallback_timeout" },
+	  "", 100, "fallback_timeout" },
 	/* A descriptor of 64 KB takes 32 ms, and a batch half a second. */
 	{ "slow, and writes on when it is stopped", MBPS, 2, COAST_US, 20000,
-	  "timeout_ms=5 channels=2 segment_bytes=65536", "fallback_timeout" },
+	  "channels=2 segment_bytes=65536", 5, "fallback_timeout" },
 };
 
 static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
@@ -301,7 +304,7 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 {
 	enum area_kind kind;
 
-	load(_metadata, fault->dcbm);
+	load(_metadata, fault->dcbm, fault->timeout_ms);
 	offload_mark();
 	set(self, STRIKES, 0);
 	set(self, fault->more, fault->value);
@@ -362,7 +365,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	load(_metadata, LONG_MS);
+	load(_metadata, "", LONG_MS);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	for (i = 0; i < 100; i++) {
@@ -399,13 +402,13 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
-		load(_metadata, LONG_MS);
+		load(_metadata, "", LONG_MS);
 		usleep(5000);
 		ASSERT_TRUE(unload_from_under_load());
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	EXPECT_GT(result.moves, 0);
-	load(_metadata, LONG_MS);
+	load(_metadata, "", LONG_MS);
 	expect_all_copied(_metadata, self);
 }
 
@@ -415,7 +418,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	load(_metadata, "timeout_ms=100");
+	load(_metadata, "", 100);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	sleep(1);
@@ -431,7 +434,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	self->device[0].knobs[GONE] = 0;
 	EXPECT_EQ(driver("bind", self->device[0].name), 0);
 	ASSERT_TRUE(engine_unload());
-	load(_metadata, LONG_MS);
+	load(_metadata, "", LONG_MS);
 	expect_all_copied(_metadata, self);
 }
 
