@@ -103,7 +103,7 @@ long area_move(struct area *area, int node)
 
 void area_wait_in_flight(const struct area *area)
 {
-	while (memory_pfn(area->addr))
+	while (memory_pfn(area->addr) != MEMORY_NO_PFN)
 		usleep(100);
 	/* The kernel unmaps all folios of a batch before a migrator gets the first. */
 	usleep(30000);

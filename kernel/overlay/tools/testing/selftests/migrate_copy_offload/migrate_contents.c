@@ -730,7 +730,7 @@ static void by_hot_remove(struct __test_metadata *_metadata,
 	for (size_t i = 0; i < pages; i++) {
 		unsigned long block = pfns[i] / per_block;
 
-		ASSERT_NE(0, pfns[i]);
+		ASSERT_NE(MEMORY_NO_PFN, pfns[i]);
 		if (is_offline(run, block))
 			continue;
 		ASSERT_GT(MAX_BLOCKS, run->nr_blocks);
@@ -743,7 +743,7 @@ static void by_hot_remove(struct __test_metadata *_metadata,
 	pfns = memory_pfns(run->region.addr, run->region.len);
 	ASSERT_NE(NULL, pfns);
 	for (size_t i = 0; i < pages; i++) {
-		ASSERT_NE(0, pfns[i]);
+		ASSERT_NE(MEMORY_NO_PFN, pfns[i]);
 		ASSERT_FALSE(is_offline(run, pfns[i] / per_block));
 	}
 	free(pfns);

@@ -213,7 +213,7 @@ long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int f
 
 static uint64_t pagemap_pfn(uint64_t entry)
 {
-	return entry & PAGEMAP_PRESENT ? entry & PAGEMAP_PFN : 0;
+	return entry & PAGEMAP_PRESENT ? entry & PAGEMAP_PFN : MEMORY_NO_PFN;
 }
 
 static uint64_t read_entry(const char *path, uint64_t index)
@@ -316,7 +316,7 @@ size_t memory_folios(const void *addr, size_t len)
 	size_t nr = len / memory_page_size();
 	uint64_t *pfns = memory_pfns(addr, len);
 	struct flags_reader reader;
-	uint64_t pfn, before = 0, last = 0;
+	uint64_t pfn, before = MEMORY_NO_PFN;
 	size_t folios = 0;
 
 	if (!pfns)
@@ -328,7 +328,8 @@ size_t memory_folios(const void *addr, size_t len)
 	/* Replace each page by the first one of its folio. */
 	for (size_t i = 0; i < nr; i++, before = pfn) {
 		pfn = pfns[i];
-		if (!pfn || !(flags_of(&reader, pfns + i, nr - i) & FLAG(KPF_COMPOUND_TAIL)))
+		if (pfn == MEMORY_NO_PFN ||
+		    !(flags_of(&reader, pfns + i, nr - i) & FLAG(KPF_COMPOUND_TAIL)))
 			continue;
 		if (i && pfn == before + 1) {
 			pfns[i] = pfns[i - 1];
@@ -341,11 +342,8 @@ size_t memory_folios(const void *addr, size_t len)
 	close(reader.fd);
 
 	qsort(pfns, nr, sizeof(*pfns), compare_pfns);
-	for (size_t i = 0; i < nr; i++) {
-		if (pfns[i] && pfns[i] != last)
-			folios++;
-		last = pfns[i];
-	}
+	for (size_t i = 0; i < nr && pfns[i] != MEMORY_NO_PFN; i++)
+		folios += !i || pfns[i] != pfns[i - 1];
 	free(pfns);
 	return folios;
 }
@@ -358,7 +356,7 @@ static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t n
 	uint64_t next = pfns[0] + nr;
 
 	for (size_t i = 0; i < nr; i++) {
-		if (!pfns[i] || pfns[i] != pfns[0] + i ||
+		if (pfns[i] == MEMORY_NO_PFN || pfns[i] != pfns[0] + i ||
 		    (flags_of(reader, pfns + i, nr - i) & mask) != kind)
 			return false;
 		if (nr > 1)
@@ -398,7 +396,8 @@ size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
 		return 0;
 	if (flags_open(&reader)) {
 		for (size_t i = 0; i < nr; i++)
-			if (pfns[i] && (flags_of(&reader, pfns + i, nr - i) & mask) == mask)
+			if (pfns[i] != MEMORY_NO_PFN &&
+			    (flags_of(&reader, pfns + i, nr - i) & mask) == mask)
 				flagged++;
 		close(reader.fd);
 	}

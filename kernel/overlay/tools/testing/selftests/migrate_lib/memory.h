@@ -42,7 +42,10 @@ size_t memory_pages_not_on(const void *addr, size_t len, int node);
  */
 long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int flags);
 
-/* Frame number of the page at @addr, 0 if it is not present. */
+/* No frame: memory may begin at address 0, with a frame of that number. */
+#define MEMORY_NO_PFN	UINT64_MAX
+
+/* Frame number of the page at @addr, MEMORY_NO_PFN if it is not present. */
 uint64_t memory_pfn(const void *addr);
 /* The same for every page of the range, in an array that the caller frees. */
 uint64_t *memory_pfns(const void *addr, size_t len);
