@@ -98,8 +98,10 @@ static int64_t piece_ns(const AmdDma *dma, uint32_t bytes)
 static uint32_t next_piece(const AmdDmaQueue *queue)
 {
     uint32_t piece = MIN(MAX(queue->dma->knobs.piece, 1), MAX_PIECE);
+    uint32_t half = queue->job.len / 2;
 
-    return MIN(piece, queue->job.len - queue->done);
+    /* A small descriptor hangs in its middle as well. */
+    return MIN(piece, (queue->hung && queue->done < half ? half : queue->job.len) - queue->done);
 }
 
 /* Whether a fault strikes at the event that is counted by @seen. */

@@ -191,14 +191,15 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 		  0);
 }
 
-/* One descriptor of 64 KB on a channel or two: 65 ms where a byte takes a microsecond. */
-#define ONE_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 test_buf_size=65536 run=1 "
+/* Descriptors of 64 KB, which take 16 ms where 4 bytes take a microsecond. */
+#define SLOW_MBPS	4
+#define SOME_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 test_buf_size=65536 run=1 "
 
-/* dmatest gives up, and frees its buffers as soon as the channel is terminated. */
+/* dmatest gives up in the middle of the ring, and frees its buffers once the channel is terminated. */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
-	set(self, MBPS, 1);
-	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
+	set(self, MBPS, SLOW_MBPS);
+	EXPECT_GT(dmatest(SOME_SLOW "threads_per_chan=4 timeout=5"), 0);
 	EXPECT_EQ(sum_of(self, BUSY), 0);
 	end_faults(self);
 	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
@@ -209,13 +210,13 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
 	set(self, HANG_EVERY, 1);
 	set(self, COAST_US, 20000000);
-	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
+	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_GT(sum_of(self, BUSY), 0);
-	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
+	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
 	end_faults(self);
 	ASSERT_TRUE(wait_until_idle(self));
 	/* Starts nothing, but terminates the channels. */
-	EXPECT_GT(dmatest(ONE_SLOW "timeout=10"), 0);
+	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
 }
 
@@ -266,88 +267,101 @@ TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 	EXPECT_GT(sum_of(self, DESCRIPTORS), 0);
 }
 
+/* dcbm is in use until the batch ends that it has. */
+static bool unload_dcbm(void)
+{
+	double end = seconds_now() + 30;
+
+	offload_set_enabled(false);
+	while (module_unload("dcbm") == -EAGAIN && seconds_now() < end)
+		usleep(1000);
+	return !module_loaded("dcbm");
+}
+
 struct fault {
 	const char *name;
-	enum knob knob;
-	uint32_t every;
-	/* Set before. */
-	enum knob more;
-	uint32_t value;
-	/* Parameters of dcbm, its time for a batch, and what it must have seen. */
-	const char *dcbm;
+	struct {
+		enum knob knob;
+		uint32_t value;
+	} set[2];
+	/* The time of a batch, and what dcbm must have seen; NULL if all comes in time. */
 	int timeout_ms;
 	const char *fallback;
+	/* Only an engine that stops when it is told to survives it: PTDMA. */
+	bool needs_stop;
 };
 
 static const struct fault faults[] = {
 	/* ODMA0_AXI_SLVERR. */
-	{ "error", ERROR_EVERY, 3, ERROR_CODE, 38, "", LONG_MS, "fallback_error" },
-	{ "late interrupt", LATE_EVERY, 3, LATE_US, 20000, "", LONG_MS, NULL },
-	{ "interrupt that is later than dcbm waits", LATE_EVERY, 5, LATE_US, 300000,
-	  "", 100, "fallback_timeout" },
-	{ "lost interrupt", LOST_EVERY, 5, LOST_EVERY, 5, "", 100, "fallback_timeout" },
-	{ "slow registers", READ_US, 200, READ_US, 200, "", LONG_MS, NULL },
-	{ "race for the status", HOLD_US, 1000, HOLD_US, 1000, "", LONG_MS, NULL },
+	{ "error", { { ERROR_CODE, 38 }, { ERROR_EVERY, 2 } }, LONG_MS, "fallback_error" },
+	{ "lost interrupt", { { LOST_EVERY, 3 } }, 100, "fallback_timeout" },
+	{ "late interrupt", { { LATE_US, 20000 }, { LATE_EVERY, 4 } }, LONG_MS, NULL },
+	{ "interrupt that is later than dcbm waits",
+	  { { LATE_US, 200000 }, { LATE_EVERY, 4 } }, 100, "fallback_timeout" },
+	{ "slow registers", { { READ_US, 200 } }, LONG_MS, NULL },
+	{ "race for the status", { { HOLD_US, 1000 } }, LONG_MS, NULL },
+	{ "descriptor that hangs, for 20 ms after it was stopped",
+	  { { COAST_US, 20000 }, { HANG_EVERY, 3 } }, 100, "fallback_timeout", true },
+	/* The 128 KB of a channel take 32 ms. */
+	{ "slow, and writes on when it is stopped", { { COAST_US, 20000 }, { MBPS, 4 } }, 5,
+	  "fallback_timeout", true },
 };
 
-/* What only an engine survives that stops when it is told to: PTDMA. */
-static const struct fault stops[] = {
-	{ "descriptor that hangs, for 20 ms after it was stopped", HANG_EVERY, 5, COAST_US, 20000,
-	  "", 100, "fallback_timeout" },
-	/* A descriptor of 64 KB takes 32 ms, and a batch half a second. */
-	{ "slow, and writes on when it is stopped", MBPS, 2, COAST_US, 20000,
-	  "channels=2 segment_bytes=65536", 5, "fallback_timeout" },
-};
-
+/*
+ * Moves memory of a kind with both faults, which may be the same one, and expects every byte in
+ * its place: meanwhile, and when the engine has ended all that it was late with.
+ */
 static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
-		    const struct fault *fault)
+		    const struct fault *a, const struct fault *b, enum area_kind kind)
 {
-	enum area_kind kind;
+	const struct fault *pair[] = { a, b };
+	const char *fallback = a->fallback ?: b->fallback;
+	const unsigned int rounds = a == b ? 3 : 1;
 
-	load(_metadata, fault->dcbm, fault->timeout_ms);
+	if (!is_ptdma() && (a->needs_stop || b->needs_stop))
+		return;
+	load(_metadata, "", a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
+	ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
-	set(self, STRIKES, 0);
-	set(self, fault->more, fault->value);
-	set(self, fault->knob, fault->every);
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		/* A descriptor that takes a second is one that does not stop. */
-		if (fault->knob == MBPS && kind == AREA_ANON_2M)
-			continue;
-		area_destroy(&self->area);
-		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
-		for (unsigned int i = 0; i < 3; i++)
-			there_and_back(_metadata, self);
-	}
-	/* What comes late must not come at all. */
-	ASSERT_TRUE(fault->knob == HANG_EVERY || wait_until_idle(self));
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
+		if (pair[i % 2]->set[i / 2].value)
+			set(self, pair[i % 2]->set[i / 2].knob, pair[i % 2]->set[i / 2].value);
+	for (unsigned int i = 0; i < rounds; i++)
+		there_and_back(_metadata, self);
 	end_faults(self);
 	ASSERT_TRUE(wait_until_idle(self));
 	EXPECT_EQ(area_wrong(&self->area), 0);
 
-	printf("# %s: %llu strikes\n", fault->name, (unsigned long long)sum_of(self, STRIKES));
+	printf("# %s, %s, %s\n", area_kind_names[kind], a->name, a == b ? "alone" : b->name);
 	offload_show_grown();
-	EXPECT_GT(offload_grown("folios_copied") + offload_grown("fallback_"), 0);
-	if (fault->fallback)
-		EXPECT_GT(offload_grown(fault->fallback), 0);
+	/* Every folio once. */
+	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
+		  2 * rounds * area_folios(&self->area));
+	EXPECT_EQ(offload_grown("fallback_") > 0, !!fallback);
+	if (a == b && fallback)
+		EXPECT_GT(offload_grown(fallback), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&self->area);
-	ASSERT_TRUE(engine_unload());
-	ASSERT_EQ(module_load(engine_module(), ""), 0);
+	ASSERT_TRUE(unload_dcbm());
 }
 
 TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++)
-		survive(_metadata, self, &faults[i]);
+		for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
+			survive(_metadata, self, &faults[i], &faults[i], kind);
 }
 
-TEST_F_TIMEOUT(ptdma, stops, TIMEOUT)
+TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 {
-	if (!is_ptdma())
-		SKIP(return, "AE4DMA ends every descriptor that it has got, or never stops");
-	for (unsigned int i = 0; i < ARRAY_SIZE(stops); i++)
-		survive(_metadata, self, &stops[i]);
+	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++) {
+		for (unsigned int j = i + 1; j < ARRAY_SIZE(faults); j++) {
+			if (faults[i].set[1].knob == LATE_EVERY && faults[j].set[1].knob == LATE_EVERY)
+				continue;
+			survive(_metadata, self, &faults[i], &faults[j], AREA_ANON_4K);
+			survive(_metadata, self, &faults[i], &faults[j], AREA_ANON_2M);
+		}
+	}
 }
 
 /* sysfs: "unbind" or "bind" of the driver of a device. */
@@ -384,17 +398,6 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	expect_all_copied(_metadata, self);
 }
 
-/* dcbm is in use until the batch ends that it has. */
-static bool unload_from_under_load(void)
-{
-	double end = seconds_now() + 30;
-
-	offload_set_enabled(false);
-	while (module_unload("dcbm") == -EAGAIN && seconds_now() < end)
-		usleep(1000);
-	return engine_unload();
-}
-
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
 	struct movers_result result;
@@ -404,7 +407,7 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
 		load(_metadata, "", LONG_MS);
 		usleep(5000);
-		ASSERT_TRUE(unload_from_under_load());
+		ASSERT_TRUE(unload_dcbm() && engine_unload());
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	EXPECT_GT(result.moves, 0);
