@@ -177,6 +177,8 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 	/* A descriptor takes long enough to be seen half done. */
 	set(self, MBPS, 20);
 	set(self, HOLD_US, 2000);
+	/* What a register said may be old when it comes. */
+	set(self, READ_US, 100);
 	EXPECT_EQ(dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
 		  0);
 }
@@ -323,6 +325,9 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 	load(_metadata, "", a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
 	ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
+	/* Each descriptor ends by itself, and is not seen ended with the one before. */
+	set(self, MBPS, 200);
+	set(self, STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value)
 			set(self, pair[i % 2]->set[i / 2].knob, pair[i % 2]->set[i / 2].value);
@@ -337,9 +342,13 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 	/* Every folio once. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
 		  2 * rounds * area_folios(&self->area));
-	EXPECT_EQ(offload_grown("fallback_") > 0, !!fallback);
-	if (a == b && fallback)
+	if (!fallback)
+		EXPECT_EQ(offload_grown("fallback_"), 0);
+	if (fallback && a == b)
 		EXPECT_GT(offload_grown(fallback), 0);
+	/* Of a pair, a late interrupt may tell of what a lost one did not. */
+	if (fallback && a != b)
+		EXPECT_GT(offload_grown("fallback_") + sum_of(self, STRIKES), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&self->area);
 	ASSERT_TRUE(unload_dcbm());
@@ -382,7 +391,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	load(_metadata, "", LONG_MS);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
-	for (i = 0; i < 100; i++) {
+	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
 		const char *name = self->device[i % self->nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
@@ -398,6 +407,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	expect_all_copied(_metadata, self);
 }
 
+/* dcbm comes and goes with memory on the move, and every fifth time the engine does too. */
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
 	struct movers_result result;
@@ -407,7 +417,9 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
 		load(_metadata, "", LONG_MS);
 		usleep(5000);
-		ASSERT_TRUE(unload_dcbm() && engine_unload());
+		ASSERT_TRUE(unload_dcbm());
+		if (i % 5 == 0)
+			ASSERT_TRUE(engine_unload());
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	EXPECT_GT(result.moves, 0);
