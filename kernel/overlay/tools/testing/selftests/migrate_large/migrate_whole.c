@@ -27,6 +27,7 @@
 #include "setting.h"
 
 #define TIMEOUT		240
+#define IDLE_BITMAP	"/sys/kernel/mm/page_idle/bitmap"
 #define MOVES		10
 #define FOLIOS		4
 #define SEED		17
@@ -210,18 +211,25 @@ static void check_unlocked(struct __test_metadata *_metadata,
 	EXPECT_EQ(self->mlocked_before, mlocked_pages());
 }
 
-/* Afterwards only pages of each folio's first half are soft-dirty and writable. */
-static bool write_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_size)
+/* Afterwards only the PTEs of each folio's first half are young. */
+static bool touch_first_halves(FIXTURE_DATA(migrate_whole) *self, size_t folio_size)
 {
-	if (setting_write("/proc/self/clear_refs", "4"))
-		return false;
-	for (size_t i = 0; i < self->len; i += memory_page_size()) {
-		char byte = self->addr[i];
+	size_t page = memory_page_size();
+	int fd = open(IDLE_BITMAP, O_WRONLY);
+	bool done = fd >= 0;
 
-		if (i % folio_size < folio_size / 2)
-			__atomic_store_n(self->addr + i, byte, __ATOMIC_RELAXED);
+	for (size_t i = 0; done && i < self->len; i += folio_size) {
+		uint64_t pfn = memory_pfn(self->addr + i);
+		uint64_t word = 1ULL << pfn % 64;
+
+		done = pwrite(fd, &word, sizeof(word), pfn / 64 * sizeof(word)) == sizeof(word);
 	}
-	return true;
+	for (size_t i = 0; done && i < self->len; i += page)
+		if (i % folio_size < folio_size / 2)
+			__atomic_load_n(self->addr + i, __ATOMIC_RELAXED);
+	if (fd >= 0)
+		close(fd);
+	return done;
 }
 
 static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whole) *self,
@@ -244,7 +252,7 @@ static void lay_out(struct __test_metadata *_metadata, FIXTURE_DATA(migrate_whol
 	case MIXED:
 		ASSERT_EQ(0, mlock(self->addr, self->len));
 		if (variant->layout == MIXED)
-			ASSERT_TRUE(write_first_halves(self, size));
+			ASSERT_TRUE(touch_first_halves(self, size));
 		check_locked(_metadata, self);
 		break;
 	case FORKED:
