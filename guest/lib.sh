@@ -138,6 +138,25 @@ load_engine()
 	fi
 }
 
+# all_channels <n>: the machine's engine has so many.
+all_channels()
+{
+	load_engine || return 1
+	found=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
+	echo "$found channels"
+	[ "$found" -eq "$1" ]
+}
+
+# dmatest <channels> <iterations>: the kernel's own test of engines; it compares every byte.
+dmatest()
+{
+	modprobe dmatest "iterations=$2" timeout=10000 run=1 || return 1
+	cat /sys/module/dmatest/parameters/wait
+	rmmod dmatest || return 1
+	dmesg | grep 'dmatest: dma.*summary' | tee /run/dmatest
+	[ "$(grep -c "summary $2 tests, 0 failures" /run/dmatest)" -eq "$1" ]
+}
+
 # set_routes <migrator|none>: the route of every reason.
 set_routes()
 {
