@@ -71,6 +71,7 @@ struct dcbm_slot {
 	struct dcbm_range range;
 	s32 cookie;
 	u8 lane;		/* the id of its lane */
+	bool interrupt;
 	bool error;
 };
 
@@ -125,7 +126,6 @@ struct dcbm_lane {
 
 	/* What the provider showed so far. */
 	unsigned int strikes;		/* time-outs since the last success */
-	unsigned int room;		/* fewest descriptors that filled the ring */
 	size_t max_len;			/* longest descriptor that prep accepted */
 
 	/* The share of the job. */
@@ -139,6 +139,7 @@ struct dcbm_lane {
 	struct dcbm_walk walk;
 	struct dcbm_segment next;	/* next segment to submit, if @more */
 	bool more;
+	unsigned int interrupts;	/* descriptors in flight that interrupt */
 	unsigned int stalls;		/* preps that failed with nothing in flight */
 	size_t try_len;			/* longest descriptor to try now */
 
@@ -160,9 +161,9 @@ struct dcbm_lane {
 extern struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
 struct dcbm_job *dcbm_get_job(struct migrate_copy_batch *batch);
 void dcbm_put_job(struct dcbm_job *job);
-int dcbm_channels_init(void);
+void dcbm_channels_init(void);
 void dcbm_channels_exit(void);
-void dcbm_channels_want(bool want);
+void dcbm_routed(struct migrator *migrator, bool routed);
 #if IS_ENABLED(CONFIG_KUNIT)
 int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
 		      void *data);
@@ -185,6 +186,7 @@ void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range);
 enum migrate_copy_status dcbm_item_status(const struct dcbm_job *job,
 					  unsigned int item);
 
+/* What completed counts as in flight until the task that has the job collects it. */
 static inline unsigned int dcbm_in_flight(const struct dcbm_lane *lane)
 {
 	return DCBM_MAX_SLOTS - lane->nr_free - lane->nr_done;

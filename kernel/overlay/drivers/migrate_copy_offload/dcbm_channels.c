@@ -27,6 +27,9 @@
 /* Longest time that a job takes after its deadline, to stop its channels. */
 #define DCBM_STOP		(5 * HZ)
 
+/* Longer than core lets a batch take, and a job to stop its channels. */
+#define DCBM_LEAVE		(70 * HZ)
+
 /* Some drivers finish a channel only after they have registered it. */
 #define DCBM_SETTLE		(HZ / 10)
 
@@ -36,6 +39,8 @@
  */
 static DEFINE_MUTEX(dcbm_mutex);
 static bool wanted, asleep;
+/* A channel may have been requested that has no lane yet. */
+static bool acquiring;
 
 /* By these, callbacks find the lane of a token. Written under dcbm_lock. */
 struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
@@ -48,7 +53,7 @@ static unsigned int nr_free_lanes;
 static LIST_HEAD(free_jobs);
 static unsigned int nr_jobs;
 
-/* Woken when a job returns a claimed lane, and when a lane is gone. */
+/* Woken when a job returns a lane, and when nobody acquires or claims it any more. */
 static DECLARE_WAIT_QUEUE_HEAD(lane_returned);
 
 static void rescan(struct work_struct *work);
@@ -75,8 +80,8 @@ static int set_channels(const char *val, const struct kernel_param *kp)
 {
 	int error;
 
-	scoped_guard(mutex, &dcbm_mutex)
-		error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_LANES);
+	guard(mutex)(&dcbm_mutex);
+	error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_LANES);
 	reconsider();
 	return error;
 }
@@ -92,10 +97,9 @@ static int set_providers(const char *val, const struct kernel_param *kp)
 {
 	int error;
 
-	scoped_guard(mutex, &dcbm_mutex) {
-		error = param_set_copystring(val, kp);
-		strim(providers);
-	}
+	guard(mutex)(&dcbm_mutex);
+	error = param_set_copystring(val, kp);
+	strim(providers);
 	reconsider();
 	return error;
 }
@@ -168,7 +172,6 @@ EXPORT_SYMBOL_IF_KUNIT(dcbm_get_job);
 void dcbm_put_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane, *next;
-	bool leaked = job->leaked;
 
 	scoped_guard(spinlock, &dcbm_lock) {
 		list_for_each_entry_safe(lane, next, &job->lanes, node) {
@@ -179,14 +182,14 @@ void dcbm_put_job(struct dcbm_job *job)
 			list_add_tail(&lane->node, &free_lanes);
 			nr_free_lanes++;
 		}
-		if (leaked)
+		if (job->leaked) {
 			nr_jobs--;
-		else
+			schedule_delayed_work(&rescan_work, 0);
+		} else {
 			list_add(&job->node, &free_jobs);
+		}
 	}
 	wake_up_all(&lane_returned);
-	if (leaked)
-		schedule_delayed_work(&rescan_work, 0);
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_put_job);
 
@@ -279,7 +282,6 @@ static bool add_lane(struct dma_chan *chan)
 	lane->dev = dev;
 	strscpy(lane->name, dma_chan_name(chan));
 	strscpy(lane->provider, dev_driver_string(chan->device->dev));
-	lane->room = DCBM_MAX_SLOTS;
 	lane->max_len = SIZE_MAX;
 	lane->nr_free = DCBM_MAX_SLOTS;
 	for (i = 0; i < DCBM_MAX_SLOTS; i++)
@@ -345,6 +347,7 @@ static void acquire(void)
 
 	dma_cap_zero(mask);
 	dma_cap_set(DMA_MEMCPY, mask);
+	WRITE_ONCE(acquiring, true);
 	for (nr = count(is_sound, NULL); nr < most; nr++) {
 		chan = dma_request_channel(mask, allowed, NULL);
 		if (!chan)
@@ -354,6 +357,9 @@ static void acquire(void)
 			break;
 		}
 	}
+	/* Pairs with channel_leaves(), which then sees the last lane. */
+	smp_store_release(&acquiring, false);
+	wake_up_all(&lane_returned);
 
 	while (nr_jobs < min(DIV_ROUND_UP(nr, DCBM_LANES_PER_JOB), DCBM_MAX_JOBS))
 		if (!add_job())
@@ -361,28 +367,30 @@ static void acquire(void)
 }
 
 /*
- * Claim up to @max lanes that @filter selects. Afterwards no job can get them.
- * Return how many.
+ * Claim a lane that @filter selects, if possible one without a job, or return NULL.
+ * Afterwards no job can get it.
  */
-static unsigned int claim(lane_filter filter, const void *arg,
-			  struct dcbm_lane **claimed, unsigned int max)
+static struct dcbm_lane *claim(lane_filter filter, const void *arg)
 {
-	unsigned int i = DCBM_MAX_LANES, nr = 0;
+	struct dcbm_lane *lane, *found = NULL;
+	unsigned int i;
 
 	guard(spinlock)(&dcbm_lock);
-	while (i-- && nr < max) {
-		struct dcbm_lane *lane = lane_by_id(i);
-
-		if (!lane || lane->retiring || !filter(lane, arg))
-			continue;
-		lane->retiring = true;
-		if (!lane->job && !list_empty(&lane->node)) {
-			list_del_init(&lane->node);
-			nr_free_lanes--;
-		}
-		claimed[nr++] = lane;
+	for (i = 0; i < DCBM_MAX_LANES; i++) {
+		lane = lane_by_id(i);
+		if (lane && !lane->retiring && filter(lane, arg) &&
+		    (!found || !lane->job))
+			found = lane;
 	}
-	return nr;
+	if (!found)
+		return NULL;
+
+	found->retiring = true;
+	if (!found->job && !list_empty(&found->node)) {
+		list_del_init(&found->node);
+		nr_free_lanes--;
+	}
+	return found;
 }
 
 /* Return false if the job that has the lane does not end. */
@@ -397,31 +405,33 @@ static bool wait_for_job(struct dcbm_lane *lane)
 				  end - jiffies + DCBM_STOP);
 }
 
-/* Nothing that an engine knows points to a lane: a late callback finds none. */
-static void release_claimed(struct dcbm_lane *lane)
-{
-	if (!wait_for_job(lane)) {
-		pr_err("%s is still in use: not released\n", lane->name);
-		guard(spinlock)(&dcbm_lock);
-		lane->retiring = false;
-		return;
-	}
-	dma_release_channel(lane->chan);
-	scoped_guard(spinlock, &dcbm_lock) {
-		last_uses[lane->id] = lane->uses;
-		RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
-	}
-	kvfree_rcu(lane, rcu);
-	wake_up_all(&lane_returned);
-}
-
+/*
+ * Release up to @max lanes that @filter selects, and still does once no job has
+ * them: a job may quarantine its lanes. Those whose job does not end come last.
+ * Nothing that an engine knows points to a lane: a late callback finds none.
+ */
 static void release(lane_filter filter, const void *arg, unsigned int max)
 {
-	struct dcbm_lane *claimed[DCBM_MAX_LANES];
-	unsigned int i, nr = claim(filter, arg, claimed, max);
+	struct dcbm_lane *lane;
+	bool idle = true, leaves;
 
-	for (i = 0; i < nr; i++)
-		release_claimed(claimed[i]);
+	while (idle && max-- && (lane = claim(filter, arg))) {
+		idle = wait_for_job(lane);
+		if (!idle)
+			pr_err("%s is still in use: not released\n", lane->name);
+		leaves = idle && filter(lane, arg);
+		if (leaves)
+			dma_release_channel(lane->chan);
+		scoped_guard(spinlock, &dcbm_lock) {
+			lane->retiring = false;
+			if (leaves) {
+				last_uses[lane->id] = lane->uses;
+				RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
+				kvfree_rcu(lane, rcu);
+			}
+		}
+		wake_up_all(&lane_returned);
+	}
 }
 
 /* Adapt to changed parameters and routes, and to providers that came or went. */
@@ -429,7 +439,7 @@ static void reconsider(void)
 {
 	unsigned int nr;
 
-	guard(mutex)(&dcbm_mutex);
+	lockdep_assert_held(&dcbm_mutex);
 
 	if (!wanted || asleep) {
 		release(is_sound, NULL, DCBM_MAX_LANES);
@@ -446,13 +456,14 @@ static void reconsider(void)
 
 static void rescan(struct work_struct *work)
 {
+	guard(mutex)(&dcbm_mutex);
 	reconsider();
 }
 
 static void set(bool *state, bool on)
 {
-	scoped_guard(mutex, &dcbm_mutex)
-		WRITE_ONCE(*state, on);
+	guard(mutex)(&dcbm_mutex);
+	WRITE_ONCE(*state, on);
 	reconsider();
 }
 
@@ -460,27 +471,37 @@ static void set(bool *state, bool on)
  * Hold all available channels and future ones, or none. Call it outside of all
  * locks that providers take.
  */
-void dcbm_channels_want(bool want)
+void dcbm_routed(struct migrator *migrator, bool routed)
 {
-	set(&wanted, want);
+	set(&wanted, routed);
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_channels_want);
+EXPORT_SYMBOL_IF_KUNIT(dcbm_routed);
 
 /*
- * A provider that is being removed is stopped after this returns, which also
- * stops its quarantined channels.
+ * Release a channel whose provider is being removed: the provider is stopped after
+ * this returns, which also stops quarantined channels.
  */
+static void channel_leaves(const struct dma_chan *chan)
+{
+	const unsigned long end = jiffies + DCBM_LEAVE;
+
+	do {
+		release(is_of_channel, chan, 1);
+		/* Somebody else may just have requested it, or be releasing it. */
+	} while (!wait_event_timeout(lane_returned,
+				     /* Pairs with the release in acquire(). */
+				     !smp_load_acquire(&acquiring) &&
+				     !count(is_of_channel, chan), HZ / 10) &&
+		 time_before(jiffies, end));
+}
+
 static int channel_event(struct notifier_block *nb, unsigned long event,
 			 void *chan)
 {
-	if (event == DMA_CHAN_ADDED) {
-		schedule_delayed_work(&rescan_work, DCBM_SETTLE);
-		return NOTIFY_OK;
-	}
-
-	release(is_of_channel, chan, 1);
-	/* Somebody else may just be releasing it. */
-	wait_event_timeout(lane_returned, !count(is_of_channel, chan), DCBM_STOP);
+	if (event == DMA_CHAN_REMOVING)
+		channel_leaves(chan);
+	/* Another channel may take its place. */
+	mod_delayed_work(system_percpu_wq, &rescan_work, DCBM_SETTLE);
 	return NOTIFY_OK;
 }
 
@@ -542,29 +563,16 @@ static int channels_show(struct seq_file *m, void *v)
 }
 DEFINE_SHOW_ATTRIBUTE(channels);
 
-int dcbm_channels_init(void)
+void dcbm_channels_init(void)
 {
-	int error = dma_register_notifier(&channel_notifier);
-
-	if (error)
-		return error;
-	error = register_reboot_notifier(&reboot_notifier);
-	if (error)
-		goto unregister;
-	error = register_pm_notifier(&pm_notifier);
-	if (error)
-		goto unregister_reboot;
+	/* These fail only if called twice. */
+	dma_register_notifier(&channel_notifier);
+	register_reboot_notifier(&reboot_notifier);
+	register_pm_notifier(&pm_notifier);
 
 	debugfs_dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
 	debugfs_create_file("channels", 0444, debugfs_dir, NULL,
 			    &channels_fops);
-	return 0;
-
-unregister_reboot:
-	unregister_reboot_notifier(&reboot_notifier);
-unregister:
-	dma_unregister_notifier(&channel_notifier);
-	return error;
 }
 
 /* Release all channels. No job exists, and none can start. */
@@ -573,13 +581,12 @@ void dcbm_channels_exit(void)
 	debugfs_remove_recursive(debugfs_dir);
 	unregister_pm_notifier(&pm_notifier);
 	unregister_reboot_notifier(&reboot_notifier);
+	/* For good: parameters stay writable until the module is gone. */
+	set(&asleep, true);
+	/* Quarantined ones as well, since no folio is lost. */
+	release(is_any, NULL, DCBM_MAX_LANES);
+	/* Until here a provider that goes must wait for its channels. */
 	dma_unregister_notifier(&channel_notifier);
-	scoped_guard(mutex, &dcbm_mutex) {
-		/* Parameters stay writable until the module is gone. */
-		asleep = true;
-		release(is_any, NULL, DCBM_MAX_LANES);
-		free_idle_jobs();
-	}
 	cancel_delayed_work_sync(&rescan_work);
 	/* No callback runs any more. */
 	synchronize_rcu();

@@ -6,7 +6,9 @@
  * a reboot.
  */
 
+#include <kunit/device.h>
 #include <kunit/test.h>
+#include <linux/completion.h>
 #include <linux/delay.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
@@ -500,7 +502,7 @@ static void event_work(struct work_struct *work)
 
 static void give_back(void *unused)
 {
-	dcbm_channels_want(false);
+	dcbm_routed(NULL, false);
 }
 
 /* A job as of a batch that may take @timeout jiffies. */
@@ -512,7 +514,7 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 	if (!ctx->batch.nr_pairs) {
 		add_pair(test, 0);
 		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
-		dcbm_channels_want(true);
+		dcbm_routed(NULL, true);
 		KUNIT_ASSERT_EQ(test, 0,
 				kunit_add_action_or_reset(test, give_back, NULL));
 	}
@@ -640,10 +642,111 @@ static void channels_are_held_while_routed(struct kunit *test)
 
 	dcbm_put_job(job);
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
-	dcbm_channels_want(false);
+	dcbm_routed(NULL, false);
 	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
-	dcbm_channels_want(true);
+	dcbm_routed(NULL, true);
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+}
+
+/* An engine that copies nothing, and that goes as soon as somebody gets its channel. */
+struct leaver {
+	struct dma_device dma;
+	struct dma_chan chan;
+	struct notifier_block nb;
+	struct completion requested;
+	struct work_struct work;
+	unsigned int requests;
+	unsigned int held;
+};
+
+static int leaver_alloc(struct dma_chan *chan)
+{
+	struct leaver *leaver = container_of(chan, struct leaver, chan);
+
+	leaver->requests++;
+	complete(&leaver->requested);
+	return 1;
+}
+
+static void leaver_free(struct dma_chan *chan)
+{
+}
+
+static struct dma_async_tx_descriptor *
+leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	    unsigned long flags)
+{
+	return NULL;
+}
+
+static enum dma_status leaver_status(struct dma_chan *chan, dma_cookie_t cookie,
+				     struct dma_tx_state *state)
+{
+	return DMA_ERROR;
+}
+
+static void leaver_issue(struct dma_chan *chan)
+{
+}
+
+static void leaver_goes(struct work_struct *work)
+{
+	struct leaver *leaver = container_of(work, struct leaver, work);
+
+	wait_for_completion_timeout(&leaver->requested, 10 * HZ);
+	dma_async_device_unregister(&leaver->dma);
+}
+
+/* Called after the notifier of dcbm: nobody may hold the channel any more. */
+static int leaver_event(struct notifier_block *nb, unsigned long event, void *chan)
+{
+	struct leaver *leaver = container_of(nb, struct leaver, nb);
+
+	if (event == DMA_CHAN_REMOVING && chan == &leaver->chan)
+		leaver->held += leaver->chan.client_count;
+	return NOTIFY_OK;
+}
+
+static void channel_leaves_while_acquired(struct kunit *test)
+{
+	struct leaver *leaver = kunit_kzalloc(test, sizeof(*leaver), GFP_KERNEL);
+	struct device *dev = kunit_device_register(test, "dcbm-test");
+	struct dma_device *dma;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, leaver);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+
+	dma = &leaver->dma;
+	dma->dev = dev;
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	dma->reliable_result = true;
+	dma->device_alloc_chan_resources = leaver_alloc;
+	dma->device_free_chan_resources = leaver_free;
+	dma->device_prep_dma_memcpy = leaver_prep;
+	dma->device_tx_status = leaver_status;
+	dma->device_issue_pending = leaver_issue;
+	INIT_LIST_HEAD(&dma->channels);
+	leaver->chan.device = dma;
+	list_add_tail(&leaver->chan.device_node, &dma->channels);
+	init_completion(&leaver->requested);
+	INIT_WORK(&leaver->work, leaver_goes);
+	leaver->nb.notifier_call = leaver_event;
+	leaver->nb.priority = -1;
+	KUNIT_ASSERT_EQ(test, 0, dma_register_notifier(&leaver->nb));
+
+	for (i = 0; i < 100; i++) {
+		reinit_completion(&leaver->requested);
+		KUNIT_EXPECT_EQ(test, 0, dma_async_device_register(dma));
+		schedule_work(&leaver->work);
+		dcbm_routed(NULL, true);
+		flush_work(&leaver->work);
+		dcbm_routed(NULL, false);
+	}
+	dma_unregister_notifier(&leaver->nb);
+	KUNIT_EXPECT_GE(test, leaver->requests, 100);
+	KUNIT_EXPECT_EQ(test, 0, leaver->held);
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -683,6 +786,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(reboot_ends_all_jobs),
 	KUNIT_CASE(stuck_job_is_left_alone),
 	KUNIT_CASE(channels_are_held_while_routed),
+	KUNIT_CASE(channel_leaves_while_acquired),
 	{}
 };
 

@@ -189,6 +189,7 @@ static void map_lane(struct dcbm_lane *lane)
 	lane->use_list = READ_ONCE(lists) && lane->nents > 1 &&
 			 dma_has_cap(DMA_MEMCPY_SG, lane->chan->device->cap_mask);
 	lane->stalls = 0;
+	lane->interrupts = 0;
 	lane->try_len = lane->max_len;
 	dcbm_walk_init(&lane->walk, &lane->range, lane->src_sg,
 		       lane->src_nents, lane->dst_sg, lane->dst_nents);
@@ -205,13 +206,15 @@ static void unmap_lane(struct dcbm_lane *lane)
 }
 
 static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
-		   const struct dcbm_range *range)
+		   const struct dcbm_range *range, bool interrupt)
 {
 	struct dcbm_slot *slot = &lane->slots[lane->free[--lane->nr_free]];
 	unsigned long token = new_token(lane, slot);
 	struct dcbm_job *job = lane->job;
 
 	slot->range = *range;
+	slot->interrupt = interrupt;
+	lane->interrupts += interrupt;
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = NULL;
 	tx->callback_result = dcbm_callback_result;
@@ -227,6 +230,7 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	/* On an error the driver took the descriptor back and copies nothing. */
 	if (dma_submit_error(slot->cookie) && xchg(&slot->token, 0)) {
 		atomic_dec(&job->in_flight);
+		lane->interrupts -= interrupt;
 		lane->free[lane->nr_free++] = slot - lane->slots;
 	}
 }
@@ -246,7 +250,7 @@ static bool push_list(struct dcbm_lane *lane)
 
 	lane->more = false;
 	lane->lists++;
-	submit(lane, tx, &lane->range);
+	submit(lane, tx, &lane->range, true);
 	return true;
 }
 
@@ -256,18 +260,13 @@ static bool push_list(struct dcbm_lane *lane)
  */
 static void refused(struct dcbm_lane *lane, size_t len)
 {
-	const unsigned int in_flight = dcbm_in_flight(lane);
-
-	if (in_flight) {
-		lane->room = min(lane->room, in_flight);
-		return;
-	}
-	if (!lane->stalls++)
+	if (dcbm_in_flight(lane) || !lane->stalls++)
 		return;
 
 	if (len > DCBM_MIN_LEN) {
 		lane->stalls = 0;
-		lane->try_len = max(len / 2, DCBM_MIN_LEN);
+		/* A power of two is aligned for any engine. */
+		lane->try_len = max(rounddown_pow_of_two(len - 1), DCBM_MIN_LEN);
 	} else if (lane->stalls > DCBM_MAX_STALLS) {
 		/* Leave the rest of the share to the CPU. */
 		lane->more = false;
@@ -276,15 +275,15 @@ static void refused(struct dcbm_lane *lane, size_t len)
 
 /*
  * Does anybody wait for the descriptor of the next @len bytes? If it is the last
- * one, or the last one that fits. Until it is known how many fit, ask for an
- * interrupt now and then: a full ring that does not interrupt would stay full.
+ * one, and now and then, to refill the ring. Any one may also be the last that fits:
+ * a full ring of which none interrupts would stay full. Some drivers, of which
+ * nothing is proven, even drop what does not interrupt.
  */
 static bool should_interrupt(const struct dcbm_lane *lane, size_t len)
 {
-	const unsigned int nr = dcbm_in_flight(lane) + 1;
-
 	return (len == lane->next.range.len && !lane->walk.rest.len) ||
-	       lane->nr_free == 1 || nr >= lane->room || nr % DCBM_BURST == 0;
+	       !lane->interrupts || lane->nr_free % DCBM_BURST == 1 ||
+	       !lane->chan->device->reliable_result;
 }
 
 /* Submit the next segment, or as much of it as the provider takes. */
@@ -292,13 +291,12 @@ static bool push_segment(struct dcbm_lane *lane)
 {
 	size_t len = min(lane->next.range.len, lane->try_len);
 	struct dma_async_tx_descriptor *tx;
-	unsigned long flags = DMA_CTRL_ACK;
+	bool interrupt = should_interrupt(lane, len);
 	struct dcbm_segment part;
 
-	if (should_interrupt(lane, len))
-		flags |= DMA_PREP_INTERRUPT;
 	tx = dmaengine_prep_dma_memcpy(lane->chan, lane->next.dst,
-				       lane->next.src, len, flags);
+				       lane->next.src, len, DMA_CTRL_ACK |
+				       (interrupt ? DMA_PREP_INTERRUPT : 0));
 	if (!tx) {
 		refused(lane, len);
 		return false;
@@ -310,7 +308,7 @@ static bool push_segment(struct dcbm_lane *lane)
 	if (!lane->next.range.len)
 		lane->more = dcbm_walk_next(&lane->walk, lane->job,
 					    &lane->next);
-	submit(lane, tx, &part.range);
+	submit(lane, tx, &part.range, interrupt);
 	return true;
 }
 
@@ -324,16 +322,6 @@ static void push_lane(struct dcbm_lane *lane)
 
 	if (pushed)
 		dma_async_issue_pending(lane->chan);
-}
-
-/*
- * Terminate a channel only where that is known to wait for the hardware: after a
- * termination that did not, the engine would write to memory of others.
- */
-static int terminate(struct dma_chan *chan)
-{
-	return chan->device->reliable_terminate ?
-	       dmaengine_terminate_sync(chan) : -EOPNOTSUPP;
 }
 
 static void lose_lane(struct dcbm_lane *lane, int error)
@@ -355,14 +343,16 @@ static void lose_lane(struct dcbm_lane *lane, int error)
  */
 static void stop_lane(struct dcbm_lane *lane)
 {
+	int error = -EOPNOTSUPP;
 	unsigned int i;
-	int error;
 
 	lane->more = false;
 	lane->stopped = true;
 	lane->timeouts++;
 	lane->strikes++;
-	error = terminate(lane->chan);
+	/* Otherwise the engine could go on, and write to memory of others. */
+	if (lane->chan->device->reliable_terminate)
+		error = dmaengine_terminate_sync(lane->chan);
 	if (error)
 		lose_lane(lane, error);
 
@@ -422,6 +412,7 @@ static void collect(struct dcbm_job *job)
 			lane = rcu_dereference_protected(dcbm_by_id[slot->lane],
 							 true);
 			slot->error |= lane->stopped;
+			lane->interrupts -= slot->interrupt;
 			lane->done[lane->nr_done++] = slot - lane->slots;
 		}
 	}
@@ -502,8 +493,7 @@ static void run_job(struct dcbm_job *job)
 	struct dcbm_lane *lane;
 
 	for (;;) {
-		bool more = false;
-		int in_flight;
+		bool more = false, busy = false;
 		long left;
 
 		reap(job);
@@ -511,9 +501,9 @@ static void run_job(struct dcbm_job *job)
 			if (lane->more)
 				push_lane(lane);
 			more |= lane->more;
+			busy |= dcbm_in_flight(lane);
 		}
-		in_flight = atomic_read(&job->in_flight);
-		if (!more && !in_flight && llist_empty(&job->completed))
+		if (!more && !busy)
 			return;
 
 		left = job->deadline - jiffies;
@@ -522,13 +512,14 @@ static void run_job(struct dcbm_job *job)
 			return;
 		}
 
-		if (!in_flight && llist_empty(&job->completed)) {
+		if (!busy) {
 			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
 			continue;
 		}
 
 		/* Wake up to refill half-empty rings; otherwise wait for all slots. */
-		WRITE_ONCE(job->wake_at, more ? in_flight / 2 : 0);
+		WRITE_ONCE(job->wake_at,
+			   more ? atomic_read(&job->in_flight) / 2 : 0);
 		if (more)
 			left = min(left, (long)msecs_to_jiffies(DCBM_REFILL_MS));
 		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=
@@ -574,11 +565,6 @@ static unsigned int dcbm_preferred_pages(struct migrator *migrator)
 	return READ_ONCE(batch_pages);
 }
 
-static void dcbm_routed(struct migrator *migrator, bool routed)
-{
-	dcbm_channels_want(routed);
-}
-
 static struct migrator dcbm_migrator = {
 	.name		 = "dcbm",
 	.min_pages	 = DCBM_MIN_PAGES,
@@ -593,11 +579,9 @@ MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages (default: 16)
 
 static int __init dcbm_init(void)
 {
-	int error = dcbm_channels_init();
+	int error;
 
-	if (error)
-		return error;
-
+	dcbm_channels_init();
 	error = migrate_offload_register(&dcbm_migrator);
 	if (error) {
 		pr_err("cannot register the migrator: %d\n", error);

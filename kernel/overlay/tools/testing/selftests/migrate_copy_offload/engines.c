@@ -224,6 +224,25 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 	every_kind(_metadata, self);
 }
 
+/* A small ring that interrupts only if asked to: what fills it up must ask. */
+TEST_F_TIMEOUT(engines, small_rings_without_interrupts, TIMEOUT)
+{
+	static const char * const rings[] = {
+		"channels=1 sg=0 coalesce=1 ring_depth=1",
+		"channels=1 sg=0 coalesce=1 ring_depth=3",
+		"channels=1 sg=0 coalesce=1 ring_depth=6",
+		"channels=1 sg=0 coalesce=1 ring_depth=15",
+		"channels=1 sg=0 coalesce=1 ring_depth=17",
+	};
+	unsigned int i;
+
+	for (i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
+		ASSERT_TRUE(engine_load(rings[i], ""));
+		there_and_back(_metadata, self, AREA_ANON_4K, 512 * KIB);
+		ASSERT_TRUE(engine_unload());
+	}
+}
+
 /* An engine that takes short descriptors only: dcbm halves until it does, and remembers. */
 TEST_F_TIMEOUT(engines, limited_length, TIMEOUT)
 {
@@ -260,13 +279,21 @@ TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
 }
 
-/* Whoever does not state that results are true must be named. */
+/*
+ * Whoever does not state that results are true must be named, and is asked to interrupt
+ * for each descriptor: some drivers never complete one that does not.
+ */
 TEST_F_TIMEOUT(engines, unproven_results, TIMEOUT)
 {
-	ASSERT_TRUE(engine_load("channels=2 reliable_result=0", ""));
+	long interrupts;
+
+	ASSERT_TRUE(engine_load("channels=2 sg=0 coalesce=1 reliable_result=0", ""));
 	EXPECT_EQ(engine_channels(self->channels), 0);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
 	EXPECT_EQ(engine_channels(self->channels), 2);
+	interrupts = setting_read_number(DMASIM_PARAMETERS "interrupts");
+	there_and_back(_metadata, self, AREA_ANON_4K, 1 * MIB);
+	EXPECT_EQ(setting_read_number(DMASIM_PARAMETERS "interrupts") - interrupts, 2 * 256);
 	every_kind(_metadata, self);
 }
 

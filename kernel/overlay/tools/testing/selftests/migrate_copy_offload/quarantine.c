@@ -220,6 +220,42 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	repair_engine(_metadata);
 }
 
+static unsigned int quarantined(void)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	unsigned int i, nr = engine_channels(channels), stuck = 0;
+
+	for (i = 0; i < nr; i++)
+		stuck += !strcmp(channels[i].state, "quarantined");
+	return stuck;
+}
+
+static void *unroute_thread(void *area)
+{
+	area_wait_in_flight(area);
+	offload_set_route("syscall_or_cpuset", "none");
+	return NULL;
+}
+
+/* Unrouting waits for a batch, and keeps the channel that the batch loses. */
+TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
+{
+	const unsigned int before = quarantined();
+	pthread_t thread;
+
+	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
+				self->run.test.nodes[0]));
+	break_engine(_metadata);
+	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, &self->run.area), 0);
+	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	repair_engine(_metadata);
+	EXPECT_EQ(quarantined(), before + 1);
+	/* A new route does not bring it back. */
+	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
+	EXPECT_EQ(quarantined(), before + 1);
+}
+
 TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 {
 	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 256 * KIB, self->run.test.nodes[0]));
