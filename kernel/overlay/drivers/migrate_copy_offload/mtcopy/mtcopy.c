@@ -13,9 +13,10 @@
  * batch the other way, in case that has changed.
  *
  * The caller must wait for a helper that has taken a piece. If the helper loses
- * its CPU, mtcopy gives it the caller's nice value until it is done. If it does
- * not finish before a time-out, the folios of its piece are lost, since nothing
- * can stop it from writing to them.
+ * its CPU, mtcopy gives it the caller's nice value until it is done, and real-time
+ * priority after the deadline of the batch. If it does not finish some seconds
+ * later, the folios of its piece are lost, since nothing can stop it from writing
+ * to them.
  *
  * Helpers are only asked on CPUs where the caller itself may run, in the node of
  * the source or of the destination, or in the caller's own if these have no CPU.
@@ -59,7 +60,8 @@
 /* Longer than any piece takes, unless its helper loses the CPU. */
 #define MTCOPY_SPIN_NS		(50 * NSEC_PER_USEC)
 
-#define MTCOPY_MAX_TIMEOUT_MS	(60 * 60 * 1000)
+/* Only a task of higher priority that never sleeps keeps a helper from its CPU. */
+#define MTCOPY_STOP		(5 * HZ)
 
 static int set_threads(const char *val, const struct kernel_param *kp)
 {
@@ -82,20 +84,6 @@ MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies 
 static bool adapt = true;
 module_param(adapt, bool, 0644);
 MODULE_PARM_DESC(adapt, "Ask helpers only where they make copies faster (default: Y)");
-
-static int set_timeout_ms(const char *val, const struct kernel_param *kp)
-{
-	return param_set_uint_minmax(val, kp, 1, MTCOPY_MAX_TIMEOUT_MS);
-}
-
-static const struct kernel_param_ops timeout_ms_ops = {
-	.set = set_timeout_ms,
-	.get = param_get_uint,
-};
-
-static unsigned int timeout_ms = 10000;
-module_param_cb(timeout_ms, &timeout_ms_ops, &timeout_ms, 0644);
-MODULE_PARM_DESC(timeout_ms, "Maximum time to wait for a helper, in milliseconds, 1 to 3600000 (default: 10000)");
 
 /**
  * enum helper_state - ownership of a helper
@@ -122,7 +110,7 @@ enum helper_state {
  * @task: the helper's thread; only the owning caller uses it
  * @copied: pages of this job that the helper copied
  * @all_copied: pages of all jobs that the helper copied
- * @boosted: the helper runs with the caller's nice value
+ * @boosted: the helper runs with the caller's nice value, or with more
  * @rest_until: when to ask the helper again, in ns; only the owning caller uses it
  */
 struct mtcopy_helper {
@@ -462,7 +450,7 @@ static bool helpers_run(struct mtcopy_job *job)
 }
 
 /* A preempted helper must not wait for its CPU longer than the caller would. */
-static void boost_helpers(struct mtcopy_job *job)
+static void boost_helpers(struct mtcopy_job *job, bool late)
 {
 	const int nice = rt_or_dl_task_policy(current) ? MIN_NICE :
 							 task_nice(current);
@@ -474,12 +462,15 @@ static void boost_helpers(struct mtcopy_job *job)
 		if (!helper_runs(helper))
 			continue;
 		helper->boosted = true;
-		sched_set_normal(helper->task, nice);
+		if (late)
+			sched_set_fifo(helper->task);
+		else
+			sched_set_normal(helper->task, nice);
 	}
 }
 
 /* Wait for running helpers only: one that has not begun may never get a CPU. */
-static void wait_for_helpers(struct mtcopy_job *job)
+static void wait_for_helpers(struct mtcopy_job *job, unsigned long deadline)
 {
 	const u64 end = ktime_get_ns() + MTCOPY_SPIN_NS;
 
@@ -491,9 +482,12 @@ static void wait_for_helpers(struct mtcopy_job *job)
 	if (!helpers_run(job))
 		return;
 
-	boost_helpers(job);
-	wait_event_timeout(job->wait, !helpers_run(job),
-			   msecs_to_jiffies(READ_ONCE(timeout_ms)));
+	boost_helpers(job, false);
+	if (wait_event_timeout(job->wait, !helpers_run(job),
+			       max((long)(deadline - jiffies), 0)))
+		return;
+	boost_helpers(job, true);
+	wait_event_timeout(job->wait, !helpers_run(job), MTCOPY_STOP);
 }
 
 /* Release all helpers that are done. Return true if some helper is lost. */
@@ -568,7 +562,7 @@ static bool copy_with_helpers(struct migrate_copy_batch *batch,
 		mtcopy_copy(job, &piece);
 
 	withdraw_offers(job);
-	wait_for_helpers(job);
+	wait_for_helpers(job, batch->deadline);
 	lost = release_helpers(job);
 	mtcopy_report(job, batch);
 	if (!lost)

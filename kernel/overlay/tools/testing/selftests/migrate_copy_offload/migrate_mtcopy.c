@@ -137,7 +137,8 @@ FIXTURE_TEARDOWN(mtcopy)
 
 FIXTURE_SETUP(mtcopy_lost)
 {
-	set_up(_metadata, &self->run, "adapt=N timeout_ms=10");
+	set_up(_metadata, &self->run, "adapt=N");
+	ASSERT_EQ(engine_set_timeout(10), 0);
 }
 
 FIXTURE_TEARDOWN(mtcopy_lost)
@@ -508,32 +509,102 @@ TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 	EXPECT_TRUE(helpers_do_their_share(_metadata, &self->run));
 }
 
+/*
+ * Keeps CPU 1 from now and then until the next move ends: as long as a helper that lost
+ * its CPU in the middle of a copy is waited for.
+ */
+static pid_t start_hog(const unsigned int *moves, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on_cpus(1, 1);
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		_exit(1);
+	for (;;) {
+		unsigned int before = __atomic_load_n(moves, __ATOMIC_RELAXED);
+
+		while (__atomic_load_n(moves, __ATOMIC_RELAXED) == before)
+			;
+		usleep(10000 + random() % 5000);
+	}
+}
+
+/* Moves until folios are lost, or for @seconds. Returns how many moves. */
+static unsigned int move_beside_hog(struct __test_metadata *_metadata, struct run *run,
+				    int priority, double seconds, double *longest, long *stayed)
+{
+	unsigned int *moves = mmap(NULL, sizeof(*moves), PROT_READ | PROT_WRITE,
+				   MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	unsigned int nr = 0;
+	double end = seconds_now() + seconds;
+	pid_t hog;
+
+	ASSERT_NE(moves, MAP_FAILED);
+	hog = start_hog(moves, priority);
+	ASSERT_GT(hog, 0);
+	*longest = 0;
+	offload_mark();
+	while (!offload_grown("fallback_lost") && seconds_now() < end) {
+		double begin = seconds_now();
+
+		__atomic_store_n(moves, ++nr, __ATOMIC_RELAXED);
+		*stayed = area_move(&run->area, run->test.nodes[nr % 2]);
+		if (seconds_now() - begin > *longest)
+			*longest = seconds_now() - begin;
+		EXPECT_EQ(area_wrong(&run->area), 0);
+	}
+	stop(hog);
+	munmap(moves, sizeof(*moves));
+	return nr;
+}
+
+/* A real-time task has the CPU of a helper that is late: the helper gets it for a moment. */
+TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
+{
+	pid_t helper = find_helper(1);
+	unsigned int moves;
+	double longest;
+	long preempted, stayed;
+
+	ASSERT_EQ(engine_set_timeout(10), 0);
+	preempted = preemptions(helper);
+	moves = move_beside_hog(_metadata, &self->run, 1, 10, &longest, &stayed);
+	preempted = preemptions(helper) - preempted;
+	printf("# %u moves, the longest took %.0f ms; the helper was preempted %ld times\n",
+	       moves, longest * 1000, preempted);
+	EXPECT_EQ(offload_grown("fallback_"), 0);
+	EXPECT_GT(preempted, 0);
+	EXPECT_LT(longest, 2);
+	if (moves % 2)
+		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[0]), 0);
+	expect_idle_and_bound(_metadata);
+}
+
 /* A helper loses its CPU in the middle of a copy for longer than callers wait. */
 TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 {
-	double end = seconds_now() + 60;
 	struct run *run = &self->run;
-	unsigned int moves = 0;
-	uint64_t lost = 0;
-	long stayed = 0;
-	pid_t hog;
+	unsigned int moves;
+	double longest;
+	uint64_t lost;
+	long stayed;
 
 	run->test.stuck = true;
-	hog = start_spinner(1, 0.06, 10000, SCHED_FIFO);
-	ASSERT_GT(hog, 0);
-	offload_mark();
-	while (!lost && seconds_now() < end) {
-		stayed = area_move(&run->area, run->test.nodes[++moves % 2]);
-		EXPECT_EQ(area_wrong(&run->area), 0);
-		lost = offload_grown("fallback_lost");
-	}
+	moves = move_beside_hog(_metadata, run, 99, 60, &longest, &stayed);
+	lost = offload_grown("fallback_lost");
 	/* What the helper writes late must hit nothing that anybody uses. */
 	area_stamp(&run->area, 99);
-	stop(hog);
 	printf("# %u moves until %llu folios were lost, %ld stayed\n", moves,
 	       (unsigned long long)lost, stayed);
 	ASSERT_GT(lost, 0);
 	EXPECT_EQ(stayed, lost);
+	EXPECT_LT(longest, 10);
 	EXPECT_EQ(module_unload("mtcopy"), -EAGAIN);
 
 	/* Nobody asks that helper again, and memory still moves. */
