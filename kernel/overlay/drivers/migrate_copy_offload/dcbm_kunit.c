@@ -665,6 +665,8 @@ static int leaver_alloc(struct dma_chan *chan)
 
 	leaver->requests++;
 	complete(&leaver->requested);
+	/* Until the other task spins on the mutex of dmaengine. */
+	mdelay(1);
 	return 1;
 }
 
