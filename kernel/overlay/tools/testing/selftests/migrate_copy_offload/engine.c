@@ -158,6 +158,16 @@ unsigned int engine_channels(struct engine_channel *channels)
 	return nr;
 }
 
+unsigned int engine_quarantined(void)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	unsigned int i, nr = engine_channels(channels), quarantined = 0;
+
+	for (i = 0; i < nr; i++)
+		quarantined += !strcmp(channels[i].state, "quarantined");
+	return quarantined;
+}
+
 void engine_clear_faults(void)
 {
 	int i;

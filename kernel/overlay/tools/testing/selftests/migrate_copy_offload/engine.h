@@ -64,6 +64,8 @@ struct engine_channel {
 
 /* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */
 unsigned int engine_channels(struct engine_channel *channels);
+/* How many of them it will not use again. */
+unsigned int engine_quarantined(void);
 
 /*
  * Reports of the kernel about itself: warnings, lockdep, sanitizers, oopses. Without

@@ -220,16 +220,6 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	repair_engine(_metadata);
 }
 
-static unsigned int quarantined(void)
-{
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	unsigned int i, nr = engine_channels(channels), stuck = 0;
-
-	for (i = 0; i < nr; i++)
-		stuck += !strcmp(channels[i].state, "quarantined");
-	return stuck;
-}
-
 static void *unroute_thread(void *area)
 {
 	area_wait_in_flight(area);
@@ -240,7 +230,7 @@ static void *unroute_thread(void *area)
 /* Unrouting waits for a batch, and keeps the channel that the batch loses. */
 TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 {
-	const unsigned int before = quarantined();
+	const unsigned int before = engine_quarantined();
 	pthread_t thread;
 
 	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
@@ -250,10 +240,10 @@ TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
 	repair_engine(_metadata);
-	EXPECT_EQ(quarantined(), before + 1);
+	EXPECT_EQ(engine_quarantined(), before + 1);
 	/* A new route does not bring it back. */
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
-	EXPECT_EQ(quarantined(), before + 1);
+	EXPECT_EQ(engine_quarantined(), before + 1);
 }
 
 TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
