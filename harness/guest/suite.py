@@ -4,7 +4,7 @@ import functools
 import os
 import re
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any
@@ -202,17 +202,22 @@ def run_quietly(
     *,
     args: str = "",
     cpus: int = 1,
+    devices: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
-    """Run one suite with additional files on emulated processors, and print nothing."""
+    """Run one suite with additional files on emulated processors, and print nothing.
+
+    `devices` are options that QEMU gets besides.
+    """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(
         settings, cpus=cpus, append=(*settings.append, "norandmaps")
     )
-    emulators = vm.FITTED if cpus == 1 else qemu.programs(paths)
-    guest = _guest(emulators, kernel, suite, args, settings, "tcg")
+    guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)
-    run = vm.run(replace(guest, extra=image.archive(files)), directory, progress)
+    machine = replace(guest.machine, options=(*guest.machine.options, *devices))
+    guest = replace(guest, machine=machine, extra=image.archive(files))
+    run = vm.run(guest, directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 

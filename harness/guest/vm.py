@@ -21,10 +21,6 @@ DEBIAN = Path("/usr/bin")
 """Debian's emulators. QEMU before 8.1 now and then lets a processor run a breakpoint that
 another one has removed meanwhile ("Oops: int3"), unless processors take turns."""
 
-FITTED = DEBIAN
-"""The emulators whose virtual time the laboratory is fitted to: QEMU 10.0 counts 39 % of the
-instructions that 7.2 counts for a copy by `rep movs`."""
-
 # What a healthy kernel never prints. Stalls and lockups are left out: a busy host causes
 # them, and a guest that really hangs runs into its time limit.
 _COMPLAINT = re.compile(

@@ -70,6 +70,7 @@ class Measurement:
             f"measure {name} {self.design} {self.batch_pages} --folio-kib={sizes} "
             f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
             f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}"
+            f"{' --verify' if self.channels else ''}"
         )
 
 
@@ -82,9 +83,9 @@ class Boot:
     channels: int
     measurements: tuple[Measurement, ...]
 
-    def plan(self, engine: str) -> str:
-        """Return lab.plan; `engine` are dmasim's parameters."""
-        lines = [f"engine {engine}"] if self.channels else []
+    def plan(self) -> str:
+        """Return lab.plan."""
+        lines = [f"engine {self.channels}"] if self.channels else []
         lines += [one.line(str(number)) for number, one in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 

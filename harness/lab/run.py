@@ -1,7 +1,8 @@
 """`make lab`: the real kernel against a modelled engine in virtual time.
 
 Guests boot in pairs: first vanilla, which the clock is fitted to, then ours, and then ours
-with an engine whose speed that clock decides.
+with an engine whose speed that clock decides: PTDMA as a device of QEMU, with its own driver.
+What it moves is compared, byte by byte, after each move that is timed.
 """
 
 from collections.abc import Sequence
@@ -17,6 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Status
+from harness.kernel import qemu
 from harness.kernel.arch import PC
 from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
@@ -71,11 +73,12 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _boot(lab: Lab, boot: Boot, parameters: str) -> str:
+def _boot(lab: Lab, boot: Boot, devices: Sequence[str]) -> str:
     """Run one guest and return what it printed; HarnessError if anything went wrong."""
-    files = {"lab.plan": boot.plan(parameters).encode()}
+    files = {"lab.plan": boot.plan().encode()}
     directory = lab.out / "guests" / boot.name
-    run = suite.run_quietly(lab.paths, lab.kernels[boot.config], "lab", directory, files)
+    kernel = lab.kernels[boot.config]
+    run = suite.run_quietly(lab.paths, kernel, "lab", directory, files, devices=devices)
     if run.verdict.outcome is not vm.Outcome.FINISHED:
         raise HarnessError(f"lab: {boot.name}: {run.verdict.message}", run.what_happened)
     if run.verdict.status:
@@ -85,17 +88,17 @@ def _boot(lab: Lab, boot: Boot, parameters: str) -> str:
 
 
 def measure(
-    lab: Lab, title: str, boots: Sequence[Boot], parameters: dict[int, str]
+    lab: Lab, title: str, boots: Sequence[Boot], devices: dict[int, tuple[str, ...]]
 ) -> dict[str, str]:
     """Run guests, two at a time, and return what each of them printed.
 
-    `parameters` are dmasim's, by number of channels.
+    `devices` are QEMU's options for the engine, by number of channels.
     """
     with ui.step(title) as step, ThreadPoolExecutor(max_workers=_GUESTS) as pool:
         done = count(1)
 
         def one(boot: Boot) -> tuple[str, str]:
-            text = _boot(lab, boot, parameters.get(boot.channels, ""))
+            text = _boot(lab, boot, devices.get(boot.channels, ()))
             step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
             return boot.name, text
 
@@ -109,7 +112,7 @@ def measure(
 def kernels(paths: Paths) -> dict[str, Kernel]:
     """Build the kernels that the laboratory compares, by configuration."""
     with lock.cache(paths):
-        return {config: suite.prepare(paths, config, debian=True) for config in plan.KERNEL}
+        return {config: suite.prepare(paths, config) for config in plan.KERNEL}
 
 
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
@@ -133,8 +136,9 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
 
     boots = list(plan.ours(quick))
     channels = {boot.channels for boot in boots} - {0}
-    parameters = {number: engine.dmasim_parameters(number, dilation) for number in channels}
-    printed = measure(lab, "lab: ours", boots, parameters)
+    devices = {number: engine.devices(number, dilation) for number in channels}
+    printed = measure(lab, "lab: ours", boots, devices)
+    program = qemu.programs(paths) / PC.qemu
     runs = [*sizes, *calls]
     for boot in boots:
         runs += runs_of(boot, printed[boot.name], preset_name, dilation)
@@ -154,7 +158,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
         ),
         quick=quick,
         kernel_release=lab.kernels[plan.OURS].release,
-        qemu=process.capture([f"{vm.FITTED}/{PC.qemu}", "--version"]).splitlines()[0],
+        qemu=process.capture([str(program), "--version"]).splitlines()[0],
     )
 
 

@@ -73,6 +73,9 @@ def _segments(measured: Measured) -> Iterator[Claim]:
         large = cut | {"folio_kib": size, "batch_pages": SIZE_BATCH_PAGES}
         name, speed = f"16 channels, {size_name(size)}: speed", measured.figure("gbps", **large)
         yield from promise(SEGMENTS, name, "GB/s", speed)
+    page: Wanted = {"folio_kib": PAGE_KIB}
+    faster = _quotient(measured, "gbps", cut | page, {"kernel": "vanilla"} | page, alike=False)
+    yield from promise(SEGMENTS, "16 channels, 4 KB: speed, over vanilla's", "times", faster)
     one: Wanted = {"folios_per_call": 1}
     vanilla: Wanted = {"kernel": "vanilla", "folio_kib": _HUGE}
     alone = _quotient(measured, "first_folio_us", small | one, vanilla | one, alike=False)

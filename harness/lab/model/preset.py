@@ -22,19 +22,16 @@ Megabytes = Annotated[int, Meta(ge=1)]
 
 
 class Preset(Struct, frozen=True, forbid_unknown_fields=True):
-    """A modelled engine, within what dmasim can be.
+    """A modelled engine, within what qemu/ptdma.c can be.
 
-    `latency_ns` is the fixed time of a descriptor, besides its bytes; a channel takes
-    `ring_depth` descriptors, and `moderation_ns` pass at least between two of its completion
-    interrupts. `bandwidth` holds MB/s (10^6 bytes) of the whole engine by number of active
-    channels: for 1, for all, and for some in between.
+    `latency_ns` is the fixed time of a descriptor, besides its bytes. `bandwidth` holds MB/s
+    (10^6 bytes) of the whole engine by number of active channels: for 1, for all, and for some
+    in between.
     """
 
     source: str
-    channels: Annotated[int, Meta(ge=1, le=256)]
+    channels: Annotated[int, Meta(ge=1, le=16)]
     latency_ns: Nanoseconds
-    ring_depth: Annotated[int, Meta(ge=1, le=1024)]
-    moderation_ns: Nanoseconds
     bandwidth: dict[str, Megabytes]
 
     def __post_init__(self) -> None:
@@ -55,23 +52,21 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
                 return slow + (fast - slow) * (active - low) / (high - low)
         raise HarnessError(f"the engine has 1 to {self.channels} channels, not {active}")
 
-    def dmasim_parameters(self, channels: int, dilation: float) -> str:
-        """Return module parameters that make dmasim this engine in a slower clock.
+    def devices(self, channels: int, dilation: float) -> tuple[str, ...]:
+        """Return QEMU's options for that many channels of this engine in a slower clock.
 
-        `dilation` is the virtual time of one unit of the modelled machine's time, `channels`
-        how many of the engine's channels there shall be. HarnessError if it has not so many
-        or a figure rounds to nothing.
+        `dilation` is the virtual time of one unit of the modelled machine's time. HarnessError
+        if the engine has not so many channels or a figure rounds to nothing.
         """
         self.total_mbps(channels)
         totals = [round(self.total_mbps(n) / dilation) for n in range(1, self.channels + 1)]
         if not all(totals):
             raise HarnessError(f"dilation {dilation} leaves the engine no bandwidth")
-        return (
-            f"timing=1 channels={channels} ring_depth={self.ring_depth} "
-            f"latency_ns={round(self.latency_ns * dilation)} "
-            f"moderation_ns={round(self.moderation_ns * dilation)} "
-            f"total_mbps={','.join(map(str, totals))}"
-        )
+        bandwidth = "/".join(f"{n}={mbps}" for n, mbps in enumerate(totals, start=1))
+        device = f"ptdma,desc-ns={round(self.latency_ns * dilation)},mbps=0"
+        # The channels share what the first one says.
+        first = f"{device},bandwidth={bandwidth}"
+        return ("-device", first, *("-device", device) * (channels - 1))
 
 
 def names() -> list[str]:

@@ -83,11 +83,11 @@ def test_argv_of_both_accelerators() -> None:
     kvm = vm.qemu_argv(guest("kvm"), "c", RESULTS)
     assert values(tcg, "-accel") == ["tcg,thread=multi"]
     assert values(tcg, "-machine") == ["q35"]  # the one that qemu/x86_64.mak has
-    assert values(tcg, "-cpu") == ["max,-erms,-la57"]
+    assert values(tcg, "-cpu") == ["max,-erms,-fsrm,-la57"]
     in_turns = vm.qemu_argv(replace(guest(), qemu=vm.DEBIAN), "c", RESULTS)
     assert values(in_turns, "-accel") == ["tcg,thread=single"]
     with_erms = vm.qemu_argv(replace(guest(), erms=True), "c", RESULTS)
-    assert values(with_erms, "-cpu") == ["max,+erms,-la57"]
+    assert values(with_erms, "-cpu") == ["max,+erms,-fsrm,-la57"]
     assert (values(kvm, "-accel"), values(kvm, "-cpu")) == (["kvm"], ["host"])
 
 

@@ -79,9 +79,9 @@ def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
 def test_a_plan_is_lines_for_the_guest() -> None:
     one = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
     boot = Boot("b", plan.OURS, 4, (one,))
-    assert boot.plan("timing=1 channels=4") == (
-        "engine timing=1 channels=4\n"
+    assert boot.plan() == (
+        "engine 4\n"
         "measure 0 batch 512 --folio-kib=4,64 --mib=16 --folios-per-call=0 --moves=1 "
-        "--warmup=1 --repeat=1 --instrument=auto\n"
+        "--warmup=1 --repeat=1 --instrument=auto --verify\n"
     )
-    assert Boot("b", plan.VANILLA, 0, ()).plan("") == "\n"
+    assert Boot("b", plan.VANILLA, 0, ()).plan() == "\n"

@@ -1,4 +1,4 @@
-"""Engine presets: what they give to dmasim, and how a wrong one is refused."""
+"""Engine presets: what they give to the model, and how a wrong one is refused."""
 
 from pathlib import Path
 
@@ -12,8 +12,6 @@ GOOD = """
 source = "a test"
 channels = 4
 latency_ns = 100
-ring_depth = 32
-moderation_ns = 1000
 [bandwidth]
 1 = 1000
 4 = 4000
@@ -27,15 +25,19 @@ def load(directory: Path, text: str) -> lab_preset.Preset:
         return lab_preset.load("toy")
 
 
-def test_parameters_are_those_of_the_engine_in_a_slower_clock(tmp_path: Path) -> None:
+def test_devices_are_channels_of_the_engine_in_a_slower_clock(tmp_path: Path) -> None:
     preset = load(tmp_path, GOOD)
-    assert preset.dmasim_parameters(4, 1.0) == (
-        "timing=1 channels=4 ring_depth=32 latency_ns=100 moderation_ns=1000 "
-        "total_mbps=1000,2000,3000,4000"
+    assert preset.devices(1, 1.0) == (
+        "-device",
+        "ptdma,desc-ns=100,mbps=0,bandwidth=1=1000/2=2000/3=3000/4=4000",
     )
-    assert preset.dmasim_parameters(2, 4.75) == (
-        "timing=1 channels=2 ring_depth=32 latency_ns=475 moderation_ns=4750 "
-        "total_mbps=211,421,632,842"
+    assert preset.devices(3, 4.75) == (
+        "-device",
+        "ptdma,desc-ns=475,mbps=0,bandwidth=1=211/2=421/3=632/4=842",
+        "-device",
+        "ptdma,desc-ns=475,mbps=0",
+        "-device",
+        "ptdma,desc-ns=475,mbps=0",
     )
 
 
@@ -67,11 +69,7 @@ def test_bandwidth_is_linear_between_what_is_given(tmp_path: Path) -> None:
             "toy.toml: Expected `int` >= 0 - at `$.latency_ns`",
         ),
         ("channels = 4", "channels = 0", "toy.toml: Expected `int` >= 1 - at `$.channels`"),
-        (
-            "ring_depth = 32",
-            "ring_depth = 4096",
-            "toy.toml: Expected `int` <= 1024 - at `$.ring_depth`",
-        ),
+        ("channels = 4", "channels = 17", "toy.toml: Expected `int` <= 16 - at `$.channels`"),
         ("1 = 1000", "", "toy.toml: bandwidth is not for 1 to 4"),
         ("4 = 4000", "", "toy.toml: bandwidth is not for 1 to 4"),
         ("4 = 4000", "4 = 4000\n5 = 1", "toy.toml: bandwidth is not for 1 to 4"),
@@ -95,9 +93,9 @@ def test_a_wrong_preset_is_refused(tmp_path: Path, old: str, new: str, message: 
 def test_what_an_engine_cannot_do_is_refused(tmp_path: Path) -> None:
     preset = load(tmp_path, GOOD)
     with pytest.raises(HarnessError, match="has 1 to 4 channels, not 5"):
-        preset.dmasim_parameters(5, 1.0)
+        preset.devices(5, 1.0)
     with pytest.raises(HarnessError, match="dilation"):
-        preset.dmasim_parameters(1, 1e9)
+        preset.devices(1, 1e9)
 
 
 def test_an_unknown_name_lists_those_there_are() -> None:
@@ -109,7 +107,7 @@ def test_an_unknown_name_lists_those_there_are() -> None:
 def test_every_preset_can_be_loaded_and_has_the_published_shape() -> None:
     for name in lab_preset.names():
         preset = lab_preset.load(name)
-        assert preset.dmasim_parameters(preset.channels, 4.75)
+        assert preset.devices(preset.channels, 4.75)
     engine = lab_preset.load("zen3-ptdma")
     end_to_end = {row.channels: row.gbps for row in rows(OFFLOAD) if row.folio_kib == 2048}
     for channels, gbps in end_to_end.items():
