@@ -70,7 +70,6 @@ class Bench(Struct, frozen=True):
     machine: dict[str, Any]
     mib: float
     folios_per_call: int
-    engine_is_model: bool
     offload: Offload | None
     runs: tuple[BenchRun, ...]
 
@@ -123,14 +122,11 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
     """Return results of a real machine from the benchmark's files, each with its name.
 
     A kernel without /sys/kernel/mm/migrate_copy_offload counts as vanilla. HarnessError if
-    a file comes from a modelled engine, whose clock only the lab knows, or if the files are
-    not of one machine and one engine.
+    the files are not of one machine and one engine.
     """
     runs: list[Run] = []
     notes = []
     for where, bench in files:
-        if bench.engine_is_model:
-            raise HarnessError(f"{where}: a model's clock is known to `make lab` only")
         runs += runs_of(bench, where)
         if bench.offload:
             values = (bench.offload.parameters or {}).items()

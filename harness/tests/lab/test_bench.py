@@ -52,7 +52,6 @@ def bench(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
         "to": 1,
         "mib": 256,
         "folios_per_call": 0,
-        "engine_is_model": False,
         "offload": None,
         "runs": list(runs or (one_run(),)),
         **changes,
@@ -155,7 +154,6 @@ def test_files_that_do_not_go_together_are_refused() -> None:
     assert "of several engines: idxd, ptdma" in refused(
         bench(offload=offload()), bench(offload=offload(providers=["ptdma"]))
     )
-    assert "0.json: a model's clock" in refused(bench(engine_is_model=True))
     assert "0.json: runs[0]: 0 channels with engine 'idxd'" in refused(
         bench(offload=offload(channels=0))
     )

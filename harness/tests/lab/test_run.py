@@ -23,7 +23,7 @@ OFFLOAD: dict[str, Any] = {
     "enabled": True,
     "migrator": "dcbm",
     "parameters": {"segments": "N", "lists": "N", "batch_pages": "8192"},
-    "providers": ["dmasim"],
+    "providers": ["ptdma"],
     "channels": 16,
     "copy_pages": "per_page",
 }
@@ -51,7 +51,6 @@ def printed(offload: dict[str, Any] | None = OFFLOAD, **changes: Any) -> str:
         "machine": {},
         "mib": 64,
         "folios_per_call": 0,
-        "engine_is_model": True,
         "offload": offload,
         "runs": [run],
     }

@@ -53,7 +53,6 @@
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
 #define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
-#define ENGINE_TIMING	"/sys/module/dmasim/parameters/timing"
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
 #define MAX_NODES	1024
@@ -865,10 +864,7 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 
 	for (size_t i = 0; i < area->folios; i++)
 		area->nodes[i] = target;
-	/*
-	 * New contents for each move: those of the one before may still be anywhere. And a
-	 * modelled engine loses them: pages of zeros would be gone when their folio is split.
-	 */
+	/* New contents for each move: those of the one before may still be anywhere. */
 	if (options.verify)
 		fill(area, ++seed);
 	else
@@ -1186,8 +1182,7 @@ static void json_machine(FILE *out, int nr_nodes)
 	fprintf(out, "},\n  \"from\": %d,\n  \"to\": %d,\n  \"mib\": %lu", options.from,
 		options.to, options.mib);
 	fprintf(out, ",\n  \"folios_per_call\": %lu", options.folios_per_call);
-	fprintf(out, ",\n  \"engine_is_model\": %s,\n  \"offload\": ",
-		flag_set(ENGINE_TIMING) ? "true" : "false");
+	fputs(",\n  \"offload\": ", out);
 	json_offload(out);
 }
 
@@ -1432,8 +1427,6 @@ static void check_machine(int *nr_nodes)
 	choose_nodes(nr_nodes);
 	for (unsigned int i = 0; i < options.nr_sizes; i++)
 		check_size(options.folio_kib[i]);
-	if (options.verify && flag_set(ENGINE_TIMING))
-		errx(1, "cannot verify: dmasim models time and moves no bytes (" ENGINE_TIMING ")");
 	if (options.instrument == INSTRUMENT_ONLY && !instrument_present())
 		err(1, "cannot write " INSTRUMENT_DIR "/enabled");
 	check_free(options.from);
