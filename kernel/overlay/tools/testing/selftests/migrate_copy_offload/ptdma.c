@@ -195,7 +195,8 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 
 /* Descriptors of 64 KB, which take 16 ms where 4 bytes take a microsecond. */
 #define SLOW_MBPS	4
-#define SOME_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 test_buf_size=65536 run=1 "
+#define SOME_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
+			"test_buf_size=65536 run=1 "
 
 /* dmatest gives up in the middle of the ring, and frees its buffers after terminating. */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
