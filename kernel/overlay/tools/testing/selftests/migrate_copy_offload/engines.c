@@ -221,6 +221,10 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 	EXPECT_GT(count, 0);
 	EXPECT_LE(count, 512 / 8);
 	area_destroy(&self->area);
+	/* One after the other, and nothing but the end asks for the last of so many. */
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 200000), 0);
+	there_and_back(_metadata, self, AREA_ANON_4K, 27 * 4 * KIB);
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 0), 0);
 	every_kind(_metadata, self);
 }
 
