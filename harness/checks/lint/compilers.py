@@ -67,7 +67,14 @@ def _compile(
     for target in targets:
         (objects / target).unlink(missing_ok=True)
     options = ["-k", "W=1", "C=2", f"CHECK={sparse_command(objects.parent)}"]
-    status, text = process.attempt([*make(*targets), *options], root)
+    # Kbuild makes an object of arch/*/lib from two directories, at once if it may.
+    libraries = [target for target in targets if re.match(r"arch/\w+/lib/", target)]
+    others = [target for target in targets if target not in libraries]
+    status, text = 0, ""
+    for part, jobs in ((libraries, ["-j1"]), (others, [])):
+        if part:
+            failed, said = process.attempt([*make(*part), *options, *jobs], root)
+            status, text = status or failed, text + said
     log.write_text(text)
     looked_at = set(re.findall(r"^  CHECK +(\S+)$", text, re.MULTILINE))
     found = diagnostics.parse(diagnostics.COMPILER, text, root)

@@ -142,7 +142,7 @@ FIXTURE_TEARDOWN(ptdma)
 }
 
 /* Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. */
-static long dmatest(const char *parameters)
+static long test_dma(const char *parameters)
 {
 	int log = kernel_log_open();
 	char record[8192], *text;
@@ -179,17 +179,17 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 	set(self, HOLD_US, 2000);
 	/* What a register said may be old when it comes. */
 	set(self, READ_US, 100);
-	EXPECT_EQ(dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
+	EXPECT_EQ(test_dma("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
 		  0);
 }
 
 /* More than the ring has room for, on every channel. */
 TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
-	EXPECT_EQ(dmatest("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_EQ(test_dma("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
 	/* So slow that the ring gets full. */
 	set(self, MBPS, 1);
-	EXPECT_EQ(dmatest("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000 run=1"),
+	EXPECT_EQ(test_dma("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000 run=1"),
 		  0);
 }
 
@@ -204,11 +204,11 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
 	set(self, MBPS, 1);
-	EXPECT_GT(dmatest(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
+	EXPECT_GT(test_dma(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
 				       SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(sum_of(self, BUSY), 0);
 	end_faults(self);
-	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
 }
 
 /* An engine that does not stop in time keeps its descriptors, and works again once it did. */
@@ -216,14 +216,14 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
 	set(self, HANG_EVERY, 1);
 	set(self, COAST_US, 20000000);
-	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
+	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
 	EXPECT_GT(sum_of(self, BUSY), 0);
-	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
+	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
 	end_faults(self);
 	ASSERT_TRUE(wait_until_idle(self));
 	/* Starts nothing, but terminates the channels. */
-	EXPECT_GT(dmatest(SOME_SLOW "timeout=10"), 0);
-	EXPECT_EQ(dmatest("iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
+	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
 }
 
 /* In milliseconds: where nothing may take too long. */
