@@ -9,6 +9,7 @@
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
+#include <linux/atomic.h>
 #include <linux/cleanup.h>
 #include <linux/debugfs.h>
 #include <linux/dma-direct.h>
@@ -30,6 +31,7 @@
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/string.h>
+#include <linux/sysfs.h>
 
 #include "dmasim_iova.h"
 #include "virt-dma.h"
@@ -97,8 +99,15 @@ static bool coalesce;
 module_param(coalesce, bool, 0444);
 MODULE_PARM_DESC(coalesce, "Call back only when a descriptor completes that asks for an interrupt (default: N)");
 
-static unsigned long interrupts;
-module_param(interrupts, ulong, 0444);
+static atomic_long_t interrupts;
+
+static int get_interrupts(char *buf, const struct kernel_param *param)
+{
+	return sysfs_emit(buf, "%ld\n", atomic_long_read(&interrupts));
+}
+
+static const struct kernel_param_ops interrupts_ops = { .get = get_interrupts };
+module_param_cb(interrupts, &interrupts_ops, NULL, 0444);
 MODULE_PARM_DESC(interrupts, "Interrupts so far, read-only");
 
 static unsigned int max_bytes;
@@ -595,7 +604,7 @@ static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
 		break;
 	}
 	if (!coalesce || desc->vd.tx.flags & DMA_PREP_INTERRUPT) {
-		interrupts++;
+		atomic_long_inc(&interrupts);
 		vchan_cookie_complete(&desc->vd);
 	} else {
 		dma_cookie_complete(&desc->vd.tx);
