@@ -151,7 +151,11 @@ all_channels()
 dmatest()
 {
 	modprobe dmatest "iterations=$2" timeout=10000 run=1 || return 1
-	cat /sys/module/dmatest/parameters/wait
+	# dmatest's parameter "wait" takes threads that have not begun for ended ones.
+	for _ in $(seq 600); do
+		[ "$(dmesg | grep -c 'dmatest: dma.*summary')" -lt "$1" ] || break
+		sleep 0.1
+	done
 	rmmod dmatest || return 1
 	dmesg | grep 'dmatest: dma.*summary' | tee /run/dmatest
 	[ "$(grep -c "summary $2 tests, 0 failures" /run/dmatest)" -eq "$1" ]

@@ -141,31 +141,39 @@ FIXTURE_TEARDOWN(ptdma)
 		munmap((void *)self->device[i].knobs, memory_page_size());
 }
 
-/* Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. */
+/*
+ * Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. Waits for
+ * the last word of each thread: to dmatest, one that has not begun yet is one that has ended.
+ */
 static long test_dma(const char *parameters)
 {
+	double end = seconds_now() + 60;
+	unsigned long nr, started = 0, ended = 0, failures = 0;
 	int log = kernel_log_open();
 	char record[8192], *text;
-	long failures = -1;
-	unsigned long more;
 	ssize_t len;
 
 	if (module_load("dmatest", parameters))
 		return -1;
-	/* Returns when all threads have ended. */
-	setting_read_number("/sys/module/dmatest/parameters/wait");
+	do {
+		usleep(1000);
+		while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+			record[len > 0 ? len : 0] = '\0';
+			text = strstr(record, "dmatest: Started");
+			if (text && sscanf(text, "dmatest: Started %lu", &nr) == 1)
+				started += nr;
+			text = strstr(record, "summary");
+			if (text && sscanf(text, "summary %*u tests, %lu failures", &nr) == 1) {
+				ended++;
+				failures += nr;
+			}
+		}
+	} while (ended < started && seconds_now() < end);
+	close(log);
 	/* Terminates all channels, waits for them, and gives them back. */
 	if (module_unload("dmatest"))
 		return -1;
-	while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
-		record[len > 0 ? len : 0] = '\0';
-		text = strstr(record, "summary");
-		if (!text || sscanf(text, "summary %*u tests, %lu failures", &more) != 1)
-			continue;
-		failures = (failures < 0 ? 0 : failures) + more;
-	}
-	close(log);
-	return failures;
+	return started && ended == started ? (long)failures : -1;
 }
 
 /*
@@ -392,13 +400,26 @@ static int driver(const char *what, const char *device)
 	return setting_write(path, device);
 }
 
+/* dcbm takes new channels some time after the last one came. */
+static bool wait_for_channels(unsigned int nr)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+
+	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
+		if (engine_channels(channels) == nr)
+			return true;
+	return false;
+}
+
 /* Devices that come and go while memory of every kind moves, less often on the debug kernel. */
 TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 {
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
 	struct movers_result result;
-	unsigned int i;
+	unsigned int i, nr;
 
 	load(_metadata, "", LONG_MS);
+	nr = engine_channels(channels);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
@@ -406,7 +427,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 
 		EXPECT_EQ(driver("unbind", name), 0);
 		EXPECT_EQ(driver("bind", name), 0);
-		usleep(20000);
+		ASSERT_TRUE(wait_for_channels(nr));
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	printf("# %llu moves\n", (unsigned long long)result.moves);
