@@ -531,7 +531,8 @@ static pid_t start_hog(const unsigned int *moves, int priority)
 
 		while (__atomic_load_n(moves, __ATOMIC_RELAXED) == before)
 			;
-		usleep(10000 + random() % 5000);
+		/* A move takes 20 to 200 ms: strike anywhere in one. */
+		usleep(random() % 200000);
 	}
 }
 
