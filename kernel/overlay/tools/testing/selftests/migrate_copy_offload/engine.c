@@ -158,6 +158,21 @@ unsigned int engine_channels(struct engine_channel *channels)
 	return nr;
 }
 
+bool engine_wait_for_channels(unsigned int nr)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	double end = seconds_now() + 10;
+
+	while (engine_channels(channels) != nr) {
+		if (seconds_now() > end) {
+			printf("# %u channels, not %u\n", engine_channels(channels), nr);
+			return false;
+		}
+		usleep(1000);
+	}
+	return true;
+}
+
 unsigned int engine_quarantined(void)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];

@@ -64,6 +64,8 @@ struct engine_channel {
 
 /* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */
 unsigned int engine_channels(struct engine_channel *channels);
+/* A channel that a provider offers is taken a moment later. False after 10 s. */
+bool engine_wait_for_channels(unsigned int nr);
 /* How many of them it will not use again. */
 unsigned int engine_quarantined(void);
 

@@ -46,22 +46,6 @@ FIXTURE_TEARDOWN(engines)
 	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
 
-/* A channel that a provider offers is taken a moment later. */
-static bool wait_for_channels(unsigned int nr)
-{
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	double end = seconds_now() + 10;
-
-	while (engine_channels(channels) != nr) {
-		if (seconds_now() > end) {
-			printf("# %u channels, not %u\n", engine_channels(channels), nr);
-			return false;
-		}
-		usleep(1000);
-	}
-	return true;
-}
-
 /* Moves the area to a node, where it must arrive whole and unchanged. */
 static void move(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self, int node)
 {
@@ -367,22 +351,22 @@ TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=4 devices=2", ""));
-	EXPECT_TRUE(wait_for_channels(8));
+	EXPECT_TRUE(engine_wait_for_channels(8));
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 3), 0);
-	EXPECT_TRUE(wait_for_channels(3));
+	EXPECT_TRUE(engine_wait_for_channels(3));
 	every_kind(_metadata, self);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 0), 0);
-	EXPECT_TRUE(wait_for_channels(8));
+	EXPECT_TRUE(engine_wait_for_channels(8));
 	EXPECT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 65), -EINVAL);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "ioatdma,dmasim.1"), 0);
-	EXPECT_TRUE(wait_for_channels(4));
+	EXPECT_TRUE(engine_wait_for_channels(4));
 	every_kind(_metadata, self);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasi"), 0);
-	EXPECT_TRUE(wait_for_channels(0));
+	EXPECT_TRUE(engine_wait_for_channels(0));
 	EXPECT_EQ(module_unload("dmasim"), 0);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
 	ASSERT_EQ(module_load("dmasim", "channels=2"), 0);
-	EXPECT_TRUE(wait_for_channels(2));
+	EXPECT_TRUE(engine_wait_for_channels(2));
 	every_kind(_metadata, self);
 }
 
@@ -391,7 +375,7 @@ TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
 	ASSERT_EQ(module_load("dcbm", ""), 0);
 	EXPECT_EQ(engine_channels(self->channels), 0);
 	ASSERT_TRUE(engine_load("channels=4", ""));
-	EXPECT_TRUE(wait_for_channels(4));
+	EXPECT_TRUE(engine_wait_for_channels(4));
 	every_kind(_metadata, self);
 }
 
@@ -407,7 +391,7 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 		 self->test.nodes[0], self->test.nodes[1]);
 	/* One channel is enough for any batch. */
 	ASSERT_TRUE(engine_load(parameters, "segment_bytes=1073741824"));
-	ASSERT_TRUE(wait_for_channels(4));
+	ASSERT_TRUE(engine_wait_for_channels(4));
 	ASSERT_EQ(offload_route_only("compaction", "dcbm"), 0);
 	engine_channels(before);
 

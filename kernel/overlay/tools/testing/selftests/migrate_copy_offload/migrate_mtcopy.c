@@ -338,6 +338,20 @@ static double helper_seconds(int cpu)
 	return (double)(user + system) / sysconf(_SC_CLK_TCK);
 }
 
+/* fork(2); the child runs on @cpu only, and ends with its parent. */
+static pid_t fork_to(int cpu)
+{
+	pid_t pid;
+
+	fflush(stdout);
+	pid = fork();
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		run_on_cpus(cpu, cpu);
+	}
+	return pid;
+}
+
 /*
  * A process that wants all of a CPU, but for @pause_us (and up to a half more) after
  * each @busy seconds. @policy may be one that nothing else preempts.
@@ -345,14 +359,10 @@ static double helper_seconds(int cpu)
 static pid_t start_spinner(int cpu, double busy, unsigned int pause_us, int policy)
 {
 	struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
-	pid_t pid;
+	pid_t pid = fork_to(cpu);
 
-	fflush(stdout);
-	pid = fork();
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	run_on_cpus(cpu, cpu);
 	sched_setscheduler(0, policy, &param);
 	for (;;) {
 		double end = seconds_now() + busy;
@@ -516,14 +526,10 @@ TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 static pid_t start_hog(const unsigned int *moves, int priority)
 {
 	struct sched_param param = { .sched_priority = priority };
-	pid_t pid;
+	pid_t pid = fork_to(1);
 
-	fflush(stdout);
-	pid = fork();
 	if (pid)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	run_on_cpus(1, 1);
 	if (sched_setscheduler(0, SCHED_FIFO, &param))
 		_exit(1);
 	for (;;) {

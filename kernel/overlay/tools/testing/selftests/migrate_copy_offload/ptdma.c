@@ -400,17 +400,6 @@ static int driver(const char *what, const char *device)
 	return setting_write(path, device);
 }
 
-/* dcbm takes new channels some time after the last one came. */
-static bool wait_for_channels(unsigned int nr)
-{
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-
-	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
-		if (engine_channels(channels) == nr)
-			return true;
-	return false;
-}
-
 /* Devices that come and go while memory of every kind moves, less often on the debug kernel. */
 TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 {
@@ -427,7 +416,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 
 		EXPECT_EQ(driver("unbind", name), 0);
 		EXPECT_EQ(driver("bind", name), 0);
-		ASSERT_TRUE(wait_for_channels(nr));
+		ASSERT_TRUE(engine_wait_for_channels(nr));
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	printf("# %llu moves\n", (unsigned long long)result.moves);
