@@ -183,6 +183,11 @@ static void step(AmdDmaQueue *queue)
         queue->due += SCALE_MS;
         return;
     }
+    /* Before the next piece: what hung half way writes nothing when it is let go. */
+    if (queue->error && queue->done >= queue->job.len / 2) {
+        finish(queue, queue->error);
+        return;
+    }
     if (!amd_dma_read(dma, queue->job.src + queue->done, buf, piece) ||
         !amd_dma_write(dma, queue->job.dst + queue->done, buf, piece)) {
         finish(queue, AMD_DMA_GET_CLASS(dma)->bus_error);
@@ -194,10 +199,6 @@ static void step(AmdDmaQueue *queue)
     }
     if (queue->again && !coasts(queue)) {
         finish(queue, 0);
-        return;
-    }
-    if (queue->error && queue->done >= queue->job.len / 2) {
-        finish(queue, queue->error);
         return;
     }
     if (queue->done == queue->job.len) {
