@@ -397,6 +397,26 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 	}
 }
 
+/* Many batches that fail: not even one in two of them may forget a page. */
+TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
+{
+	const unsigned int moves = 40;
+
+	load(_metadata, "", 5);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->test.nodes[0]));
+	set(self, STRIKES, 0);
+	/* ODMA0_AXI_SLVERR. */
+	set(self, ERROR_CODE, 38);
+	set(self, ERROR_EVERY, 2);
+	set(self, LOST_EVERY, 3);
+	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
+	end_faults(self);
+
+	printf("# %llu strikes\n", (unsigned long long)sum_of(self, STRIKES));
+	EXPECT_GT(sum_of(self, STRIKES), moves);
+	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
 /* sysfs: "unbind" or "bind" of the driver of a device. */
 static int driver(const char *what, const char *device)
 {
