@@ -97,12 +97,15 @@ def _quotient(
     measured: Measured, name: str, over: Wanted, under: Wanted, *, alike: bool = True,
     less: float = 0,
 ) -> float | None:  # fmt: skip
-    """Return a figure of one run over that of another, of the same workload if `alike`.
+    """Return a figure of one run over that of another, of the same workload.
 
-    `less` is what to leave out of both. NaN if a run was not measured, None if not planned.
+    Unless both must be `alike`, another workload does if that was not planned. `less` is what
+    to leave out of both. NaN if a run was not measured, None if not planned.
     """
-    if alike and (key := measured.key(**over)):
-        under = under | {"total_mib": key.total_mib, "folios_per_call": key.folios_per_call}
+    if key := measured.key(**over):
+        same = {"total_mib": key.total_mib, "folios_per_call": key.folios_per_call}
+        if alike or measured.key(**under | same):
+            under = under | same
     first, second = measured.figure(name, **over), measured.figure(name, **under)
     if first is None or second is None:
         return None
