@@ -156,10 +156,29 @@ static void end(AmdDmaQueue *queue)
     }
 }
 
+static void write_afterwards(void *opaque)
+{
+    AmdDmaQueue *queue = opaque;
+    uint8_t garbage[64];
+
+    memset(garbage, 0xdb, sizeof(garbage));
+    if (amd_dma_write(queue->dma, queue->job.dst, garbage, sizeof(garbage))) {
+        queue->dma->knobs.stray += sizeof(garbage);
+    } else {
+        queue->dma->knobs.refused++;
+    }
+}
+
 static void finish(AmdDmaQueue *queue, uint32_t error)
 {
+    AmdDmaKnobs *knobs = &queue->dma->knobs;
+
     end(queue);
-    queue->dma->knobs.descriptors++;
+    knobs->descriptors++;
+    if (knobs->afterwards_us) {
+        timer_mod(&queue->afterwards, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
+                                      (int64_t)knobs->afterwards_us * SCALE_US);
+    }
     AMD_DMA_GET_CLASS(queue->dma)->finish(queue, error);
 }
 
@@ -391,6 +410,7 @@ static void amd_dma_reset(DeviceState *dev)
         dma->queue[i].run = false;
         end(&dma->queue[i]);
         timer_del(&dma->queue[i].late);
+        timer_del(&dma->queue[i].afterwards);
     }
     AMD_DMA_GET_CLASS(dma)->reset(dma);
 }
@@ -415,6 +435,7 @@ static void amd_dma_realize(PCIDevice *pci, Error **errp)
         msix_vector_use(pci, i);
         timer_init_ns(&queue->work, QEMU_CLOCK_VIRTUAL, work, queue);
         timer_init_ns(&queue->late, QEMU_CLOCK_VIRTUAL, notify, queue);
+        timer_init_ns(&queue->afterwards, QEMU_CLOCK_VIRTUAL, write_afterwards, queue);
     }
     memory_region_init_io(&dma->registers, OBJECT(dma), &registers_ops, dma, "registers",
                           class->registers_size);
@@ -433,6 +454,7 @@ static void amd_dma_exit(PCIDevice *pci)
     for (i = 0; i < AMD_DMA_GET_CLASS(dma)->nr_queues; i++) {
         end(&dma->queue[i]);
         timer_del(&dma->queue[i].late);
+        timer_del(&dma->queue[i].afterwards);
     }
     msix_uninit_exclusive_bar(pci);
 }

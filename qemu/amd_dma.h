@@ -41,7 +41,10 @@ OBJECT_DECLARE_TYPE(AmdDma, AmdDmaClass, AMD_DMA)
     /* What happened: descriptors done, interrupts sent, faults, bytes written after a stop. */    \
     knob(descriptors) knob(interrupts) knob(strikes) knob(stray)                                   \
     /* Queues that copy now. */                                                                    \
-    knob(busy)
+    knob(busy)                                                                                     \
+    /* A fault: so long after a queue has told that it is done, it writes garbage once more, of */ \
+    /* which memory or an IOMMU refuses so many. 0: it does not. */                                \
+    knob(afterwards_us) knob(refused)
 
 typedef struct AmdDmaKnobs {
 #define KNOB_MEMBER(name) uint32_t name;
@@ -76,6 +79,7 @@ typedef struct AmdDmaQueue {
 
     QEMUTimer work;
     QEMUTimer late;
+    QEMUTimer afterwards;
 } AmdDmaQueue;
 
 struct AmdDma {

@@ -41,7 +41,7 @@ from harness.series import export
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
-    "latency", "migrators", "ptdma", "ae4dma",
+    "latency", "migrators", "ptdma", "ae4dma", "iommu",
 )  # fmt: skip
 DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",

@@ -87,6 +87,13 @@ AE4DMA = replace(
     options=("-device", "ae4dma"),
     append=(*PC.append, "ae4dma.max_hw_q=16"),
 )
+# Both, behind an IOMMU: QEMU wants that to come first.
+IOMMU = replace(
+    AE4DMA,
+    name="iommu",
+    engine="ptdma",
+    options=("-device", "intel-iommu,intremap=off", *PTDMA.options, *AE4DMA.options),
+)
 
 VIRT = Machine(
     name="virt",
@@ -121,7 +128,7 @@ X86_64 = Architecture(
     image="arch/x86/boot/bzImage",
     tools="",
     debian="",
-    machines=(PC, PTDMA, AE4DMA),
+    machines=(PC, PTDMA, AE4DMA, IOMMU),
 )
 
 ARM64 = Architecture(

@@ -29,7 +29,7 @@
 enum knob {
 	DESC_NS, MBPS, STRETCH, PIECE, READ_US, HOLD_US, ERROR_EVERY, ERROR_CODE, HANG_EVERY,
 	LOST_EVERY, LATE_EVERY, LATE_US, LIMIT, COAST_US, GONE, DESCRIPTORS, INTERRUPTS, STRIKES,
-	STRAY, BUSY, NR_KNOBS
+	STRAY, BUSY, AFTERWARDS_US, REFUSED, NR_KNOBS
 };
 
 #define LAST_TO_SET	GONE
@@ -107,6 +107,7 @@ static void end_faults(FIXTURE_DATA(ptdma) *self)
 	for (unsigned int i = 0; i < self->nr; i++)
 		for (unsigned int knob = 0; knob <= LAST_TO_SET; knob++)
 			self->device[i].knobs[knob] = self->device[i].initial[knob];
+	set(self, AFTERWARDS_US, 0);
 }
 
 static bool wait_until_idle(FIXTURE_DATA(ptdma) *self)
@@ -535,6 +536,67 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	/* What the queue still does, it does to memory that nobody has. */
 	end_faults(self);
 	ASSERT_TRUE(wait_until_idle(self));
+	EXPECT_EQ(area_wrong(&self->area), 0);
+}
+
+/* Devices that are not behind an IOMMU, or that it lets through: their addresses are memory's. */
+static unsigned int not_translated(FIXTURE_DATA(ptdma) *self)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < self->nr; i++) {
+		char path[PATH_MAX], type[16] = "none";
+
+		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/iommu_group/type",
+			 self->device[i].name);
+		setting_read(path, type, sizeof(type));
+		/* DMA is strict, DMA-FQ lazy. */
+		nr += strcmp(type, "DMA") && strcmp(type, "DMA-FQ");
+	}
+	return nr;
+}
+
+/* The share of a channel is one descriptor, of however many folios, wherever they are. */
+TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
+{
+	uint64_t before;
+
+	ASSERT_EQ(not_translated(self), 0);
+	load(_metadata, "", LONG_MS);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
+	offload_mark();
+	before = sum_of(self, DESCRIPTORS);
+	there_and_back(_metadata, self);
+	before = sum_of(self, DESCRIPTORS) - before;
+	offload_show_grown();
+	printf("# %llu descriptors\n", (unsigned long long)before);
+	EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&self->area));
+	EXPECT_LE(before, 16 * offload_grown("batches"));
+}
+
+/*
+ * An engine that writes long after it has said that it is done does so to addresses that mean
+ * nothing any more. dcbm hears nothing of it; the kernel log does.
+ */
+TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
+{
+	const uint64_t stray = sum_of(self, STRAY), refused = sum_of(self, REFUSED);
+	double end;
+
+	ASSERT_EQ(not_translated(self), 0);
+	load(_metadata, "", LONG_MS);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
+	offload_mark();
+	/* Longer than a batch, and than what is unmapped lazily stays in the IOMMU. */
+	set(self, AFTERWARDS_US, 3000000);
+	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area));
+	/* Each queue, after its last descriptor. */
+	for (end = seconds_now() + 30; seconds_now() < end; usleep(1000))
+		if (sum_of(self, REFUSED) - refused == 16 || sum_of(self, STRAY) != stray)
+			break;
+	EXPECT_EQ(sum_of(self, REFUSED), refused + 16);
+	EXPECT_EQ(sum_of(self, STRAY), stray);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
 
