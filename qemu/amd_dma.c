@@ -100,8 +100,11 @@ static uint32_t next_piece(const AmdDmaQueue *queue)
     uint32_t piece = MIN(MAX(queue->dma->knobs.piece, 1), MAX_PIECE);
     uint32_t half = queue->job.len / 2;
 
-    /* A small descriptor hangs in its middle as well. */
-    return MIN(piece, (queue->hung && queue->done < half ? half : queue->job.len) - queue->done);
+    /* A small descriptor hangs or fails in its middle as well. */
+    if ((queue->hung || queue->error) && queue->done < half) {
+        return MIN(piece, half - queue->done);
+    }
+    return MIN(piece, queue->job.len - queue->done);
 }
 
 /* Whether a fault strikes at the event that is counted by @seen. */
