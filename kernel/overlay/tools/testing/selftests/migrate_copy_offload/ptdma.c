@@ -34,6 +34,9 @@ enum knob {
 
 #define LAST_TO_SET	GONE
 
+/* An error code of both engines. */
+#define ODMA0_AXI_SLVERR	38
+
 struct device {
 	/* As in /sys/bus/pci/devices. */
 	char name[16];
@@ -226,8 +229,7 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
-	/* ODMA0_AXI_SLVERR. */
-	set(self, ERROR_CODE, 38);
+	set(self, ERROR_CODE, ODMA0_AXI_SLVERR);
 	set(self, ERROR_EVERY, 1);
 	set(self, HANG_EVERY, 1);
 	set(self, COAST_US, 20000000);
@@ -313,8 +315,8 @@ struct fault {
 };
 
 static const struct fault faults[] = {
-	/* ODMA0_AXI_SLVERR. */
-	{ "error", { { ERROR_CODE, 38 }, { ERROR_EVERY, 2 } }, LONG_MS, "fallback_error" },
+	{ "error", { { ERROR_CODE, ODMA0_AXI_SLVERR }, { ERROR_EVERY, 2 } }, LONG_MS,
+	  "fallback_error" },
 	{ "lost interrupt", { { LOST_EVERY, 3 } }, 100, "fallback_timeout" },
 	{ "late interrupt", { { LATE_US, 20000 }, { LATE_EVERY, 4 } }, LONG_MS, NULL },
 	{ "interrupt that is later than dcbm waits",
@@ -406,8 +408,7 @@ TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 	load(_metadata, "", 5);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->test.nodes[0]));
 	set(self, STRIKES, 0);
-	/* ODMA0_AXI_SLVERR. */
-	set(self, ERROR_CODE, 38);
+	set(self, ERROR_CODE, ODMA0_AXI_SLVERR);
 	set(self, ERROR_EVERY, 2);
 	set(self, LOST_EVERY, 3);
 	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
