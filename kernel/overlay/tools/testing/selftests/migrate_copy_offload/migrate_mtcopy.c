@@ -575,19 +575,21 @@ static unsigned int move_beside_hog(struct __test_metadata *_metadata, struct ru
 TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
 {
 	pid_t helper = find_helper(1);
-	unsigned int moves;
+	unsigned int moves, tries = 0;
 	double longest;
-	long preempted, stayed;
+	long before, preempted, stayed;
 
 	ASSERT_EQ(engine_set_timeout(10), 0);
-	preempted = preemptions(helper);
-	moves = move_beside_hog(_metadata, &self->run, 1, 10, &longest, &stayed);
-	preempted = preemptions(helper) - preempted;
-	printf("# %u moves, the longest took %.0f ms; the helper was preempted %ld times\n",
-	       moves, longest * 1000, preempted);
-	EXPECT_EQ(offload_grown("fallback_"), 0);
+	before = preemptions(helper);
+	do {
+		moves = move_beside_hog(_metadata, &self->run, 1, 10, &longest, &stayed);
+		preempted = preemptions(helper) - before;
+		printf("# %u moves, the longest took %.0f ms; the helper was preempted %ld times\n",
+		       moves, longest * 1000, preempted);
+		EXPECT_EQ(offload_grown("fallback_"), 0);
+		EXPECT_LT(longest, 2);
+	} while (!preempted && ++tries < 6);
 	EXPECT_GT(preempted, 0);
-	EXPECT_LT(longest, 2);
 	if (moves % 2)
 		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[0]), 0);
 	expect_idle_and_bound(_metadata);
@@ -603,7 +605,7 @@ TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 	long stayed;
 
 	run->test.stuck = true;
-	moves = move_beside_hog(_metadata, run, 99, 60, &longest, &stayed);
+	moves = move_beside_hog(_metadata, run, 99, 180, &longest, &stayed);
 	lost = offload_grown("fallback_lost");
 	/* What the helper writes late must hit nothing that anybody uses. */
 	area_stamp(&run->area, 99);
