@@ -22,6 +22,9 @@ struct engine {
 	unsigned int greetings;
 	unsigned int goodbyes;
 	unsigned int given_away;
+	int clients_meanwhile;
+	int clients_left;
+	bool found;
 };
 
 static int alloc_resources(struct dma_chan *chan)
@@ -104,6 +107,50 @@ static void channel_comes_and_goes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, engine->allocated);
 }
 
+static int on_removal(struct notifier_block *nb, unsigned long event, void *data)
+{
+	struct engine *engine = container_of(nb, struct engine, nb);
+
+	if (data != &engine->chan || event != DMA_CHAN_REMOVING)
+		return NOTIFY_DONE;
+
+	engine->goodbyes++;
+	dmaengine_get();
+	engine->clients_meanwhile = engine->chan.client_count;
+	engine->found = dma_find_channel(DMA_MEMCPY) == &engine->chan;
+	dmaengine_put();
+	engine->clients_left = engine->chan.client_count;
+	/* Now the client from before. */
+	dmaengine_put();
+	return NOTIFY_OK;
+}
+
+/*
+ * A client of public channels that comes while one of them is being removed does not
+ * acquire that one, and takes no reference of another client with it when it goes.
+ */
+static void public_channel_goes(struct kunit *test)
+{
+	struct engine *engine = test->priv;
+	int clients;
+
+	engine->nb.notifier_call = on_removal;
+	KUNIT_ASSERT_EQ(test, dma_async_device_register(&engine->dma), 0);
+	KUNIT_EXPECT_EQ(test, dma_register_notifier(&engine->nb), 0);
+	dmaengine_get();
+	clients = engine->chan.client_count;
+	KUNIT_EXPECT_GE(test, clients, 1);
+	KUNIT_EXPECT_NOT_NULL(test, dma_find_channel(DMA_MEMCPY));
+
+	dma_async_device_unregister(&engine->dma);
+	dma_unregister_notifier(&engine->nb);
+	KUNIT_EXPECT_EQ(test, engine->goodbyes, 1);
+	KUNIT_EXPECT_EQ(test, engine->clients_meanwhile, clients);
+	KUNIT_EXPECT_FALSE(test, engine->found);
+	KUNIT_EXPECT_EQ(test, engine->clients_left, clients);
+	KUNIT_EXPECT_EQ(test, engine->chan.client_count, clients - 1);
+}
+
 static int dmaengine_test_init(struct kunit *test)
 {
 	struct engine *engine = kunit_kzalloc(test, sizeof(*engine), GFP_KERNEL);
@@ -132,6 +179,7 @@ static int dmaengine_test_init(struct kunit *test)
 
 static struct kunit_case dmaengine_test_cases[] = {
 	KUNIT_CASE(channel_comes_and_goes),
+	KUNIT_CASE(public_channel_goes),
 	{}
 };
 
