@@ -4,9 +4,9 @@
  *
  * A range can be copied page by page, or with one call of a bulk primitive. No way is the
  * fastest everywhere: it depends on the processor, on the length, and on the use of the
- * destination. So the kernel measures the primitives after boot, and uses a primitive
- * where it was measurably faster than the loop. Until then, and elsewhere, it uses the
- * loop.
+ * destination. So the kernel measures the primitives after the first copy of a range, and
+ * uses a primitive where it was measurably faster than the loop. Until then, and elsewhere,
+ * it uses the loop.
  *
  * Architectures that override copy_highpage() also copy metadata such as memory tags, so
  * they keep the loop.
@@ -69,7 +69,7 @@ static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned lon
 	return 0;
 }
 
-#ifdef CONFIG_ARCH_HAS_COPY_PAGES
+#ifdef CONFIG_COPY_PAGES
 
 #if defined(__HAVE_ARCH_COPY_HIGHPAGE) || defined(CONFIG_HIGHMEM)
 #error "bulk copies need pages that are plain bytes and permanently mapped"
@@ -78,7 +78,7 @@ static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned lon
 /* A smaller sample takes hardly longer than reading the clock. */
 #define SAMPLE_BYTES	(256UL << 10)
 
-/* Delay after the last initcall, since timings are noisy during boot. */
+/* Delay after the first copy, since timings are noisy during boot. */
 #define CALIBRATION_DELAY	(10 * HZ)
 
 /* The machine-check-safe loop is measured like one more primitive. */
@@ -91,6 +91,20 @@ static int copy_forced = COPY_AUTO;
 /* Protects copy_calibrated; held by every writer of copy_choices. */
 static DEFINE_MUTEX(copy_lock);
 static bool copy_calibrated;
+
+static void calibrate_in_background(struct work_struct *work);
+static DECLARE_DELAYED_WORK(calibration_work, calibrate_in_background);
+
+/* Calibrate soon after the first copy that could use a choice. */
+static void want_calibration(void)
+{
+	static bool wanted;
+
+	if (READ_ONCE(wanted) || xchg(&wanted, true))
+		return;
+	if (arch_copy_timings_last())
+		queue_delayed_work(system_dfl_wq, &calibration_work, CALIBRATION_DELAY);
+}
 
 /*
  * A task that moves memory to a remote node is unlikely to read it soon, and would have to
@@ -114,8 +128,10 @@ static enum copy_primitive choose(enum copy_loop loop, const struct page *dst,
 
 	if (class == COPY_CLASS_NONE)
 		return COPY_PER_PAGE;
-	if (forced == COPY_AUTO)
+	if (forced == COPY_AUTO) {
+		want_calibration();
 		return READ_ONCE(copy_choices[loop][copy_use_of(dst, src)][class]);
+	}
 	if (!(arch_copy_primitives(loop == COPY_LOOP_MC) & BIT(forced)))
 		return COPY_PER_PAGE;
 	return forced;
@@ -351,8 +367,8 @@ static void calibrate_use(struct copy_calibration *cal, enum copy_use use,
 
 static struct page *alloc_sample(int nid)
 {
-	gfp_t gfp = GFP_HIGHUSER_MOVABLE | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN |
-		    __GFP_ZERO;
+	/* Nobody can migrate a sample, so it must not be in movable memory or CMA. */
+	gfp_t gfp = GFP_KERNEL | __GFP_THISNODE | __GFP_NORETRY | __GFP_NOWARN | __GFP_ZERO;
 
 	return alloc_pages_node(nid, gfp, get_order(COPY_STEP_BYTES));
 }
@@ -422,7 +438,7 @@ static int calibrate(void)
 		calibrate_use(cal, COPY_FAR, far, nr_far);
 		while (nr_far)
 			free_sample(far[--nr_far]);
-		copy_calibrated = true;
+		WRITE_ONCE(copy_calibrated, true);
 		error = 0;
 		pr_info("calibrated on CPU %d in %lld us\n", smp_processor_id(),
 			ktime_us_delta(ktime_get(), start));
@@ -477,13 +493,12 @@ static void calibrate_in_background(struct work_struct *work)
 		pr_warn("calibration failed, copying page by page: %pe\n", ERR_PTR(error));
 }
 
-static DECLARE_DELAYED_WORK(calibration_work, calibrate_in_background);
-
 /* A node that gets its first memory may become a demotion target: calibrate again. */
 static int __meminit copy_pages_node_changed(struct notifier_block *self, unsigned long action,
 					     void *arg)
 {
-	if (action == NODE_ADDED_FIRST_MEMORY && READ_ONCE(copy_forced) == COPY_AUTO)
+	if (action == NODE_ADDED_FIRST_MEMORY && READ_ONCE(copy_calibrated) &&
+	    READ_ONCE(copy_forced) == COPY_AUTO)
 		queue_delayed_work(system_dfl_wq, &calibration_work, CALIBRATION_DELAY);
 	return NOTIFY_OK;
 }
@@ -634,13 +649,11 @@ static int __init copy_pages_init(void)
 {
 	create_sysfs();
 	hotplug_node_notifier(copy_pages_node_changed, DEFAULT_CALLBACK_PRI);
-	if (copy_forced == COPY_AUTO)
-		queue_delayed_work(system_dfl_wq, &calibration_work, CALIBRATION_DELAY);
 	return 0;
 }
 late_initcall(copy_pages_init);
 
-#else /* !CONFIG_ARCH_HAS_COPY_PAGES */
+#else /* !CONFIG_COPY_PAGES */
 
 void copy_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 {
@@ -653,4 +666,4 @@ int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 }
 EXPORT_SYMBOL_GPL(copy_mc_pages);
 
-#endif /* CONFIG_ARCH_HAS_COPY_PAGES */
+#endif /* CONFIG_COPY_PAGES */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that an architecture with CONFIG_ARCH_HAS_COPY_PAGES provides for
+ * The functions that an architecture with ARCH_HAS_COPY_PAGES provides for
  * mm/copy_pages.c, and those that mm/copy_pages.c exports to its KUnit tests.
  */
 #ifndef _MM_COPY_PAGES_H
@@ -14,6 +14,7 @@
 struct page;
 
 unsigned int arch_copy_primitives(bool mc);
+bool arch_copy_timings_last(void);
 void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
 		     unsigned long len);
 unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,

@@ -395,6 +395,36 @@ static void the_choice_never_loses(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, copy_select(COPY_FOR_READER, t, COPY_PER_PAGE), COPY_PER_PAGE);
 }
 
+static bool timings_do_not_last(void)
+{
+	struct copy_test *ctx = kunit_get_current_test()->priv;
+
+	ctx->calls++;
+	return false;
+}
+
+/* A kernel that is told to use measured choices asks for them at its first copy. */
+static void the_first_copy_wants_a_choice(struct kunit *test)
+{
+	struct page *src = alloc_range(test, get_order(MIN_PAGES * PAGE_SIZE));
+	struct page *dst = alloc_range(test, get_order(MIN_PAGES * PAGE_SIZE));
+	struct copy_test *ctx = test->priv;
+
+	if (ctx->forced == COPY_AUTO)
+		kunit_skip(test, "the first copy was made already");
+	kunit_activate_static_stub(test, arch_copy_timings_last, timings_do_not_last);
+
+	copy_pages(dst, src, MIN_PAGES);
+	KUNIT_EXPECT_EQ(test, ctx->calls, 0);
+	copy_pages_force(COPY_AUTO);
+	copy_pages(dst, src, MIN_PAGES - 1);
+	KUNIT_EXPECT_EQ(test, ctx->calls, 0);
+	copy_pages(dst, src, MIN_PAGES);
+	KUNIT_EXPECT_EQ(test, ctx->calls, 1);
+	copy_pages(dst, src, MIN_PAGES);
+	KUNIT_EXPECT_EQ(test, ctx->calls, 1);
+}
+
 static struct kunit_case copy_pages_cases[] = {
 	KUNIT_CASE_PARAM(every_length, primitive_gen_params),
 	KUNIT_CASE_PARAM(every_length_mc, primitive_gen_params),
@@ -403,6 +433,7 @@ static struct kunit_case copy_pages_cases[] = {
 	KUNIT_CASE_PARAM(poison_is_reported_where_it_is, primitive_gen_params),
 	KUNIT_CASE_PARAM(what_cannot_be_read_is_left, candidate_gen_params),
 	KUNIT_CASE(the_choice_never_loses),
+	KUNIT_CASE(the_first_copy_wants_a_choice),
 	{}
 };
 

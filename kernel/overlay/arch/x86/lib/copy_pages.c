@@ -41,6 +41,20 @@ unsigned int arch_copy_primitives(bool mc)
 }
 
 /**
+ * arch_copy_timings_last - whether timings of this machine stay true
+ *
+ * A virtual machine may move to a host with another processor.
+ *
+ * Return: true if the kernel may choose a primitive by itself.
+ */
+bool arch_copy_timings_last(void)
+{
+	KUNIT_STATIC_STUB_REDIRECT(arch_copy_timings_last);
+
+	return !boot_cpu_has(X86_FEATURE_HYPERVISOR);
+}
+
+/**
  * arch_copy_pages - copy a range with a primitive other than COPY_PER_PAGE
  * @primitive: one of arch_copy_primitives(false)
  * @dst: destination, page aligned
