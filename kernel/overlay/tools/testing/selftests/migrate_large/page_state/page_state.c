@@ -155,9 +155,15 @@ static void fill_pmd(struct page_state *state, pmd_t pmd, unsigned long addr)
 	fill_present(state, pmd_pfn(pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT));
 }
 
+/*
+ * The mmap lock, which the caller holds for writing, keeps the tables down to the PMD's.
+ * The lock of the PMD keeps it and the table of PTEs, and the lock of that table keeps
+ * the PTE. A folio stays where it is while a locked entry maps it.
+ */
 static void fill(struct page_state *state, struct mm_struct *mm, unsigned long addr)
 {
 	pgd_t *pgd = pgd_offset(mm, addr);
+	spinlock_t *pmd_ptl, *pte_ptl;
 	p4d_t *p4d;
 	pud_t *pud;
 	pmd_t *pmd;
@@ -172,13 +178,21 @@ static void fill(struct page_state *state, struct mm_struct *mm, unsigned long a
 	if (pud_none(pudp_get(pud)) || pud_leaf(pudp_get(pud)))
 		return;
 	pmd = pmd_offset(pud, addr);
+	pmd_ptl = pmd_lock(mm, pmd);
 	entry = pmdp_get(pmd);
-	if (pmd_none(entry))
-		return;
-	if (!pmd_present(entry) || pmd_leaf(entry))
+	if (pmd_none(entry)) {
+		/* nothing to tell */
+	} else if (!pmd_present(entry) || pmd_leaf(entry)) {
 		fill_pmd(state, entry, addr);
-	else
+	} else {
+		pte_ptl = pte_lockptr(mm, pmd);
+		if (pte_ptl != pmd_ptl)
+			spin_lock_nested(pte_ptl, SINGLE_DEPTH_NESTING);
 		fill_pte(state, ptep_get(pte_offset_kernel(pmd, addr)));
+		if (pte_ptl != pmd_ptl)
+			spin_unlock(pte_ptl);
+	}
+	spin_unlock(pmd_ptl);
 }
 
 static int copy_states(struct mm_struct *mm, const struct page_state_query *query,
@@ -195,6 +209,7 @@ static int copy_states(struct mm_struct *mm, const struct page_state_query *quer
 		for (i = 0; i < nr; i++)
 			fill(&states[i], mm, query->start + (done + i) * PAGE_SIZE);
 		mmap_write_unlock(mm);
+		cond_resched();
 		if (copy_to_user(out + done, states, nr * sizeof(*states)))
 			return -EFAULT;
 	}
