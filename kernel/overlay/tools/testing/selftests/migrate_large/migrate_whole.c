@@ -3,11 +3,13 @@
  * A folio that was whole stays whole: large folios that migrate ten times are not
  * split, not even queued for it, and those that could not be moved are as before.
  * What was mapped in part keeps its mark, and is split by its next migration.
- * What is mlocked stays so, and is counted once.
+ * What is mlocked stays so, and is counted once. What is mapped in part after a
+ * migration is queued, whoever unmapped the rest and when.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdio.h>
@@ -28,6 +30,7 @@
 
 #define TIMEOUT		240
 #define IDLE_BITMAP	"/sys/kernel/mm/page_idle/bitmap"
+#define SPLIT_PAGES	"/sys/kernel/debug/split_huge_pages"
 #define MOVES		10
 #define FOLIOS		4
 #define SEED		17
@@ -601,6 +604,271 @@ TEST(written_while_unmapped)
 	EXPECT_EQ(0, lost) TH_LOG("in %ld rounds", round - 1);
 	/* Now and then somebody else has a reference to a folio. */
 	EXPECT_GE(round / 10 + 1, stayed);
+}
+
+#define DROP_ROUNDS	24
+#define DROP_SECONDS	20
+
+/* Folios that a thread moves, and that two processes drop a part of meanwhile. */
+struct dropper {
+	char *addr;
+	size_t len;
+	size_t folio_size;
+	int node;
+	/* Folios whose turn it is, for the other process, and those it has done. */
+	int orders[2];
+	int reports[2];
+	/* How long the last migration took, in nanoseconds. */
+	long ns;
+	long begun;
+	long ended;
+};
+
+static void *move_to_second(void *arg)
+{
+	struct dropper *dropper = arg;
+
+	run_on_cpus(0, 0);
+	__atomic_store_n(&dropper->begun, now_ns(), __ATOMIC_RELEASE);
+	memory_move(0, dropper->addr, dropper->len, dropper->folio_size, dropper->node,
+		    MPOL_MF_MOVE_ALL);
+	dropper->ended = now_ns();
+	return NULL;
+}
+
+static void drop_last_quarter(char *folio, size_t size)
+{
+	madvise(folio + size - size / 4, size / 4, MADV_DONTNEED);
+}
+
+/* A process with the same memory, which drops of the folio whose number it reads. */
+static pid_t fork_dropper(const struct dropper *dropper)
+{
+	pid_t pid = fork();
+	char folio;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (read(dropper->orders[0], &folio, 1) == 1) {
+		drop_last_quarter(dropper->addr + folio * dropper->folio_size,
+				  dropper->folio_size);
+		if (write(dropper->reports[1], &folio, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+/* Drops the last quarter of each folio of both processes; they migrate, one after another. */
+static bool drop_while_moved(struct dropper *dropper, long round)
+{
+	long share = dropper->ns / TOUCHED_FOLIOS;
+	char folio, reported;
+	pthread_t mover;
+
+	dropper->begun = 0;
+	if (pthread_create(&mover, NULL, move_to_second, dropper))
+		return false;
+	while (!__atomic_load_n(&dropper->begun, __ATOMIC_ACQUIRE))
+		sched_yield();
+	for (folio = 0; folio < TOUCHED_FOLIOS; folio++) {
+		long then = dropper->begun + folio * share + share * (round * 37 % 101) / 101;
+
+		while (now_ns() < then)
+			sched_yield();
+		if (write(dropper->orders[1], &folio, 1) != 1)
+			break;
+		drop_last_quarter(dropper->addr + folio * dropper->folio_size,
+				  dropper->folio_size);
+	}
+	for (folio = 0; folio < TOUCHED_FOLIOS; folio++)
+		if (read(dropper->reports[0], &reported, 1) != 1)
+			break;
+	pthread_join(mover, NULL);
+	dropper->ns = dropper->ended - dropper->begun;
+	return folio == TOUCHED_FOLIOS;
+}
+
+/*
+ * Two processes drop the same pages of a folio while it migrates, now and then both of
+ * them when it is unmapped. All that is mapped in part afterwards is queued for a split.
+ */
+TEST(dropped_while_unmapped)
+{
+	const size_t size = 1 * MIB;
+	struct dropper dropper = { .folio_size = size, .len = TOUCHED_FOLIOS * size };
+	long end = now_ns() + DROP_SECONDS * 1000000000L, round, whole_in_all = 0;
+	int nodes[2];
+
+	if (!memory_two_nodes(&nodes[0], &nodes[1]))
+		SKIP(return, "needs two nodes with memory");
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	if (size_count(size, "nr_anon_partially_mapped") < 0)
+		SKIP(return, "no folios of this size");
+	numa_balancing_off();
+	ASSERT_EQ(0, thp_only(size));
+	dropper.node = nodes[1];
+	run_on_last_cpu();
+
+	for (round = 1; round <= DROP_ROUNDS && now_ns() < end; round++) {
+		long before, whole = 0;
+		pid_t child;
+
+		ASSERT_EQ(0, pipe(dropper.orders));
+		ASSERT_EQ(0, pipe(dropper.reports));
+		dropper.addr = memory_map_aligned(dropper.len, PMD_SIZE);
+		ASSERT_NE(NULL, dropper.addr);
+		ASSERT_EQ(0, memory_fill(dropper.addr, dropper.len, size, nodes[0], SEED));
+		ASSERT_TRUE(memory_folios_are(dropper.addr, dropper.len, size));
+		before = size_count(size, "nr_anon_partially_mapped");
+		child = fork_dropper(&dropper);
+		ASSERT_GT(child, 0);
+
+		ASSERT_TRUE(drop_while_moved(&dropper, round));
+		for (size_t i = 0; i < dropper.len; i += size)
+			whole += memory_folios(dropper.addr + i, size - size / 4) == 1;
+		EXPECT_EQ(before + whole, size_count(size, "nr_anon_partially_mapped"))
+			TH_LOG("in round %ld", round);
+		whole_in_all += whole;
+
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		for (int i = 0; i < 2; i++) {
+			close(dropper.orders[i]);
+			close(dropper.reports[i]);
+		}
+		munmap(dropper.addr, dropper.len);
+	}
+	settings_restore();
+	/* What is queued before its turn comes is split by its migration. */
+	EXPECT_LT(0, whole_in_all);
+}
+
+#define SPLIT_FOLIOS	64
+#define SPLIT_TRIES	100
+#define SPLIT_SECONDS	15
+#define SPLIT_ENOUGH	3
+
+/* Takes references to the folio at a frame, for a moment each. */
+static void *look_at_folio(void *arg)
+{
+	uint64_t *pfn = arg;
+	int fd = open(IDLE_BITMAP, O_RDONLY);
+
+	run_on_last_cpu();
+	for (;;) {
+		uint64_t now = __atomic_load_n(pfn, __ATOMIC_ACQUIRE), word;
+
+		if (now == MEMORY_NO_PFN)
+			break;
+		if (pread(fd, &word, sizeof(word), now / 64 * sizeof(word)) < 0)
+			break;
+	}
+	if (fd >= 0)
+		close(fd);
+	return NULL;
+}
+
+static int split_folio_at(const char *addr)
+{
+	char request[96];
+
+	snprintf(request, sizeof(request), "%d,0x%lx,0x%lx", getpid(), (unsigned long)addr,
+		 (unsigned long)addr + memory_page_size());
+	return setting_write(SPLIT_PAGES, request);
+}
+
+/*
+ * Splits folios one by one, all of which a child maps but for the last page. Returns how
+ * many splits failed after they had unmapped the folio, and kept it as it was.
+ */
+static long split_while_looked_at(struct __test_metadata *_metadata, char *addr, uint64_t *pfn)
+{
+	long failed = 0;
+
+	for (int i = 0; i < SPLIT_FOLIOS; i++) {
+		struct counts before = read_counts(PMD_SIZE);
+		long unmapped = setting_find_number("/proc/vmstat", "thp_split_pmd ");
+		bool tried = false;
+
+		__atomic_store_n(pfn, memory_pfn(addr + i * PMD_SIZE), __ATOMIC_RELEASE);
+		for (int j = 0; j < SPLIT_TRIES && !tried; j++) {
+			if (split_folio_at(addr + i * PMD_SIZE))
+				return -1;
+			tried = unmapped !=
+				setting_find_number("/proc/vmstat", "thp_split_pmd ");
+		}
+		if (!tried || read_counts(PMD_SIZE).split != before.split)
+			continue;
+		failed++;
+		check_counts(_metadata, PMD_SIZE, &before);
+	}
+	return failed;
+}
+
+/*
+ * A split that fails leaves a folio as it was: not queued, though another process maps
+ * all of it but one page.
+ */
+TEST(split_that_fails)
+{
+	const size_t len = SPLIT_FOLIOS * PMD_SIZE, page = memory_page_size();
+	long end = now_ns() + SPLIT_SECONDS * 1000000000L;
+	uint64_t pfn = 0;
+	long failed = 0;
+	pthread_t thread;
+
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
+	if (size_count(PMD_SIZE, "split") < 0)
+		SKIP(return, "no folios of this size");
+	if (access(IDLE_BITMAP, R_OK) || access(SPLIT_PAGES, W_OK))
+		SKIP(return, "needs idle page tracking and debugfs");
+	numa_balancing_off();
+	ASSERT_EQ(0, thp_only(PMD_SIZE));
+	run_on_cpus(0, 0);
+	ASSERT_EQ(0, pthread_create(&thread, NULL, look_at_folio, &pfn));
+
+	while (failed < SPLIT_ENOUGH && now_ns() < end) {
+		char *addr = memory_map_aligned(len, PMD_SIZE);
+		int ready[2];
+		pid_t child;
+		long more;
+		char byte;
+
+		ASSERT_NE(NULL, addr);
+		ASSERT_EQ(0, madvise(addr, len, MADV_HUGEPAGE));
+		for (size_t i = 0; i < len; i += page)
+			addr[i] = 1;
+		ASSERT_TRUE(memory_folios_are(addr, len, PMD_SIZE));
+		ASSERT_EQ(0, pipe(ready));
+		child = fork();
+		ASSERT_LE(0, child);
+		if (!child) {
+			prctl(PR_SET_PDEATHSIG, SIGKILL);
+			for (size_t i = 0; i < len; i += PMD_SIZE)
+				munmap(addr + i + PMD_SIZE - page, page);
+			byte = write(ready[1], "", 1) == 1;
+			while (byte)
+				pause();
+			_exit(1);
+		}
+		EXPECT_EQ(1, read(ready[0], &byte, 1));
+		more = split_while_looked_at(_metadata, addr, &pfn);
+		EXPECT_LE(0, more);
+		failed += more;
+		kill(child, SIGKILL);
+		waitpid(child, NULL, 0);
+		close(ready[0]);
+		close(ready[1]);
+		munmap(addr, len);
+	}
+	__atomic_store_n(&pfn, MEMORY_NO_PFN, __ATOMIC_RELEASE);
+	pthread_join(thread, NULL);
+	settings_restore();
+	if (!failed)
+		SKIP(return, "no split failed half way");
 }
 
 static sigjmp_buf at_sigbus;
