@@ -509,6 +509,8 @@ struct toucher {
 	size_t folio_size;
 	/* How long the last migration of all folios took, in nanoseconds. */
 	long ns;
+	/* When to write to each folio, after the beginning of a round. */
+	long delays[TOUCHED_FOLIOS];
 	/* The round that was asked for, and the last one that is done. */
 	long asked;
 	long done;
@@ -523,28 +525,41 @@ static long *touched_word(const struct toucher *toucher, long round, long folio)
 			page * memory_page_size());
 }
 
+/*
+ * A store that finds its folio unmapped waits until that has migrated: it comes earlier in
+ * the next round, and others come later, so that most of them meet the unmap.
+ */
+static void touch_folio(struct toucher *toucher, long round, long folio, long begin)
+{
+	long share = toucher->ns / TOUCHED_FOLIOS;
+	long then = begin + toucher->delays[folio];
+	long step = share * (round * 37 % 101) / 404;
+	long started;
+
+	do
+		started = now_ns();
+	while (started < then);
+	__atomic_store_n(touched_word(toucher, round, folio), round, __ATOMIC_RELAXED);
+	/* The store before this one may have waited beyond its time. */
+	if (started - then < share / 8)
+		toucher->delays[folio] += now_ns() - started > share / 4 ? -step : step;
+}
+
 static void *touch(void *arg)
 {
 	struct toucher *toucher = arg;
 
 	run_on_last_cpu();
 	for (long round = 1; ; round++) {
-		long begin, share;
+		long begin;
 
 		while (__atomic_load_n(&toucher->asked, __ATOMIC_ACQUIRE) < round)
 			;
 		if (!toucher->addr)
 			return NULL;
 		begin = now_ns();
-		share = toucher->ns / TOUCHED_FOLIOS;
-		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++) {
-			long then = begin + folio * share + share * (round * 37 % 101) / 101;
-
-			while (now_ns() < then)
-				;
-			__atomic_store_n(touched_word(toucher, round, folio), round,
-					 __ATOMIC_RELAXED);
-		}
+		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
+			touch_folio(toucher, round, folio, begin);
 		__atomic_store_n(&toucher->done, round, __ATOMIC_RELEASE);
 	}
 }
@@ -571,11 +586,12 @@ TEST(written_while_unmapped)
 	if (size_count(size, "split") < 0)
 		SKIP(return, "no folios of this size");
 	ASSERT_EQ(0, thp_only(size));
+	run_on_cpus(0, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, &toucher));
 
 	for (round = 1; round <= TOUCH_ROUNDS && now_ns() < end; round++) {
 		char *addr = memory_map_aligned(len, PMD_SIZE);
-		long began;
+		long began, took;
 
 		ASSERT_NE(NULL, addr);
 		ASSERT_EQ(0, madvise(addr, len, MADV_HUGEPAGE));
@@ -589,9 +605,12 @@ TEST(written_while_unmapped)
 		__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
 		began = now_ns();
 		stayed += memory_move(0, addr, len, size, nodes[1], MPOL_MF_MOVE);
-		toucher.ns = now_ns() - began;
+		took = now_ns() - began;
 		while (__atomic_load_n(&toucher.done, __ATOMIC_ACQUIRE) < round)
 			;
+		toucher.ns = took;
+		for (long folio = 0; round == 1 && folio < TOUCHED_FOLIOS; folio++)
+			toucher.delays[folio] = folio * took / TOUCHED_FOLIOS;
 		ASSERT_EQ(0, madvise(addr, len, MADV_PAGEOUT));
 		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
 			lost += *touched_word(&toucher, round, folio) != round;
