@@ -503,46 +503,39 @@ static long now_ns(void)
 	return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-/* Writes to a page of each folio, one after the other, whenever it is told to. */
+/* Writes to a page of every second folio, one after the other, in each round. */
 struct toucher {
 	char *addr;
 	size_t folio_size;
-	/* How long the last migration of all folios took, in nanoseconds. */
-	long ns;
-	/* When to write to each folio, after the beginning of a round. */
-	long delays[TOUCHED_FOLIOS];
-	/* The round that was asked for, and the last one that is done. */
+	int pagemap;
+	/* What pagemap showed of each folio before the round. */
+	uint64_t entries[TOUCHED_FOLIOS];
+	/* The last round that was asked for, whose migration is over, and that is done. */
 	long asked;
+	long moved;
 	long done;
 };
 
+/* What the kernel shows of the first page of a folio; 0 if it does not. */
+static uint64_t folio_entry(const struct toucher *toucher, long folio)
+{
+	size_t page = (uintptr_t)(toucher->addr + folio * toucher->folio_size) /
+		      memory_page_size();
+	uint64_t entry = 0;
+
+	if (pread(toucher->pagemap, &entry, sizeof(entry), page * sizeof(entry)) < 0)
+		return 0;
+	return entry;
+}
+
+/* In the first eighth of the folio: what the kernel looks at first, it clears long after. */
 static long *touched_word(const struct toucher *toucher, long round, long folio)
 {
-	size_t pages = toucher->folio_size / memory_page_size();
+	size_t pages = toucher->folio_size / memory_page_size() / 8;
 	size_t page = (round * 7919 + folio * 104729) % pages;
 
 	return (long *)(toucher->addr + folio * toucher->folio_size +
 			page * memory_page_size());
-}
-
-/*
- * A store that finds its folio unmapped waits until that has migrated: it comes earlier in
- * the next round, and others come later, so that most of them meet the unmap.
- */
-static void touch_folio(struct toucher *toucher, long round, long folio, long begin)
-{
-	long share = toucher->ns / TOUCHED_FOLIOS;
-	long then = begin + toucher->delays[folio];
-	long step = share * (round * 37 % 101) / 404;
-	long started;
-
-	do
-		started = now_ns();
-	while (started < then);
-	__atomic_store_n(touched_word(toucher, round, folio), round, __ATOMIC_RELAXED);
-	/* The store before this one may have waited beyond its time. */
-	if (started - then < share / 8)
-		toucher->delays[folio] += now_ns() - started > share / 4 ? -step : step;
 }
 
 static void *touch(void *arg)
@@ -551,15 +544,21 @@ static void *touch(void *arg)
 
 	run_on_last_cpu();
 	for (long round = 1; ; round++) {
-		long begin;
-
 		while (__atomic_load_n(&toucher->asked, __ATOMIC_ACQUIRE) < round)
 			;
 		if (!toucher->addr)
 			return NULL;
-		begin = now_ns();
-		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
-			touch_folio(toucher, round, folio, begin);
+		for (long folio = 1; folio < TOUCHED_FOLIOS; folio += 2) {
+			/*
+			 * Both reading pagemap and unmapping take the lock of the page
+			 * table: the change is seen when the next folio's turn comes.
+			 */
+			while (folio_entry(toucher, folio - 1) == toucher->entries[folio - 1] &&
+			       __atomic_load_n(&toucher->moved, __ATOMIC_ACQUIRE) < round)
+				;
+			__atomic_store_n(touched_word(toucher, round, folio), round,
+					 __ATOMIC_RELAXED);
+		}
 		__atomic_store_n(&toucher->done, round, __ATOMIC_RELEASE);
 	}
 }
@@ -587,11 +586,12 @@ TEST(written_while_unmapped)
 		SKIP(return, "no folios of this size");
 	ASSERT_EQ(0, thp_only(size));
 	run_on_cpus(0, 0);
+	toucher.pagemap = open("/proc/self/pagemap", O_RDONLY);
+	ASSERT_LE(0, toucher.pagemap);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, &toucher));
 
 	for (round = 1; round <= TOUCH_ROUNDS && now_ns() < end; round++) {
 		char *addr = memory_map_aligned(len, PMD_SIZE);
-		long began, took;
 
 		ASSERT_NE(NULL, addr);
 		ASSERT_EQ(0, madvise(addr, len, MADV_HUGEPAGE));
@@ -602,23 +602,22 @@ TEST(written_while_unmapped)
 		ASSERT_TRUE(memory_folios_are(addr, len, size));
 		ASSERT_EQ(0, madvise(addr, len, MADV_FREE));
 		toucher.addr = addr;
+		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
+			toucher.entries[folio] = folio_entry(&toucher, folio);
 		__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
-		began = now_ns();
 		stayed += memory_move(0, addr, len, size, nodes[1], MPOL_MF_MOVE);
-		took = now_ns() - began;
+		__atomic_store_n(&toucher.moved, round, __ATOMIC_RELEASE);
 		while (__atomic_load_n(&toucher.done, __ATOMIC_ACQUIRE) < round)
 			;
-		toucher.ns = took;
-		for (long folio = 0; round == 1 && folio < TOUCHED_FOLIOS; folio++)
-			toucher.delays[folio] = folio * took / TOUCHED_FOLIOS;
 		ASSERT_EQ(0, madvise(addr, len, MADV_PAGEOUT));
-		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
+		for (long folio = 1; folio < TOUCHED_FOLIOS; folio += 2)
 			lost += *touched_word(&toucher, round, folio) != round;
 		munmap(addr, len);
 	}
 	toucher.addr = NULL;
 	__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
+	close(toucher.pagemap);
 	settings_restore();
 	EXPECT_EQ(0, lost) TH_LOG("in %ld rounds", round - 1);
 	/* Now and then somebody else has a reference to a folio. */
