@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -494,6 +495,7 @@ TEST(addresses_outside_of_the_vma)
 #define TOUCHED_FOLIOS	16
 #define TOUCH_ROUNDS	60
 #define TOUCH_SECONDS	12
+#define TOUCH_STEP_NS	2000
 
 static long now_ns(void)
 {
@@ -503,7 +505,10 @@ static long now_ns(void)
 	return now.tv_sec * 1000000000L + now.tv_nsec;
 }
 
-/* Writes to a page of every second folio, one after the other, in each round. */
+/*
+ * Writes to a page of every second folio, one after the other, in each round, as soon as
+ * the folio before it is unmapped, or a little later.
+ */
 struct toucher {
 	char *addr;
 	size_t folio_size;
@@ -538,9 +543,18 @@ static long *touched_word(const struct toucher *toucher, long round, long folio)
 			page * memory_page_size());
 }
 
+static long thread_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_THREAD, &usage);
+	return usage.ru_minflt;
+}
+
 static void *touch(void *arg)
 {
 	struct toucher *toucher = arg;
+	long delay = 0, faults = thread_faults();
 
 	run_on_last_cpu();
 	for (long round = 1; ; round++) {
@@ -549,15 +563,21 @@ static void *touch(void *arg)
 		if (!toucher->addr)
 			return NULL;
 		for (long folio = 1; folio < TOUCHED_FOLIOS; folio += 2) {
-			/*
-			 * Both reading pagemap and unmapping take the lock of the page
-			 * table: the change is seen when the next folio's turn comes.
-			 */
+			long seen, before = faults;
+			bool waited = false;
+
 			while (folio_entry(toucher, folio - 1) == toucher->entries[folio - 1] &&
 			       __atomic_load_n(&toucher->moved, __ATOMIC_ACQUIRE) < round)
+				waited = true;
+			seen = now_ns();
+			while (now_ns() < seen + delay)
 				;
 			__atomic_store_n(touched_word(toucher, round, folio), round,
 					 __ATOMIC_RELAXED);
+			/* A store that comes too late faults: half of them shall. */
+			faults = thread_faults();
+			if (waited)
+				delay += faults == before ? TOUCH_STEP_NS : -TOUCH_STEP_NS;
 		}
 		__atomic_store_n(&toucher->done, round, __ATOMIC_RELEASE);
 	}
