@@ -9,6 +9,7 @@
 
 #define pr_fmt(fmt) "migrate_copy_offload: " fmt
 
+#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
 #include <linux/export.h>
@@ -32,9 +33,9 @@
 
 /*
  * Preallocated batches per migrator: two tasks can offload concurrently without
- * allocating. A task has at most one batch.
+ * allocating. A task has one batch, or two while it copies live.
  */
-#define MIGRATOR_RESERVED_BATCHES	2
+#define MIGRATOR_RESERVED_BATCHES	4
 
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
 
@@ -53,13 +54,19 @@ static DEFINE_MUTEX(migrate_offload_route_mutex);
 #define MAX_TIMEOUT_MS	60000
 static unsigned int timeout_ms = 100;
 static unsigned int min_folio_order;
+static unsigned int live_min_order = 1;
 
 /*
  * A migrator read from routes[] stays registered until the reader leaves its
- * SRCU read-side section: migrate_offload_unregister() waits for that.
+ * SRCU read-side section, which lasts as long as its call of migrate_pages():
+ * migrate_offload_unregister() waits for that.
  */
 DEFINE_STATIC_SRCU(migrate_offload_srcu);
 static struct migrator __rcu *routes[MR_TYPES];
+
+/* The reasons whose route copies live, one bit each. */
+static unsigned long live_reasons;
+static_assert(MR_TYPES <= BITS_PER_LONG);
 
 struct migrate_copy_counters {
 	unsigned long count[NR_MIGRATE_COPY_STATS];
@@ -225,6 +232,8 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 		if (migrator == old)
 			return 0;
 		rcu_assign_pointer(routes[reason], migrator);
+		assign_bit(reason, &live_reasons,
+			   migrator && migrator->asynchronous);
 		update_key();
 	}
 
@@ -257,18 +266,60 @@ VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 }
 
 /**
- * migrate_offload_batch_pages() - return how many pages to unmap together
+ * __migrate_route_enter() - begin to use the migrator of a reason
+ * @route: set to the migrator for @reason, if there is one
  * @reason: why the folios are migrated
  *
- * Return: the number that the migrator for @reason prefers; 0 if no migrator
- * serves @reason or it has no preference.
+ * Neither the migrator nor its module can go away until
+ * migrate_route_leave().
+ *
+ * Context: process context; calls may nest, as migration may in reclaim.
  */
-unsigned int migrate_offload_batch_pages(enum migrate_reason reason)
+void __migrate_route_enter(struct migrate_route *route,
+			   enum migrate_reason reason)
 {
 	struct migrator *migrator;
+	int srcu_idx;
 
-	guard(srcu)(&migrate_offload_srcu);
+	if (!rcu_access_pointer(routes[reason]))
+		return;
+
+	srcu_idx = srcu_read_lock(&migrate_offload_srcu);
 	migrator = srcu_dereference(routes[reason], &migrate_offload_srcu);
+	if (!migrator || !try_module_get(migrator->owner)) {
+		srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
+		return;
+	}
+
+	route->migrator = migrator;
+	route->live = IS_ENABLED(CONFIG_MIGRATE_COPY_LIVE) &&
+		      test_bit(reason, &live_reasons);
+	route->srcu_idx = srcu_idx;
+}
+
+/**
+ * __migrate_route_leave() - no longer use a migrator
+ * @route: a route with a migrator, and without batches
+ */
+void __migrate_route_leave(struct migrate_route *route)
+{
+	/* An engine with a lost pair may still call the migrator: pin its module. */
+	if (!route->lost)
+		module_put(route->migrator->owner);
+	srcu_read_unlock(&migrate_offload_srcu, route->srcu_idx);
+}
+
+/**
+ * migrate_offload_batch_pages() - return how many pages to unmap together
+ * @route: the route of the call
+ *
+ * Return: the number that the migrator prefers; 0 if there is no migrator or it
+ * has no preference.
+ */
+unsigned int migrate_offload_batch_pages(const struct migrate_route *route)
+{
+	struct migrator *migrator = route->migrator;
+
 	if (!migrator || !migrator->preferred_pages)
 		return 0;
 
@@ -276,50 +327,49 @@ unsigned int migrate_offload_batch_pages(enum migrate_reason reason)
 }
 
 /**
- * migrate_offload_begin() - get an empty batch for the migrator of a reason
+ * migrate_offload_begin() - get an empty batch
+ * @route: a route with a migrator
  * @reason: why the folios are migrated
- *
- * Neither the migrator nor its module can go away until migrate_offload_end().
  *
  * Context: process context, folio locks held. Does not wait for memory.
  *
- * Return: the batch; NULL if no migrator serves @reason; ERR_PTR(-ENOMEM).
+ * Return: the batch; NULL if there is no memory.
  */
-struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason)
+struct migrate_copy_batch *migrate_offload_begin(struct migrate_route *route,
+						 enum migrate_reason reason)
 {
-	int srcu_idx = srcu_read_lock(&migrate_offload_srcu);
-	struct migrate_copy_batch *batch = NULL;
-	struct migrator *migrator;
+	mempool_t *batches = route->migrator->batches;
+	struct migrate_copy_batch *batch;
 
-	migrator = srcu_dereference(routes[reason], &migrate_offload_srcu);
-	if (!migrator || !try_module_get(migrator->owner))
-		goto unlock;
-
-	batch = mempool_alloc_preallocated(migrator->batches);
+	batch = mempool_alloc_preallocated(batches);
 	if (!batch)
-		batch = mempool_alloc(migrator->batches, GFP_NOWAIT);
-	if (!batch) {
-		batch = ERR_PTR(-ENOMEM);
-		module_put(migrator->owner);
-		goto unlock;
-	}
+		batch = mempool_alloc(batches, GFP_NOWAIT);
+	if (!batch)
+		return NULL;
 
-	batch->migrator = migrator;
-	batch->srcu_idx = srcu_idx;
-	batch->lost = false;
+	batch->route = route;
 	batch->reason = reason;
 	batch->migrator_data = NULL;
 	batch->nr_pairs = 0;
 	batch->nr_pages = 0;
 	return batch;
+}
 
-unlock:
-	srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
-	return batch;
+/* Return whether a folio is worth a place in a batch. */
+bool migrate_offload_takes(const struct folio *src)
+{
+	return folio_order(src) >= READ_ONCE(min_folio_order);
+}
+
+/* Return whether a folio is worth a live copy. */
+bool migrate_offload_takes_live(const struct folio *src)
+{
+	return migrate_offload_takes(src) &&
+	       folio_order(src) >= READ_ONCE(live_min_order);
 }
 
 /**
- * migrate_offload_add() - add an eligible folio to a batch if it is worth it
+ * migrate_offload_add() - add an eligible folio to a batch
  * @batch: a batch that is not full
  * @src: the folio to copy from
  * @dst: the folio to copy to
@@ -329,14 +379,8 @@ unlock:
 bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 			 struct folio *dst)
 {
-	struct migrate_copy_pair *pair;
+	struct migrate_copy_pair *pair = &batch->pairs[batch->nr_pairs++];
 
-	if (folio_order(src) < READ_ONCE(min_folio_order)) {
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_SMALL, 1);
-		return false;
-	}
-
-	pair = &batch->pairs[batch->nr_pairs++];
 	pair->src = src;
 	pair->dst = dst;
 	pair->status = MIGRATE_COPY_PENDING;
@@ -373,7 +417,7 @@ static void count_pair(struct migrate_copy_batch *batch,
 		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_UNREACHABLE, 1);
 		break;
 	case MIGRATE_COPY_LOST:
-		batch->lost = true;
+		batch->route->lost = true;
 		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
 		break;
 	default:
@@ -386,8 +430,9 @@ static void count_pair(struct migrate_copy_batch *batch,
 static void trace_copied(struct migrate_copy_batch *batch,
 			 unsigned int nr_copied)
 {
-	trace_mm_migrate_batch_copied(batch->migrator->name, batch->nr_pairs,
-				      nr_copied, batch->nr_pages, batch->reason);
+	trace_mm_migrate_batch_copied(batch->route->migrator->name,
+				      batch->nr_pairs, nr_copied,
+				      batch->nr_pages, batch->reason);
 }
 
 /**
@@ -402,7 +447,7 @@ static void trace_copied(struct migrate_copy_batch *batch,
  */
 bool migrate_offload_start(struct migrate_copy_batch *batch)
 {
-	struct migrator *migrator = batch->migrator;
+	struct migrator *migrator = batch->route->migrator;
 	unsigned int i;
 	int error;
 
@@ -427,6 +472,20 @@ refused:
 }
 
 /**
+ * migrate_offload_poll() - let a migrator go on with an accepted batch
+ * @batch: the batch
+ *
+ * Context: process context; does not wait for copies.
+ */
+void migrate_offload_poll(struct migrate_copy_batch *batch)
+{
+	struct migrator *migrator = batch->route->migrator;
+
+	if (migrator->poll)
+		migrator->poll(migrator, batch);
+}
+
+/**
  * migrate_offload_finish() - wait for an accepted batch
  * @batch: the batch
  *
@@ -437,7 +496,7 @@ refused:
  */
 void migrate_offload_finish(struct migrate_copy_batch *batch)
 {
-	struct migrator *migrator = batch->migrator;
+	struct migrator *migrator = batch->route->migrator;
 	unsigned int i, nr_copied = 0;
 
 	migrator->wait(migrator, batch);
@@ -456,14 +515,7 @@ void migrate_offload_finish(struct migrate_copy_batch *batch)
  */
 void migrate_offload_end(struct migrate_copy_batch *batch)
 {
-	struct migrator *migrator = batch->migrator;
-	int srcu_idx = batch->srcu_idx;
-
-	/* An engine with a lost pair may still call the migrator: pin its module. */
-	if (!batch->lost)
-		module_put(migrator->owner);
-	mempool_free(batch, migrator->batches);
-	srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
+	mempool_free(batch, batch->route->migrator->batches);
 }
 
 /*
@@ -574,14 +626,29 @@ static ssize_t min_folio_order_store(struct kobject *kobj,
 	return store_uint(buf, count, 0, MAX_FOLIO_ORDER, &min_folio_order);
 }
 
+static ssize_t live_min_order_show(struct kobject *kobj,
+				   struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(live_min_order));
+}
+
+static ssize_t live_min_order_store(struct kobject *kobj,
+				    struct kobj_attribute *attr,
+				    const char *buf, size_t count)
+{
+	return store_uint(buf, count, 0, MAX_FOLIO_ORDER, &live_min_order);
+}
+
 static struct kobj_attribute timeout_ms_attr = __ATTR_RW(timeout_ms);
 static struct kobj_attribute min_folio_order_attr = __ATTR_RW(min_folio_order);
+static struct kobj_attribute live_min_order_attr = __ATTR_RW(live_min_order);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 
 static const struct attribute *const top_attrs[] = {
 	&timeout_ms_attr.attr,
 	&min_folio_order_attr.attr,
+	&live_min_order_attr.attr,
 	&migrators_attr.attr,
 	&enabled_attr.attr,
 	NULL
@@ -608,6 +675,29 @@ static ssize_t route_store(struct kobject *kobj, struct kobj_attribute *attr,
 	return error ?: count;
 }
 
+/* Whether the route of a reason copies live; one file per reason. */
+static struct kobj_attribute live_attrs[MR_NEVER];
+
+static ssize_t live_show(struct kobject *kobj, struct kobj_attribute *attr,
+			 char *buf)
+{
+	return sysfs_emit(buf, "%d\n",
+			  test_bit(attr - live_attrs, &live_reasons));
+}
+
+static ssize_t live_store(struct kobject *kobj, struct kobj_attribute *attr,
+			  const char *buf, size_t count)
+{
+	bool on;
+	int error = kstrtobool(buf, &on);
+
+	if (error)
+		return error;
+
+	assign_bit(attr - live_attrs, &live_reasons, on);
+	return count;
+}
+
 static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 	[MIGRATE_COPY_STAT_BATCHES]		= "batches",
 	[MIGRATE_COPY_STAT_FOLIOS_COPIED]	= "folios_copied",
@@ -625,6 +715,12 @@ static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 	[MIGRATE_COPY_STAT_DECLINED_POISON]	= "declined_poison",
 	[MIGRATE_COPY_STAT_DECLINED_REFERENCES]	= "declined_references",
 	[MIGRATE_COPY_STAT_DECLINED_TYPE]	= "declined_type",
+	[MIGRATE_COPY_STAT_LIVE_COPIED]		= "live_copied",
+	[MIGRATE_COPY_STAT_LIVE_WRITTEN]	= "live_written",
+	[MIGRATE_COPY_STAT_LIVE_DECLINED_MAPPING] = "live_declined_mapping",
+	[MIGRATE_COPY_STAT_LIVE_DECLINED_REFERENCES] = "live_declined_references",
+	[MIGRATE_COPY_STAT_LIVE_DECLINED_SHARED] = "live_declined_shared",
+	[MIGRATE_COPY_STAT_LIVE_DECLINED_TYPE]	= "live_declined_type",
 };
 
 static struct kobj_attribute stat_attrs[NR_MIGRATE_COPY_STATS];
@@ -659,7 +755,8 @@ static int __init create_sysfs(void)
 	const struct kobj_attribute route = __ATTR(, 0644, route_show,
 						   route_store);
 	const struct kobj_attribute stat = __ATTR(, 0444, stat_show, NULL);
-	struct kobject *top, *routes_dir, *stats_dir;
+	const struct kobj_attribute live = __ATTR(, 0644, live_show, live_store);
+	struct kobject *top, *routes_dir, *live_dir, *stats_dir;
 	int error = -ENOMEM;
 
 	top = kobject_create_and_add("migrate_copy_offload", mm_kobj);
@@ -670,12 +767,21 @@ static int __init create_sysfs(void)
 	if (!routes_dir)
 		goto put_top;
 
+	live_dir = kobject_create_and_add("live", top);
+	if (!live_dir)
+		goto put_routes;
+
 	stats_dir = kobject_create_and_add("stats", top);
 	if (!stats_dir)
-		goto put_routes;
+		goto put_live;
 
 	error = create_files(routes_dir, route_attrs, migrate_reason_names,
 			     ARRAY_SIZE(route_attrs), &route);
+	if (error)
+		goto put_stats;
+
+	error = create_files(live_dir, live_attrs, migrate_reason_names,
+			     ARRAY_SIZE(live_attrs), &live);
 	if (error)
 		goto put_stats;
 
@@ -693,6 +799,8 @@ static int __init create_sysfs(void)
 
 put_stats:
 	kobject_put(stats_dir);
+put_live:
+	kobject_put(live_dir);
 put_routes:
 	kobject_put(routes_dir);
 put_top:

@@ -11,7 +11,8 @@
 /*
  * One counter per cause, and one sysfs file per counter. FALLBACK: the migrator
  * could have copied the folio, but did not. DECLINED: the folio must not be copied
- * before the move phase.
+ * before the move phase. LIVE: of routes that copy folios before they are
+ * unmapped; WRITTEN are copied twice, LIVE_DECLINED after they are unmapped.
  */
 enum migrate_copy_stat {
 	MIGRATE_COPY_STAT_BATCHES,
@@ -30,7 +31,29 @@ enum migrate_copy_stat {
 	MIGRATE_COPY_STAT_DECLINED_POISON,
 	MIGRATE_COPY_STAT_DECLINED_REFERENCES,
 	MIGRATE_COPY_STAT_DECLINED_TYPE,
+	MIGRATE_COPY_STAT_LIVE_COPIED,
+	MIGRATE_COPY_STAT_LIVE_WRITTEN,
+	MIGRATE_COPY_STAT_LIVE_DECLINED_MAPPING,
+	MIGRATE_COPY_STAT_LIVE_DECLINED_REFERENCES,
+	MIGRATE_COPY_STAT_LIVE_DECLINED_SHARED,
+	MIGRATE_COPY_STAT_LIVE_DECLINED_TYPE,
 	NR_MIGRATE_COPY_STATS
+};
+
+/**
+ * struct migrate_route - the migrator of a call of migrate_pages()
+ * @migrator: the migrator; NULL if the CPU copies
+ * @live: copy folios before they are unmapped
+ * @lost: a pair was lost
+ *
+ * A change of the route by the administrator does not affect the call.
+ */
+struct migrate_route {
+	struct migrator *migrator;
+	bool live;
+	bool lost;
+	/* private: */
+	int srcu_idx;
 };
 
 #ifdef CONFIG_MIGRATE_COPY_OFFLOAD
@@ -43,20 +66,34 @@ static inline bool migrate_offload_enabled(void)
 	return static_branch_unlikely(&migrate_offload_key);
 }
 
-unsigned int migrate_offload_batch_pages(enum migrate_reason reason);
-struct migrate_copy_batch *migrate_offload_begin(enum migrate_reason reason);
+void __migrate_route_enter(struct migrate_route *route,
+			   enum migrate_reason reason);
+void __migrate_route_leave(struct migrate_route *route);
+unsigned int migrate_offload_batch_pages(const struct migrate_route *route);
+struct migrate_copy_batch *migrate_offload_begin(struct migrate_route *route,
+						 enum migrate_reason reason);
+bool migrate_offload_takes(const struct folio *src);
+bool migrate_offload_takes_live(const struct folio *src);
 bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 			 struct folio *dst);
 bool migrate_offload_start(struct migrate_copy_batch *batch);
+void migrate_offload_poll(struct migrate_copy_batch *batch);
 void migrate_offload_finish(struct migrate_copy_batch *batch);
 void migrate_offload_end(struct migrate_copy_batch *batch);
 void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr);
 
-/* Copy a batch. Afterwards the status of each pair is final. */
-static inline void migrate_offload_copy(struct migrate_copy_batch *batch)
+/* @route is zeroed. */
+static inline void migrate_route_enter(struct migrate_route *route,
+				       enum migrate_reason reason)
 {
-	if (migrate_offload_start(batch))
-		migrate_offload_finish(batch);
+	if (migrate_offload_enabled())
+		__migrate_route_enter(route, reason);
+}
+
+static inline void migrate_route_leave(struct migrate_route *route)
+{
+	if (route->migrator)
+		__migrate_route_leave(route);
 }
 
 #else /* !CONFIG_MIGRATE_COPY_OFFLOAD */
@@ -64,6 +101,15 @@ static inline void migrate_offload_copy(struct migrate_copy_batch *batch)
 static inline bool migrate_offload_enabled(void)
 {
 	return false;
+}
+
+static inline void migrate_route_enter(struct migrate_route *route,
+				       enum migrate_reason reason)
+{
+}
+
+static inline void migrate_route_leave(struct migrate_route *route)
+{
 }
 
 #endif /* CONFIG_MIGRATE_COPY_OFFLOAD */

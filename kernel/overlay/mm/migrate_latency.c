@@ -219,7 +219,11 @@ static struct unmapped_folio *folio_slot_find(unsigned long pfn)
 
 static void batch_end(struct migrating_task *t)
 {
-	u64 copied = t->copied ? : t->flushed;
+	u64 copied = t->copied;
+
+	/* A live copy is no phase of a batch: it ends before, or is another's. */
+	if (copied < t->flushed || (t->accessible && copied > t->accessible))
+		copied = t->flushed;
 
 	if (t->unmapped && t->flushed) {
 		guard(spinlock)(&totals.lock);

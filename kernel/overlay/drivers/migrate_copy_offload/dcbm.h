@@ -32,6 +32,9 @@
 /* Entries of the tables of a job: each lane may cut one folio. */
 #define DCBM_MAX_ENTRIES	(MIGRATE_COPY_MAX_PAIRS + DCBM_MAX_LANES)
 
+/* Neighbours in physical memory are mapped together up to this length. */
+#define DCBM_MAX_MERGED		SZ_4M
+
 /* Consecutive bytes of a job, starting at @offset in folio @first. */
 struct dcbm_range {
 	unsigned int first;
@@ -131,8 +134,9 @@ struct dcbm_lane {
 	/* The share of the job. */
 	struct dcbm_range range;
 	struct scatterlist *src_sg, *dst_sg;
-	unsigned int nents;		/* entries of the tables, 0 if not mapped */
+	unsigned int src_filled, dst_filled;	/* entries of the tables */
 	unsigned int src_nents, dst_nents;	/* entries after mapping */
+	bool mapped;
 	bool use_list;
 	bool stopped;			/* no completion is a success any more */
 	bool lost;			/* the engine may still access the share */
@@ -181,6 +185,9 @@ struct dcbm_segment dcbm_cut(const struct dcbm_job *job,
 unsigned int dcbm_nr_lanes(size_t bytes, size_t segment_bytes, unsigned int max);
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		unsigned int nr_lanes, struct dcbm_range *share);
+unsigned int dcbm_add_entry(struct scatterlist *table, unsigned int nents,
+			    struct folio *folio, size_t len, size_t offset,
+			    bool merge);
 void dcbm_account(struct dcbm_job *job, const struct dcbm_range *range);
 void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range);
 enum migrate_copy_status dcbm_item_status(const struct dcbm_job *job,

@@ -407,6 +407,39 @@ static enum migrate_copy_status status(struct kunit *test, unsigned int item)
 	return dcbm_item_status(&ctx->job, item);
 }
 
+/* The neighbours are parts of one folio: nobody can ask for folios side by side. */
+static void neighbours_share_an_entry(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct folio *folio;
+	unsigned int nr;
+
+	add_pair(test, 3);
+	folio = ctx->batch.pairs[0].src;
+	sg_init_table(ctx->src, MAX_ENTRIES);
+
+	nr = dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE, 0, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, nr);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, ctx->src[0].length);
+
+	/* A gap, then what lies before it, then neighbours that stay apart. */
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 3 * PAGE_SIZE, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, 4, nr);
+
+	/* Not beyond the limit; nobody looks at the bytes. */
+	nr = dcbm_add_entry(ctx->src, 0, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0,
+			    true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE,
+			    DCBM_MAX_MERGED - PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, nr);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, DCBM_MAX_MERGED,
+			    true);
+	KUNIT_EXPECT_EQ(test, 2, nr);
+}
+
 static void every_completion_counts(struct kunit *test)
 {
 	add_pair(test, 2);
@@ -779,6 +812,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_mixed_sizes),
 	KUNIT_CASE(shares_of_whole_folios),
 	KUNIT_CASE(lanes_are_worth_their_while),
+	KUNIT_CASE(neighbours_share_an_entry),
 	KUNIT_CASE(every_completion_counts),
 	KUNIT_CASE(one_completion_for_several_folios),
 	KUNIT_CASE(one_error_fails_the_folio),

@@ -54,6 +54,10 @@ static bool lists = true;
 module_param(lists, bool, 0644);
 MODULE_PARM_DESC(lists, "Use one descriptor for a channel's whole share of a batch if the provider takes scatterlists (default: Y)");
 
+static bool merge = true;
+module_param(merge, bool, 0644);
+MODULE_PARM_DESC(merge, "Use one descriptor for neighbours in physical memory (default: Y)");
+
 /*
  * A callback gets a token, which stands for one descriptor and is never used
  * again. A call that comes twice, or late, therefore says nothing about the
@@ -127,39 +131,44 @@ static void fill_tables(struct dcbm_lane *lane)
 {
 	struct dcbm_job *job = lane->job;
 	size_t offset = lane->range.offset, left = lane->range.len;
-	unsigned int item = lane->range.first, nr = 0;
+	const bool neighbours = READ_ONCE(merge);
+	unsigned int item = lane->range.first;
 
+	lane->src_filled = 0;
+	lane->dst_filled = 0;
 	lane->src_sg = &job->src_sg[job->nents];
 	lane->dst_sg = &job->dst_sg[job->nents];
 	while (left) {
 		struct migrate_copy_pair *pair = &job->batch->pairs[item++];
 		size_t len = min(folio_size(pair->src) - offset, left);
 
-		sg_unmark_end(&lane->src_sg[nr]);
-		sg_unmark_end(&lane->dst_sg[nr]);
-		sg_set_folio(&lane->src_sg[nr], pair->src, len, offset);
-		sg_set_folio(&lane->dst_sg[nr], pair->dst, len, offset);
+		lane->src_filled = dcbm_add_entry(lane->src_sg,
+						  lane->src_filled, pair->src,
+						  len, offset, neighbours);
+		lane->dst_filled = dcbm_add_entry(lane->dst_sg,
+						  lane->dst_filled, pair->dst,
+						  len, offset, neighbours);
 		left -= len;
 		offset = 0;
-		nr++;
 	}
-	sg_mark_end(&lane->src_sg[nr - 1]);
-	sg_mark_end(&lane->dst_sg[nr - 1]);
-	lane->nents = nr;
-	job->nents += nr;
+	sg_mark_end(&lane->src_sg[lane->src_filled - 1]);
+	sg_mark_end(&lane->dst_sg[lane->dst_filled - 1]);
+	job->nents += max(lane->src_filled, lane->dst_filled);
 }
 
 static bool map_tables(struct dcbm_lane *lane)
 {
 	int src, dst;
 
-	src = dma_map_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
+	src = dma_map_sg(lane->dev, lane->src_sg, lane->src_filled,
+			 DMA_TO_DEVICE);
 	if (!src)
 		return false;
 
-	dst = dma_map_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
+	dst = dma_map_sg(lane->dev, lane->dst_sg, lane->dst_filled,
+			 DMA_FROM_DEVICE);
 	if (!dst) {
-		dma_unmap_sg(lane->dev, lane->src_sg, lane->nents,
+		dma_unmap_sg(lane->dev, lane->src_sg, lane->src_filled,
 			     DMA_TO_DEVICE);
 		return false;
 	}
@@ -173,7 +182,7 @@ static bool map_tables(struct dcbm_lane *lane)
 static void map_lane(struct dcbm_lane *lane)
 {
 	lane->more = false;
-	lane->nents = 0;
+	lane->mapped = false;
 	if (!lane->range.len)
 		return;
 	if (may_bounce(lane->dev)) {
@@ -182,11 +191,11 @@ static void map_lane(struct dcbm_lane *lane)
 	}
 
 	fill_tables(lane);
-	if (!map_tables(lane)) {
-		lane->nents = 0;
+	lane->mapped = map_tables(lane);
+	if (!lane->mapped)
 		return;
-	}
-	lane->use_list = READ_ONCE(lists) && lane->nents > 1 &&
+	lane->use_list = READ_ONCE(lists) &&
+			 (lane->src_nents > 1 || lane->dst_nents > 1) &&
 			 dma_has_cap(DMA_MEMCPY_SG, lane->chan->device->cap_mask);
 	lane->stalls = 0;
 	lane->interrupts = 0;
@@ -198,11 +207,12 @@ static void map_lane(struct dcbm_lane *lane)
 
 static void unmap_lane(struct dcbm_lane *lane)
 {
-	if (!lane->nents || !dma_need_unmap(lane->dev))
+	if (!lane->mapped || !dma_need_unmap(lane->dev))
 		return;
 
-	dma_unmap_sg(lane->dev, lane->src_sg, lane->nents, DMA_TO_DEVICE);
-	dma_unmap_sg(lane->dev, lane->dst_sg, lane->nents, DMA_FROM_DEVICE);
+	dma_unmap_sg(lane->dev, lane->src_sg, lane->src_filled, DMA_TO_DEVICE);
+	dma_unmap_sg(lane->dev, lane->dst_sg, lane->dst_filled,
+		     DMA_FROM_DEVICE);
 }
 
 static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
@@ -333,8 +343,8 @@ static void lose_lane(struct dcbm_lane *lane, int error)
 	/* The engine may also read a list. */
 	job->leaked |= lane->lists > 0;
 	dcbm_lose(job, &lane->range);
-	pr_warn("%s does not terminate (%d): channel quarantined, %u folios lost\n",
-		lane->name, error, lane->nents);
+	pr_warn("%s does not terminate (%d): channel quarantined, %zu bytes lost\n",
+		lane->name, error, lane->range.len);
 }
 
 /*
@@ -487,22 +497,33 @@ static void start_job(struct dcbm_job *job)
 	}
 }
 
-/* Return when nothing is in flight and nothing is left to submit, or too late. */
-static void run_job(struct dcbm_job *job)
+/*
+ * Collect what has completed, and refill rings. Set @more if something is left
+ * to submit, and @busy if something is in flight.
+ */
+static void advance_job(struct dcbm_job *job, bool *more, bool *busy)
 {
 	struct dcbm_lane *lane;
 
+	*more = false;
+	*busy = false;
+	reap(job);
+	list_for_each_entry(lane, &job->lanes, node) {
+		if (lane->more)
+			push_lane(lane);
+		*more |= lane->more;
+		*busy |= dcbm_in_flight(lane);
+	}
+}
+
+/* Return when nothing is in flight and nothing is left to submit, or too late. */
+static void run_job(struct dcbm_job *job)
+{
 	for (;;) {
-		bool more = false, busy = false;
+		bool more, busy;
 		long left;
 
-		reap(job);
-		list_for_each_entry(lane, &job->lanes, node) {
-			if (lane->more)
-				push_lane(lane);
-			more |= lane->more;
-			busy |= dcbm_in_flight(lane);
-		}
+		advance_job(job, &more, &busy);
 		if (!more && !busy)
 			return;
 
@@ -540,6 +561,14 @@ static int dcbm_submit(struct migrator *migrator,
 	return 0;
 }
 
+static void dcbm_poll(struct migrator *migrator,
+		      struct migrate_copy_batch *batch)
+{
+	bool more, busy;
+
+	advance_job(batch->migrator_data, &more, &busy);
+}
+
 static void dcbm_wait(struct migrator *migrator,
 		      struct migrate_copy_batch *batch)
 {
@@ -568,8 +597,10 @@ static unsigned int dcbm_preferred_pages(struct migrator *migrator)
 static struct migrator dcbm_migrator = {
 	.name		 = "dcbm",
 	.min_pages	 = DCBM_MIN_PAGES,
+	.asynchronous	 = true,
 	.preferred_pages = dcbm_preferred_pages,
 	.submit		 = dcbm_submit,
+	.poll		 = dcbm_poll,
 	.wait		 = dcbm_wait,
 	.routed		 = dcbm_routed,
 };

@@ -143,6 +143,32 @@ void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_share);
 
+/*
+ * Add @len bytes of @folio, from @offset on, to the @nents entries of a table, or
+ * to its last entry if they are neighbours in physical memory and @merge is set.
+ * Return the new number of entries.
+ */
+unsigned int dcbm_add_entry(struct scatterlist *table, unsigned int nents,
+			    struct folio *folio, size_t len, size_t offset,
+			    bool merge)
+{
+	if (nents && merge) {
+		struct scatterlist *last = &table[nents - 1];
+
+		if (sg_phys(last) + last->length ==
+		    PFN_PHYS(folio_pfn(folio)) + offset &&
+		    last->length + len <= DCBM_MAX_MERGED) {
+			last->length += len;
+			return nents;
+		}
+	}
+
+	sg_unmark_end(&table[nents]);
+	sg_set_folio(&table[nents], folio, len, offset);
+	return nents + 1;
+}
+EXPORT_SYMBOL_IF_KUNIT(dcbm_add_entry);
+
 /* All bytes of @range were copied. */
 void dcbm_account(struct dcbm_job *job, const struct dcbm_range *range)
 {

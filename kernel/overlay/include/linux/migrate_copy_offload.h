@@ -8,6 +8,7 @@
 #include <linux/types.h>
 
 struct folio;
+struct migrate_route;
 struct module;
 
 /**
@@ -18,8 +19,9 @@ struct module;
  * copy. A migrator only decides how the bytes move.
  *
  * The migrator owns the pairs of a batch from the call of &migrator.submit to
- * the return of &migrator.wait. Meanwhile src and dst are locked, and src is
- * unmapped with the TLBs flushed: src does not change, and nobody else sees dst.
+ * the return of &migrator.wait. Meanwhile src and dst are locked, and nobody else
+ * sees dst. src is unmapped, or mapped read-only, with the TLBs flushed. If it is
+ * mapped, somebody may write to it; core finds out, and copies it again.
  * The migrator reports the result of each pair with migrate_offload_report().
  * After &migrator.wait has returned, core owns the folios again, and nothing that
  * the migrator started may read or write them. The only exception is a pair that
@@ -90,9 +92,7 @@ struct migrate_copy_batch {
 	void *migrator_data;
 
 	/* private: core's own */
-	struct migrator *migrator;
-	int srcu_idx;
-	bool lost;
+	struct migrate_route *route;
 
 	/* public: */
 	struct migrate_copy_pair pairs[MIGRATE_COPY_MAX_PAIRS];
@@ -104,12 +104,16 @@ struct migrate_copy_batch {
  *	"none", and unique among migrators
  * @min_pages: the smallest batch worth offloading, in base pages; the CPU copies
  *	smaller ones. 0 for no limit. It may change at any time.
+ * @asynchronous: @submit returns before the copies are done. Then core works on
+ *	other folios while it copies, and routes copy live unless they say
+ *	otherwise.
  *
- * @name is constant while the migrator is registered.
+ * @name and @asynchronous are constant while the migrator is registered.
  */
 struct migrator {
 	const char *name;
 	unsigned int min_pages;
+	bool asynchronous;
 
 	/**
 	 * @preferred_pages: Return how many base pages core should unmap and
@@ -132,7 +136,8 @@ struct migrator {
 	 * returns 0 and reports pair by pair.
 	 *
 	 * Context: process context, may sleep. Both folios of every pair are
-	 * locked. The same task calls @submit and @wait.
+	 * locked. The same task calls @submit, @poll and @wait, and has one
+	 * batch in flight at a time.
 	 *
 	 * Return: 0 if the batch is accepted, in which case core calls @wait;
 	 * -EBUSY if there is no capacity now; -EOPNOTSUPP if the migrator cannot
@@ -140,6 +145,15 @@ struct migrator {
 	 * error the CPU copies the batch.
 	 */
 	int (*submit)(struct migrator *migrator, struct migrate_copy_batch *batch);
+
+	/**
+	 * @poll: Do for an accepted @batch what needs a CPU now, such as to
+	 * start copies that did not fit into a queue, and do not wait for
+	 * copies. Core calls it while it works on other folios. Optional.
+	 *
+	 * Context: process context, may sleep, but never on a folio lock.
+	 */
+	void (*poll)(struct migrator *migrator, struct migrate_copy_batch *batch);
 
 	/**
 	 * @wait: Wait until every pair of an accepted @batch is reported, and

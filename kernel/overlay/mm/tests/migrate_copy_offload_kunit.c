@@ -855,6 +855,17 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 
 /* Sizes */
 
+static unsigned int batch_pages(void)
+{
+	struct migrate_route route = {};
+	unsigned int pages;
+
+	migrate_route_enter(&route, TEST_REASON);
+	pages = migrate_offload_batch_pages(&route);
+	migrate_route_leave(&route);
+	return pages;
+}
+
 static unsigned int prefer_all(struct migrator *migrator)
 {
 	return MAX_FOLIOS;
@@ -866,8 +877,7 @@ static void large_batch_comes_in_parts(struct kunit *test)
 
 	ctx->migrator.preferred_pages = prefer_all;
 	setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS,
-			migrate_offload_batch_pages(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, batch_pages());
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 
 	/* All folios were unmapped before the first was copied. */
@@ -889,7 +899,7 @@ static void batch_is_not_larger_than_preferred(struct kunit *test)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx = setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_batch_pages(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, 0, batch_pages());
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, limit, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
