@@ -169,6 +169,16 @@ set_routes()
 	done
 }
 
+# set_live 0|1: whether each route copies memory while it is mapped, small folios as well.
+# Setting a route resets it.
+set_live()
+{
+	echo 0 >"$offload/live_min_order" || return 1
+	for route in "$offload"/live/*; do
+		echo "$1" >"$route" || return 1
+	done
+}
+
 # set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
 set_mode()
 {

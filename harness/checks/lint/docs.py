@@ -134,7 +134,7 @@ def documented(names: Iterable[str]) -> list[str]:
 
 def _kernel_doc(tree: Path, names: Sequence[str]) -> list[Diagnostic]:
     _, text = process.attempt(["scripts/kernel-doc", "-none", "-Wall", *names], tree)
-    known = re.compile(r"(Warning|Error|Info): |\d+ ")
+    known = re.compile(r"(Warning|Error|Info): | \* |\d+ ")  # " * " is the line complained of
     if strange := [line for line in text.splitlines() if not known.match(line)]:
         raise HarnessError(f"kernel-doc: {strange[-1]}", text)
     return diagnostics.parse(diagnostics.KERNEL_DOC, text, tree)

@@ -1166,7 +1166,8 @@ static void json_offload(FILE *out)
 	json_channels(out);
 	fputs(", \"copy_pages\": ", out);
 	json_line_of(out, COPY_PRIMITIVE);
-	fputc('}', out);
+	fprintf(out, ", \"live\": %s}",
+		flag_set(OFFLOAD_DIR "/live/syscall_or_cpuset") ? "true" : "false");
 }
 
 static void json_machine(FILE *out, int nr_nodes)

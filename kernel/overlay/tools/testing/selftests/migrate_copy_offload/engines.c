@@ -172,6 +172,16 @@ TEST_F_TIMEOUT(engines, one_descriptor_for_a_segment, TIMEOUT)
 	}
 }
 
+/* Of folios that are neighbours in physical memory some have a descriptor together. */
+TEST_F_TIMEOUT(engines, neighbours_are_merged, TIMEOUT)
+{
+	ASSERT_TRUE(engine_load("channels=2 sg=0", "merge=Y"));
+	every_kind(_metadata, self);
+	ASSERT_TRUE(engine_unload());
+	ASSERT_TRUE(engine_load("channels=2 sg=1", "merge=Y"));
+	every_kind(_metadata, self);
+}
+
 static bool translates(void)
 {
 	bool loaded = !module_load("dmasim", "iova_merge=1");

@@ -68,6 +68,7 @@ TEST_F(migrate_sysfs, defaults)
 	EXPECT_STREQ("0", value);
 	EXPECT_EQ(100, setting_read_number(OFFLOAD_DIR "/timeout_ms"));
 	EXPECT_EQ(0, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
+	EXPECT_EQ(1, setting_read_number(OFFLOAD_DIR "/live_min_order"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
 		EXPECT_STREQ("none", value);
@@ -124,15 +125,23 @@ static void check_number(struct __test_metadata *_metadata, const char *name, lo
 	EXPECT_EQ(0, setting_write_number(path, was));
 }
 
+static void check_order(struct __test_metadata *_metadata, const char *path)
+{
+	long was = setting_read_number(path);
+
+	EXPECT_EQ(0, setting_write_number(path, 9));
+	EXPECT_EQ(9, setting_read_number(path));
+	EXPECT_EQ(-EINVAL, setting_write_number(path, -1));
+	EXPECT_EQ(-EINVAL, setting_write_number(path, 64));
+	EXPECT_EQ(9, setting_read_number(path));
+	EXPECT_EQ(0, setting_write_number(path, was));
+}
+
 TEST_F(migrate_sysfs, bounds_of_a_batch)
 {
 	check_number(_metadata, "timeout_ms", 1, 60000);
-	EXPECT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 9));
-	EXPECT_EQ(9, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
-	EXPECT_EQ(-EINVAL, setting_write_number(OFFLOAD_DIR "/min_folio_order", -1));
-	EXPECT_EQ(-EINVAL, setting_write_number(OFFLOAD_DIR "/min_folio_order", 64));
-	EXPECT_EQ(9, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
-	EXPECT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 0));
+	check_order(_metadata, OFFLOAD_DIR "/min_folio_order");
+	check_order(_metadata, OFFLOAD_DIR "/live_min_order");
 }
 
 TEST_F(migrate_sysfs, every_reason_has_a_route)
@@ -231,9 +240,12 @@ TEST_F(migrate_sysfs, modes)
 	check_mode(_metadata, OFFLOAD_DIR "/enabled", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/timeout_ms", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/min_folio_order", 0644);
+	check_mode(_metadata, OFFLOAD_DIR "/live_min_order", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", offload_reasons[i]);
+		check_mode(_metadata, path, 0644);
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/live/%s", offload_reasons[i]);
 		check_mode(_metadata, path, 0644);
 	}
 	offload_read_stats(&stats);
@@ -277,6 +289,9 @@ TEST_F(migrate_sysfs, all_counters)
 		"fallback_unreachable",
 		"declined_mapping", "declined_metadata", "declined_poison",
 		"declined_references", "declined_type",
+		"live_copied", "live_written",
+		"live_declined_mapping", "live_declined_references",
+		"live_declined_shared", "live_declined_type",
 	};
 	struct offload_stats stats;
 	char path[PATH_MAX];

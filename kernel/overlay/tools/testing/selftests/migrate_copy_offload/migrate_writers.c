@@ -45,12 +45,16 @@ FIXTURE_VARIANT(migrate_writers)
 {
 	enum area_kind kind;
 	size_t size;
+	bool live;
 };
 
 FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) { AREA_ANON_4K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) { AREA_ANON_64K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) { AREA_ANON_2M, 4 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, shmem) { AREA_SHMEM, 2 * MIB };
+FIXTURE_VARIANT_ADD(migrate_writers, live_4k) { AREA_ANON_4K, 2 * MIB, true };
+FIXTURE_VARIANT_ADD(migrate_writers, live_64k) { AREA_ANON_64K, 2 * MIB, true };
+FIXTURE_VARIANT_ADD(migrate_writers, live_2m) { AREA_ANON_2M, 4 * MIB, true };
 
 static void __attribute__((constructor)) save_settings(void)
 {
@@ -98,6 +102,10 @@ FIXTURE_SETUP(migrate_writers)
 	settings_restore();
 	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
 		SKIP(return, "needs two nodes with memory");
+	if (variant->live && !offload_on_for(REASON))
+		SKIP(return, "no route for " REASON);
+	if (offload_available())
+		ASSERT_EQ(0, offload_set_live(REASON, variant->live));
 	numa_balancing_off();
 	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->nodes[0]));
 	memset(self->area.addr, 0, variant->size);
@@ -161,6 +169,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	}
 	EXPECT_EQ(offload_on, offload_grown("folios_copied") > 0);
 	EXPECT_EQ(offload_on, offload_grown("") > 0);
+	EXPECT_EQ(variant->live, offload_grown("live_written") > 0);
+	EXPECT_EQ(variant->live, offload_grown("live_") > 0);
 }
 
 TEST_HARNESS_MAIN

@@ -19,6 +19,11 @@ static void route_path(char *path, size_t size, const char *reason)
 	snprintf(path, size, OFFLOAD_DIR "/routes/%s", reason);
 }
 
+static void live_path(char *path, size_t size, const char *reason)
+{
+	snprintf(path, size, OFFLOAD_DIR "/live/%s", reason);
+}
+
 void offload_save(void)
 {
 	char path[PATH_MAX];
@@ -26,8 +31,14 @@ void offload_save(void)
 	setting_save(OFFLOAD_DIR "/enabled");
 	setting_save(OFFLOAD_DIR "/timeout_ms");
 	setting_save(OFFLOAD_DIR "/min_folio_order");
+	setting_save(OFFLOAD_DIR "/live_min_order");
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		route_path(path, sizeof(path), offload_reasons[i]);
+		setting_save(path);
+	}
+	/* After the routes, which reset them when they are restored. */
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		live_path(path, sizeof(path), offload_reasons[i]);
 		setting_save(path);
 	}
 }
@@ -71,6 +82,15 @@ int offload_set_route(const char *reason, const char *migrator)
 
 	route_path(path, sizeof(path), reason);
 	return setting_write(path, migrator);
+}
+
+int offload_set_live(const char *reason, bool live)
+{
+	char path[PATH_MAX];
+
+	live_path(path, sizeof(path), reason);
+	return setting_write(path, live ? "1" : "0") ?:
+	       setting_write(OFFLOAD_DIR "/live_min_order", live ? "0" : "1");
 }
 
 int offload_get_route(const char *reason, char *migrator, size_t size)

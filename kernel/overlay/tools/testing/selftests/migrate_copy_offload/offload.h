@@ -21,6 +21,8 @@ bool offload_on_for(const char *reason);
 bool offload_on_only_for(const char *reason);
 int offload_set_enabled(bool enabled);
 int offload_set_route(const char *reason, const char *migrator);
+/* Whether the route copies live. Setting a route resets it. */
+int offload_set_live(const char *reason, bool live);
 int offload_get_route(const char *reason, char *migrator, size_t size);
 /* @migrator for @reason, "none" for all others; @reason NULL: for all reasons. */
 int offload_route_only(const char *reason, const char *migrator);

@@ -1,0 +1,314 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * An engine takes its time to copy memory that is mapped. Meanwhile the memory is
+ * written in every way that leaves little to see, and protected again. Each write must
+ * be in the memory after the move, and must not have waited for the engine.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		300
+#define REASON		"syscall_or_cpuset"
+
+/* A descriptor takes that many ns; who does not wait for one is ready in that many s. */
+#define LATENCY		"1000000000"
+#define WAITED		0.5
+#define NEW_BYTE	0x5a
+
+FIXTURE(live_windows)
+{
+	struct engine_test test;
+	struct area area;
+	pthread_t mover;
+	long missing;
+	double began;
+};
+
+FIXTURE_VARIANT(live_windows)
+{
+	enum area_kind kind;
+	size_t size;
+};
+
+FIXTURE_VARIANT_ADD(live_windows, anon_4k) { AREA_ANON_4K, 16 * KIB };
+FIXTURE_VARIANT_ADD(live_windows, anon_64k) { AREA_ANON_64K, 256 * KIB };
+FIXTURE_VARIANT_ADD(live_windows, anon_2m) { AREA_ANON_2M, 2 * MIB };
+
+FIXTURE_SETUP(live_windows)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=" LATENCY, ""));
+	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
+}
+
+FIXTURE_TEARDOWN(live_windows)
+{
+	area_destroy(&self->area);
+	EXPECT_EQ(engine_test_end(&self->test), 0);
+}
+
+static void *move_area(void *arg)
+{
+	FIXTURE_DATA(live_windows) *self = arg;
+
+	self->missing = area_move(&self->area, self->test.nodes[1]);
+	return NULL;
+}
+
+/* Returns when the engine copies. */
+static void begin_move(struct __test_metadata *_metadata,
+		       FIXTURE_DATA(live_windows) *self)
+{
+	offload_mark();
+	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
+	usleep(200000);
+	self->began = seconds_now();
+}
+
+static void nobody_waited(struct __test_metadata *_metadata,
+			  FIXTURE_DATA(live_windows) *self)
+{
+	EXPECT_GT(WAITED, seconds_now() - self->began);
+}
+
+/* A byte of the last page has been written, and nothing else. */
+static void end_move(struct __test_metadata *_metadata,
+		     FIXTURE_DATA(live_windows) *self, char *byte, char old)
+{
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	ASSERT_EQ(0, mprotect(self->area.addr, self->area.size, PROT_READ | PROT_WRITE));
+	EXPECT_EQ(NEW_BYTE, *byte);
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(1, offload_grown("live_written"));
+	EXPECT_EQ(area_folios(&self->area) - 1, offload_grown("live_copied"));
+}
+
+static char *last_byte(const struct area *area)
+{
+	return area->addr + area->size - 1;
+}
+
+static void protect(struct __test_metadata *_metadata, const struct area *area,
+		    int protection)
+{
+	ASSERT_EQ(0, mprotect(area->addr, area->size, protection));
+}
+
+/* The kernel writes through a reference that it drops at once. */
+static void write_by_reference(struct __test_metadata *_metadata, char *byte)
+{
+	char value = NEW_BYTE;
+	struct iovec from = { &value, 1 }, to = { byte, 1 };
+
+	ASSERT_EQ(1, process_vm_writev(getpid(), &from, 1, &to, 1, 0));
+}
+
+/*
+ * Fork a debugger, which writes @word to @addr when *@go is set. It needs no write
+ * permission, and waits for the folio lock afterwards. It has no copy of the area, whose
+ * pages stay exclusive.
+ */
+static pid_t fork_debugger(const struct area *area, long *addr, long word,
+			   volatile bool *go)
+{
+	const pid_t target = getpid();
+	pid_t child;
+	bool fine;
+
+	if (madvise(area->addr, area->size, MADV_DONTFORK))
+		return -1;
+	child = fork();
+	if (child)
+		return child;
+
+	while (!*go)
+		usleep(1000);
+	fine = !ptrace(PTRACE_ATTACH, target, NULL, NULL) &&
+	       waitpid(target, NULL, __WALL) == target &&
+	       !ptrace(PTRACE_POKEDATA, target, addr, (void *)word);
+	ptrace(PTRACE_DETACH, target, NULL, NULL);
+	_exit(!fine);
+}
+
+TEST_F_TIMEOUT(live_windows, nobody_writes, TIMEOUT)
+{
+	begin_move(_metadata, self);
+	EXPECT_EQ(0, area_wrong(&self->area));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+TEST_F_TIMEOUT(live_windows, a_store, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	begin_move(_metadata, self);
+	*byte = NEW_BYTE;
+	nobody_waited(_metadata, self);
+	end_move(_metadata, self, byte, old);
+}
+
+TEST_F_TIMEOUT(live_windows, a_store_protected_again, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	begin_move(_metadata, self);
+	*byte = NEW_BYTE;
+	protect(_metadata, &self->area, PROT_READ);
+	nobody_waited(_metadata, self);
+	end_move(_metadata, self, byte, old);
+}
+
+/* mprotect() makes PTEs writable without a fault. */
+TEST_F_TIMEOUT(live_windows, a_reference_between_two_mprotect, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	begin_move(_metadata, self);
+	protect(_metadata, &self->area, PROT_READ);
+	protect(_metadata, &self->area, PROT_READ | PROT_WRITE);
+	write_by_reference(_metadata, byte);
+	protect(_metadata, &self->area, PROT_READ);
+	nobody_waited(_metadata, self);
+	end_move(_metadata, self, byte, old);
+}
+
+TEST_F_TIMEOUT(live_windows, a_debugger_while_not_writable, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+	long *addr = (long *)(byte + 1) - 1, word = *addr;
+	volatile bool *go;
+	pid_t debugger;
+	int status;
+
+	((char *)&word)[sizeof(word) - 1] = NEW_BYTE;
+	go = mmap(NULL, sizeof(*go), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, go);
+	debugger = fork_debugger(&self->area, addr, word, go);
+	ASSERT_LT(0, debugger);
+
+	begin_move(_metadata, self);
+	protect(_metadata, &self->area, PROT_READ);
+	*go = true;
+	ASSERT_EQ(debugger, waitpid(debugger, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status));
+	/* While it waited its reference kept the folio where it was. */
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	protect(_metadata, &self->area, PROT_READ | PROT_WRITE);
+	EXPECT_EQ(NEW_BYTE, *byte);
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* The child keeps what was there, the parent what it wrote. Not all of it may move. */
+TEST_F_TIMEOUT(live_windows, a_store_after_fork, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+	int status;
+	pid_t child;
+
+	begin_move(_metadata, self);
+	child = fork();
+	if (!child)
+		_exit(*byte != old);
+	ASSERT_LT(0, child);
+	*byte = NEW_BYTE;
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status));
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(NEW_BYTE, *byte);
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* What is thrown away is zero afterwards, and the rest is as it was. */
+TEST_F_TIMEOUT(live_windows, a_part_is_unmapped, TIMEOUT)
+{
+	size_t half = self->area.size / 2;
+
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, madvise(self->area.addr + half, half, MADV_DONTNEED));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	for (size_t i = half; i < self->area.size; i++)
+		ASSERT_EQ(0, self->area.addr[i]);
+	EXPECT_EQ(0, memory_verify(self->area.addr, half, self->area.seed));
+}
+
+static void *store(void *arg)
+{
+	*(volatile char *)arg = NEW_BYTE;
+	return NULL;
+}
+
+static int uffd_protect(int uffd, const struct area *area, bool on)
+{
+	struct uffdio_writeprotect range = {
+		.range = { (unsigned long)area->addr, area->size },
+		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+	};
+
+	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
+}
+
+/* A write fault after the move still goes to who asked for it while memory was copied. */
+TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register all = {
+		.range = { (unsigned long)self->area.addr, self->area.size },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	char *byte = last_byte(&self->area), old = *byte;
+	struct pollfd fault = { .events = POLLIN };
+	pthread_t writer;
+
+	fault.fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	if (fault.fd < 0 || ioctl(fault.fd, UFFDIO_API, &api))
+		SKIP(return, "no userfaultfd that protects");
+
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, ioctl(fault.fd, UFFDIO_REGISTER, &all));
+	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, true));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+
+	ASSERT_EQ(0, pthread_create(&writer, NULL, store, byte));
+	EXPECT_EQ(1, poll(&fault, 1, 10000));
+	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, false));
+	ASSERT_EQ(0, pthread_join(writer, NULL));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	close(fault.fd);
+}
+
+TEST_HARNESS_MAIN
