@@ -51,7 +51,7 @@ class Offload(Struct, frozen=True):
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
     drivers `providers`, and None where debugfs does not tell. `copy_pages` is the primitive
-    that the CPU copies with.
+    that the CPU copies with. `live` is whether it copies memory that is mapped.
     """
 
     enabled: bool
@@ -60,6 +60,7 @@ class Offload(Struct, frozen=True):
     providers: list[str] | None
     channels: int | None
     copy_pages: str | None
+    live: bool = False
 
 
 class Bench(Struct, frozen=True):
@@ -166,5 +167,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
             batch = int(parameters.get("batch_pages") or 0) or VANILLA_BATCH_PAGES
         case Offload(enabled=True, migrator=str(name)) if name != "none":
             design, engine, channels, batch = "other", name, None, None
+    if offload and offload.enabled and offload.live and design in ("cpu", "bulk", "segments"):
+        design, batch = "live", None
     return {"kernel": "ours" if offload else "vanilla", "design": design, "engine": engine,
             "channels": channels, "batch_pages": batch}  # fmt: skip

@@ -39,6 +39,8 @@ _REPEAT = 5
 
 _MIB = 64
 _QUICK_MIB = 16
+_LIVE_MIB = 512
+_LIVE_LARGE_KIB = 64
 # Measurements of so many pages take long.
 _LARGE_PAGES = 32768
 
@@ -57,7 +59,7 @@ class Measurement:
     channels: int
     folio_kib: tuple[int, ...]
     mib: int
-    batch_pages: int = VANILLA_BATCH_PAGES
+    batch_pages: int | None = VANILLA_BATCH_PAGES
     folios_per_call: int = 0
     moves: int = 2
     repeat: int = 1
@@ -67,7 +69,7 @@ class Measurement:
         """Return the line of lab.plan."""
         sizes = ",".join(map(str, self.folio_kib))
         return (
-            f"measure {name} {self.design} {self.batch_pages} --folio-kib={sizes} "
+            f"measure {name} {self.design} {self.batch_pages or 0} --folio-kib={sizes} "
             f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
             f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}"
             f"{' --verify' if self.channels else ''}"
@@ -153,6 +155,7 @@ def ours(quick: bool) -> Iterator[Boot]:
         yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
     yield from _engine(quick, sizes)
     yield from _segments(sizes)
+    yield from _live(sizes)
 
 
 def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
@@ -168,7 +171,7 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
             and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
         # What takes long is apart from the rest, so that guests can share the processors.
-        small = tuple(one for one in found if one.batch_pages < _LARGE_PAGES)
+        small = tuple(one for one in found if (one.batch_pages or 0) < _LARGE_PAGES)
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
         if large := tuple(one for one in found if one not in small):
             yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
@@ -185,6 +188,23 @@ def _segments(sizes: tuple[int, ...]) -> Iterator[Boot]:
         if channels == max(SEGMENT_CHANNELS):
             part.append(replace(small, folio_kib=sizes, batch_pages=SIZE_BATCH_PAGES))
         yield Boot(f"segments-{channels:02d}", OURS, channels, tuple(part))
+
+
+def _live(sizes: tuple[int, ...]) -> Iterator[Boot]:
+    """Yield copies of memory that stays mapped: by the CPU, and by engines.
+
+    Where an engine is fast, there are several chunks: their copies and moves overlap.
+    """
+    live = Measurement("live", 0, sizes, _MIB, batch_pages=None, moves=1)
+    yield Boot("live-cpu", OURS, 0, (live,))
+    for channels in SEGMENT_CHANNELS:
+        some = sizes if channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
+        small = tuple(kib for kib in some if kib < _LIVE_LARGE_KIB)
+        large = tuple(kib for kib in some if kib >= _LIVE_LARGE_KIB)
+        part = [replace(live, channels=channels, folio_kib=large, mib=_LIVE_MIB)]
+        if small:
+            part.append(replace(live, channels=channels, folio_kib=small))
+        yield Boot(f"live-{channels:02d}", OURS, channels, tuple(part))
 
 
 def _mib(batch_pages: int) -> int:

@@ -17,18 +17,19 @@ from harness.core.errors import HarnessError
 Kernel = Literal["vanilla", "ours", "without"]
 """Which kernel ran; "without" is ours with the feature compiled out."""
 
-Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "other"]
+Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "live", "other"]
 """What copies: processors, or one of ENGINE_DESIGNS.
 
 "cpu" and "bulk" are the kernel's own migrator, page by page and with the primitive that its
 calibration chose; "threads" is mtcopy.
 """
 
-ENGINE_DESIGNS = ("batch", "segments", "other")
+ENGINE_DESIGNS = ("batch", "segments", "live", "other")
 """Designs in which an engine copies, or a migrator that the lab does not know ("other").
 
 "batch" is what was published: a folio to a channel, a descriptor to a folio. With "segments"
-folios are cut, and a channel gets one descriptor for all that it copies of a batch.
+folios are cut, and a channel gets one descriptor for all that it copies of a batch. With "live"
+memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
 Quantity = Literal["gbps", "first_folio_us"]
@@ -100,7 +101,8 @@ class Key(_Struct, frozen=True):
     """What identifies a run: the lab plans keys, and measures a run for each.
 
     `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
-    copies, and like `batch_pages` None where a real machine did not tell. `move` is 1 for the
+    copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
+    how much they copy together: their `batch_pages` is None. `move` is 1 for the
     first move and 2 for the way back.
     """
 
@@ -118,7 +120,7 @@ class Key(_Struct, frozen=True):
         """Refuse with a ValueError combinations that no measurement can have."""
         if self.kernel != "ours" and self.design != "off":
             raise ValueError(f"design '{self.design}' on the kernel '{self.kernel}'")
-        if (self.engine is not None) != (self.design in ENGINE_DESIGNS):
+        if self.design != "live" and (self.engine is None) == (self.design in ENGINE_DESIGNS):
             raise ValueError(f"design '{self.design}' with engine {self.engine!r}")
         if self.design != "threads" and (self.engine is None) != (self.channels == 0):
             raise ValueError(f"{self.channels} channels with engine {self.engine!r}")

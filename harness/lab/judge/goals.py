@@ -12,8 +12,9 @@ from harness.lab.model.published import PAGE_KIB
 from harness.lab.plan import FOLIO_KIB, SEGMENT_CHANNELS, SIZE_BATCH_PAGES
 from harness.lab.results import Results, Run, size_name
 
-OFF, GAIN, WHOLE, SEGMENTS = (
+OFF, GAIN, WHOLE, SEGMENTS, LIVE = (
     "cost of being there", "gain over vanilla", "stays whole", "folios cut into segments",
+    "copied while it is mapped",
 )  # fmt: skip
 
 COPY_PAGE = 1553
@@ -58,6 +59,7 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
                 rest = _quotient(measured, _INSTRUCTIONS, ours, vanilla, less=phase)
                 yield from promise(GAIN, f"{word} the copy phase, of vanilla's", "", rest)
     yield from _segments(measured)
+    yield from _live(measured)
 
 
 def _segments(measured: Measured) -> Iterator[Claim]:
@@ -91,6 +93,28 @@ def _segments(measured: Measured) -> Iterator[Claim]:
         )
         name = f"{size_name(size)}: instructions, of vanilla's"
         yield from promise(SEGMENTS, name, "", left)
+
+
+def _live(measured: Measured) -> Iterator[Claim]:
+    vanilla: Wanted = {"kernel": "vanilla"}
+    for channels in (max(SEGMENT_CHANNELS), min(SEGMENT_CHANNELS), 0):
+        live: Wanted = {"design": "live", "channels": channels}
+        who = f"live, {channels} channels" if channels else "live, by the CPU"
+        for size in FOLIO_KIB:
+            sized = live | {"folio_kib": size}
+            name = f"{who}, {size_name(size)}"
+            yield from promise(LIVE, f"{name}: speed", "GB/s", measured.figure("gbps", **sized))
+            longest = measured.figure("inaccessible_us", **sized)
+            longest = getattr(longest, "p99", longest)
+            yield from promise(LIVE, f"{name}: inaccessible, 99th percentile", "us", longest)
+            other: Wanted = vanilla | {"folio_kib": size}
+            faster = _quotient(measured, "gbps", sized, other, alike=False)
+            yield from promise(LIVE, f"{name}: speed, over vanilla's", "times", faster)
+            cut = sized | {"design": "segments"}
+            cost = _quotient(measured, _INSTRUCTIONS, sized, cut, alike=False)
+            yield from promise(LIVE, f"{name}: instructions, of not live", "", cost)
+        first = measured.figure("first_folio_us", **live, folio_kib=_HUGE)
+        yield from promise(LIVE, f"{who}, 2 MB: first folio", "us", first)
 
 
 def _quotient(

@@ -78,7 +78,7 @@ class Report:
         self._directory = directory
         self._word = "lab" if results.calibration else "measured"
         channels = {row.channels for row in rows(OFFLOAD)}
-        channels |= {run.channels or 0 for run in results.runs if run.engine}
+        channels |= {run.channels or 0 for run in results.runs if run.design in ENGINE_DESIGNS}
         self._channels = sorted(channels)
 
     def html(self) -> str:
@@ -118,7 +118,7 @@ class Report:
         return Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
             plots.MARKERS[rank % len(plots.MARKERS)],
-            "-." if design == "segments" else "-",
+            {"segments": "-.", "live": ":"}.get(design, "-"),
         )
 
     def _tradeoff(self) -> str:
@@ -228,6 +228,8 @@ def _name(key: Configuration) -> str:
     if design in _CPU_NAMES:
         return _CPU_NAMES[design]
     label, word = ("mtcopy", "thread") if design == "threads" else (design, "channel")
+    if design == "live" and not channels:
+        return "live, CPU"
     count = "unknown" if channels is None else channels
     return f"{label}, {count} {word}{'' if channels == 1 else 's'}"
 
@@ -237,7 +239,8 @@ def _short_name(key: Configuration) -> str:
     _, design, channels = key
     if design not in ENGINE_DESIGNS:
         return _name(key)
-    return f"{'?' if channels is None else channels} ch{'s' if design == 'segments' else ''}"
+    letter = {"segments": "s", "live": "l"}.get(design, "")
+    return f"{'?' if channels is None else channels} ch{letter}"
 
 
 def write(results: Results, directory: Path) -> None:

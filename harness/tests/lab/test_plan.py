@@ -20,8 +20,9 @@ def test_every_kernel_exists_and_every_engine_has_its_channels(quick: bool) -> N
     for boot, one in measurements(quick):
         assert boot.config in build.CONFIGS
         assert one.channels == boot.channels
-        assert (one.design in ENGINE_DESIGNS) == (one.channels > 0)
-        assert one.mib * 1024 >= one.batch_pages * 4 or one.design == "off"
+        if one.design != "live":
+            assert (one.design in ENGINE_DESIGNS) == (one.channels > 0)
+        assert one.mib * 1024 >= (one.batch_pages or 0) * 4 or one.design == "off"
 
 
 def test_every_published_row_is_measured() -> None:

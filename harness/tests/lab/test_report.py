@@ -25,6 +25,7 @@ TITLES = [
     "Cost of being there",
     "Gain over vanilla without an engine",
     "Folios cut into segments",
+    "Copied while it is mapped",
 ]
 
 
