@@ -18,11 +18,22 @@ from harness.lab.results import (
     Positive,
     Results,
     Run,
+    Touch,
     convert,
 )
 
 VANILLA_BATCH_PAGES = 512
 """What an unmodified kernel migrates together (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
+
+
+class Touched(Struct, frozen=True):
+    """What threads met that used the memory while it moved."""
+
+    reads_per_s: int
+    writes_per_s: int
+    read_ns: float
+    write_ns: float
+    copied_twice: int | None
 
 
 class BenchRun(Struct, frozen=True):
@@ -44,6 +55,7 @@ class BenchRun(Struct, frozen=True):
     inaccessible_ns: dict[str, float] | None
     phases_ns: dict[str, float] | None
     latency_lost: int
+    touch: Touched | None = None
 
 
 class Offload(Struct, frozen=True):
@@ -115,6 +127,14 @@ def runs_of(
             "folios_split": one.folios_split,
             "latency_lost": one.latency_lost,
         }  # fmt: skip
+        if one.touch:
+            writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
+            fields["writes_per_ms"] = max(1, round(writes))
+            fields["touch"] = Touch(
+                read=one.touch.read_ns / microsecond,
+                write=one.touch.write_ns / microsecond,
+                copied_twice=one.touch.copied_twice,
+            )
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 

@@ -41,8 +41,13 @@ _MIB = 64
 _QUICK_MIB = 16
 _LIVE_MIB = 512
 _LIVE_LARGE_KIB = 64
+_TOUCHED_KIB = (2048, 64)
 # Measurements of so many pages take long.
 _LARGE_PAGES = 32768
+
+READS_PER_MS = 100
+WRITES_PER_MS = (1, 100, 10000)
+"""How many pages threads touch that use memory while it moves."""
 
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
@@ -64,15 +69,19 @@ class Measurement:
     moves: int = 2
     repeat: int = 1
     instrument: str = "auto"
+    writes_per_ms: int = 0
 
-    def line(self, name: str) -> str:
-        """Return the line of lab.plan."""
+    def line(self, name: str, dilation: float = 1.0) -> str:
+        """Return the line of lab.plan; threads count ms of the machine that is modelled."""
+        rates = (1000 * rate / dilation for rate in (READS_PER_MS, self.writes_per_ms))
+        last = " --verify" if self.channels else ""
+        if self.writes_per_ms:
+            last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
         sizes = ",".join(map(str, self.folio_kib))
         return (
             f"measure {name} {self.design} {self.batch_pages or 0} --folio-kib={sizes} "
             f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
-            f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}"
-            f"{' --verify' if self.channels else ''}"
+            f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}{last}"
         )
 
 
@@ -85,10 +94,12 @@ class Boot:
     channels: int
     measurements: tuple[Measurement, ...]
 
-    def plan(self) -> str:
+    def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
         lines = [f"engine {self.channels}"] if self.channels else []
-        lines += [one.line(str(number)) for number, one in enumerate(self.measurements)]
+        lines += [
+            one.line(str(number), dilation) for number, one in enumerate(self.measurements)
+        ]
         return "\n".join(lines) + "\n"
 
     def keys(self, preset: str) -> list[Key]:
@@ -104,6 +115,7 @@ class Boot:
                 move=move,
                 total_mib=one.mib,
                 folios_per_call=one.folios_per_call or one.mib * 1024 // kib,
+                writes_per_ms=one.writes_per_ms,
             )
             for one in self.measurements
             for kib in one.folio_kib
@@ -156,6 +168,8 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _engine(quick, sizes)
     yield from _segments(sizes)
     yield from _live(sizes)
+    if not quick:
+        yield from _touched()
 
 
 def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
@@ -205,6 +219,21 @@ def _live(sizes: tuple[int, ...]) -> Iterator[Boot]:
         if small:
             part.append(replace(live, channels=channels, folio_kib=small))
         yield Boot(f"live-{channels:02d}", OURS, channels, tuple(part))
+
+
+def _touched() -> Iterator[Boot]:
+    """Yield memory that threads use while it moves: vanilla, and both ways of an engine."""
+    channels = max(SEGMENT_CHANNELS)
+    vanilla = Measurement("off", 0, _TOUCHED_KIB, _LIVE_MIB, moves=1, instrument="off")
+    parts = (
+        (VANILLA, vanilla),
+        (OURS, replace(vanilla, design="segments", channels=channels,
+                       batch_pages=SIZE_BATCH_PAGES)),
+        (OURS, replace(vanilla, design="live", channels=channels, batch_pages=None)),
+    )  # fmt: skip
+    for config, one in parts:
+        some = tuple(replace(one, writes_per_ms=rate) for rate in WRITES_PER_MS)
+        yield Boot(f"touched-{one.design}", config, one.channels, some)
 
 
 def _mib(batch_pages: int) -> int:

@@ -97,13 +97,26 @@ class Phases(_Struct, frozen=True):
     move: NotNegative
 
 
-class Key(_Struct, frozen=True):
+class Touch(_Struct, frozen=True):
+    """The longest that an access to memory took while it moved, in microseconds.
+
+    `copied_twice` counts folios that were written while they were copied, and is None where
+    the kernel does not count them.
+    """
+
+    read: NotNegative
+    write: NotNegative
+    copied_twice: Count | None
+
+
+class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What identifies a run: the lab plans keys, and measures a run for each.
 
     `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
     copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
     how much they copy together: their `batch_pages` is None. `move` is 1 for the
-    first move and 2 for the way back.
+    first move and 2 for the way back. With `writes_per_ms` threads use the memory while it
+    moves: one writes to so many pages a millisecond, and another reads.
     """
 
     kernel: Kernel
@@ -115,6 +128,7 @@ class Key(_Struct, frozen=True):
     move: Literal[1, 2]
     total_mib: Positive
     folios_per_call: AtLeastOne
+    writes_per_ms: Count = 0
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError combinations that no measurement can have."""
@@ -134,13 +148,15 @@ class Key(_Struct, frozen=True):
         copied = f", engine {self.engine}, {channels} channels" if self.engine else ""
         if self.design == "threads":
             copied = f", {channels} threads"
+        written = f", {self.writes_per_ms} writes per ms" if self.writes_per_ms else ""
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
             f"move {self.move}, {self.total_mib:g} MiB, {self.folios_per_call} folios per call"
+            f"{written}"
         )
 
 
-class Run(Key, frozen=True):
+class Run(Key, frozen=True, kw_only=True):
     """One measurement; None is what the kernel or the machine could not tell.
 
     `instructions_per_folio` are those of the calling thread, without interrupts.
@@ -156,6 +172,7 @@ class Run(Key, frozen=True):
     folios_failed: Count
     folios_split: Annotated[int, Meta(ge=-1)]
     latency_lost: Count
+    touch: Touch | None = None
 
 
 class Results(_Struct, frozen=True):

@@ -73,9 +73,9 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
     ]
 
 
-def _boot(lab: Lab, boot: Boot, devices: Sequence[str]) -> str:
+def _boot(lab: Lab, boot: Boot, devices: Sequence[str], dilation: float = 1.0) -> str:
     """Run one guest and return what it printed; HarnessError if anything went wrong."""
-    files = {"lab.plan": boot.plan().encode()}
+    files = {"lab.plan": boot.plan(dilation).encode()}
     directory = lab.out / "guests" / boot.name
     kernel = lab.kernels[boot.config]
     run = suite.run_quietly(lab.paths, kernel, "lab", directory, files, devices=devices)
@@ -88,17 +88,19 @@ def _boot(lab: Lab, boot: Boot, devices: Sequence[str]) -> str:
 
 
 def measure(
-    lab: Lab, title: str, boots: Sequence[Boot], devices: dict[int, tuple[str, ...]]
-) -> dict[str, str]:
+    lab: Lab, title: str, boots: Sequence[Boot], devices: dict[int, tuple[str, ...]],
+    dilation: float = 1.0,
+) -> dict[str, str]:  # fmt: skip
     """Run guests, two at a time, and return what each of them printed.
 
-    `devices` are QEMU's options for the engine, by number of channels.
+    `devices` are QEMU's options for the engine, by number of channels; `dilation` is known
+    once vanilla was measured.
     """
     with ui.step(title) as step, ThreadPoolExecutor(max_workers=_GUESTS) as pool:
         done = count(1)
 
         def one(boot: Boot) -> tuple[str, str]:
-            text = _boot(lab, boot, devices.get(boot.channels, ()))
+            text = _boot(lab, boot, devices.get(boot.channels, ()), dilation)
             step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
             return boot.name, text
 
@@ -141,7 +143,7 @@ def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:
     boots = list(plan.ours(quick))
     channels = {boot.channels for boot in boots} - {0}
     devices = {number: engine.devices(number, dilation) for number in channels}
-    printed = measure(lab, "lab: ours", boots, devices)
+    printed = measure(lab, "lab: ours", boots, devices, dilation)
     program = qemu.programs(paths) / PC.qemu
     runs = [*sizes, *calls]
     for boot in boots:

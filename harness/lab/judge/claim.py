@@ -34,9 +34,10 @@ class Measured:
     def key(self, **wanted: object) -> Key | None:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
+        And nobody uses the memory meanwhile, unless `writes_per_ms` is among them.
         Of several, that with the most channels and the largest workload counts.
         """
-        wanted = {"move": 1, **wanted}
+        wanted = {"move": 1, "writes_per_ms": 0, **wanted}
         found = [
             key
             for key in self._planned

@@ -130,8 +130,10 @@ def _legend(figure: Figure, curves: Sequence[Curve], word: str, **where: Any) ->
     figure.legend(list(entries.values()), list(entries), **where)
 
 
-def tradeoff(path: Path, panels: Mapping[str, Sequence[Curve]], word: str, footer: str) -> None:
-    """Draw throughput (GB/s) against first-folio latency (us), a panel for each folio size."""
+def tradeoff(
+    path: Path, panels: Mapping[str, Sequence[Curve]], time: str, word: str, footer: str
+) -> None:
+    """Draw throughput (GB/s) against a time (us), a panel for each folio size."""
     columns, rows = _shape(len(panels))
     with _figure(path, (max(4.9 * columns, 6.0), 3.9 * rows + 0.7), footer) as figure:
         grid = _grid(figure, list(panels), "throughput, GB/s")
@@ -140,7 +142,7 @@ def tradeoff(path: Path, panels: Mapping[str, Sequence[Curve]], word: str, foote
             axes.set_xscale("log")
             _logarithmic(axes.xaxis, axes.get_xlim())
             axes.set_ylim(bottom=0)
-            axes.set_xlabel("first-folio latency, us (log)")
+            axes.set_xlabel(f"{time}, us (log)")
         _legend(figure, [curve for curves in panels.values() for curve in curves], word,
                 loc="outside upper center", ncols=2 * columns)  # fmt: skip
 

@@ -26,10 +26,11 @@ from harness.lab.report.select import (
     configuration,
     phase_panels,
     tradeoff_curves,
+    waits,
 )
 from harness.lab.results import ENGINE_DESIGNS, Phases, Results, convert, size_name
 
-FIGURES = ("tradeoff.png", "throughput.png", "phases.png")
+FIGURES = ("tradeoff.png", "inaccessible.png", "throughput.png", "phases.png")
 """All figures that a report can have."""
 
 _CPU_LOOKS = {
@@ -88,11 +89,13 @@ class Report:
             loader=jinja2.FileSystemLoader(Path(__file__).parent),
             autoescape=True, trim_blocks=True, lstrip_blocks=True,
         )  # fmt: skip
+        self._waits()
         context = {
             "results": results,
             "word": self._word,
             "groups": groups_of(results),
             "batches": self._tradeoff(),
+            "touched": self._touched(),
             "throughput": self._throughput(),
             "phases": self._phases(),
             "unmoved": [
@@ -114,10 +117,14 @@ class Report:
             return Look(BLACK, "H")
         if design in _CPU_LOOKS:
             return _CPU_LOOKS[design]
+        if design == "live" and not channels:
+            return Look(BLACK, "*", ":")
         rank = self._channels.index(channels or 0)
         return Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
-            plots.MARKERS[rank % len(plots.MARKERS)],
+            {"segments": "d", "live": "*"}.get(
+                design, plots.MARKERS[rank % len(plots.MARKERS)]
+            ),
             {"segments": "-.", "live": ":"}.get(design, "-"),
         )
 
@@ -142,11 +149,39 @@ class Report:
             ]
         if panels:
             path = self._directory / "tradeoff.png"
-            plots.tradeoff(path, panels, self._word, self._results.label)
+            time = "first-folio latency"
+            plots.tradeoff(path, panels, time, self._word, self._results.label)
         pages = {run.batch_pages or 0 for runs in measured.values() for run in runs} - {0}
         if len(pages) < 2:
             return ""
         return f"; along each curve the batch grows, {min(pages):,} to {max(pages):,} pages"
+
+    def _waits(self) -> None:
+        """Draw what throughput costs in time for which memory is inaccessible."""
+        panels: dict[str, list[Curve]] = {}
+        for (kib, key), runs in waits(self._results.runs).items():
+            points = [
+                (run.inaccessible_us.p99, run.gbps) for run in runs if run.inaccessible_us
+            ]
+            curve = Curve(_name(key), self._look(key), points, ())
+            panels.setdefault(f"{size_name(kib)} folios", []).append(curve)
+        if panels:
+            path = self._directory / "inaccessible.png"
+            time = "inaccessible, 99th percentile"
+            plots.tradeoff(path, panels, time, self._word, self._results.label)
+
+    def _touched(self) -> list[list[str]]:
+        """Return the table of memory that threads use while it moves."""
+        return [
+            [
+                size_name(run.folio_kib), _name(configuration(run)), f"{run.writes_per_ms:,}",
+                f"{run.gbps:.2f}", f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
+                "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
+                f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
+            ]
+            for run in sorted(self._results.runs, key=lambda run: -run.folio_kib)
+            if run.touch
+        ]  # fmt: skip
 
     def _throughput(self) -> dict[str, object]:
         """Draw the figure, and return the table."""

@@ -41,8 +41,11 @@ def _most(batches: Batches[Inner]) -> dict[Inner, Run]:
 
 
 def compared(runs: Iterable[Run]) -> list[Run]:
-    """Return what figures compare: not what the feature costs where it is compiled out."""
-    return [run for run in runs if run.kernel != "without"]
+    """Return what figures compare.
+
+    Not what the feature costs where it is compiled out, nor memory that threads use.
+    """
+    return [run for run in runs if run.kernel != "without" and not run.writes_per_ms]
 
 
 def tradeoff_curves(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list[Run]]:
@@ -61,6 +64,24 @@ def tradeoff_curves(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list
         for key in sorted(timed, key=lambda key: (key[0], _order(key[1])))
     }
     return {key: curve for key, curve in curves.items() if len(curve) > 1} or curves
+
+
+def waits(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list[Run]]:
+    """Return first moves with inaccessible times by folio size and configuration.
+
+    Of vanilla, and of engines with the most channels that any has; in order of batch size.
+    """
+    some = [run for run in compared(runs) if run.inaccessible_us and run.move == 1]
+    most = max((run.channels or 0 for run in some if run.engine), default=0)
+    timed = _grouped(
+        (r for r in some if r.kernel == "vanilla" or r.design == "live" or r.channels == most),
+        lambda run: (run.folio_kib, configuration(run)),
+        lambda _: None,
+    )
+    return {
+        key: [timed[key][batch][None] for batch in sorted(timed[key])]
+        for key in sorted(timed, key=lambda key: (key[0], _order(key[1])))
+    }
 
 
 def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Run]]:

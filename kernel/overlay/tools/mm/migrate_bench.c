@@ -13,7 +13,8 @@
  * Latencies come from the kernel's own instrument in debugfs, where there is one.
  * It costs a little, so they are measured in a run of their own.
  *
- * The program has no threads and does not call setlocale().
+ * Its only threads are those that use the memory while it moves. It does not call
+ * setlocale().
  */
 
 #define _FILE_OFFSET_BITS 64
@@ -26,6 +27,8 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <pthread.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stddef.h>
@@ -52,6 +55,7 @@
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
+#define COPIED_TWICE	OFFLOAD_DIR "/stats/live_written"
 #define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 
@@ -67,6 +71,10 @@
 #define MAX_MIB		(16 * 1024 * 1024UL)
 #define MAX_FOLIO_PAGES	(MAX_FOLIO_KIB / MIN_FOLIO_KIB)
 #define MAX_BUCKETS	1024
+#define MAX_TOUCHES	100000000
+/* Threads that touch more pages a second than this touch several each time they wake up. */
+#define MAX_WAKEUPS	20000
+#define NSEC_PER_SEC	1000000000ULL
 
 #define PAGEMAP_PRESENT	FLAG(63)
 #define PAGEMAP_PFN	(FLAG(55) - 1)
@@ -91,6 +99,9 @@ static struct {
 	unsigned int nr_sizes;
 	unsigned long mib;
 	unsigned long folios_per_call;
+	/* Pages a second; 0: nobody touches them. */
+	unsigned long reads;
+	unsigned long writes;
 	int from;
 	int to;
 	unsigned int moves;
@@ -119,6 +130,11 @@ struct sample {
 	__u64 failed;
 	/* -1: cannot be told. */
 	__s64 split;
+	/* The longest that an access took while memory moved. */
+	__u64 read;
+	__u64 write;
+	/* Folios that were written while they were copied. -1: cannot be told. */
+	__s64 twice;
 };
 
 /* What the kernel's instrument says of one move. Times in ns. */
@@ -155,6 +171,9 @@ struct result {
 	double ns_per_folio;
 	__u64 failed;
 	__s64 split;
+	__u64 read;
+	__u64 write;
+	__s64 twice;
 };
 
 /* Memory that is moved, and the arguments of move_pages(2), one entry per folio. */
@@ -652,7 +671,7 @@ static void area_destroy(struct area *area)
 
 static __u64 to_ns(const struct timespec *time)
 {
-	return time->tv_sec * 1000000000ULL + time->tv_nsec;
+	return time->tv_sec * NSEC_PER_SEC + time->tv_nsec;
 }
 
 static __u64 monotonic_time(void)
@@ -818,6 +837,101 @@ static void read_latency(struct latency *latency)
 			latency->lost);
 }
 
+/* Threads that use the memory while it moves. */
+
+struct toucher {
+	pthread_t thread;
+	const struct area *area;
+	__u64 per_second;
+	/* What was last written to the first word of each page; NULL: it reads. */
+	__u64 *written;
+	__u64 longest;
+};
+
+static bool touching;
+
+static __u64 random_number(__u64 *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static void touch_one(struct toucher *toucher, size_t page)
+{
+	__u64 *word = (__u64 *)(toucher->area->addr + page * page_size);
+
+	if (toucher->written)
+		__atomic_store_n(word, ++toucher->written[page], __ATOMIC_RELAXED);
+	else
+		__atomic_load_n(word, __ATOMIC_RELAXED);
+}
+
+/* Touches that it has no time for are left out: a stall is no reason for a burst. */
+static void *touch_pages(void *arg)
+{
+	struct toucher *toucher = arg;
+	__u64 burst = (toucher->per_second + MAX_WAKEUPS - 1) / MAX_WAKEUPS;
+	__u64 interval = burst * NSEC_PER_SEC / toucher->per_second;
+	size_t pages = toucher->area->len / page_size;
+	__u64 state = toucher->written ? 1 : 2;
+	__u64 due = monotonic_time();
+
+	while (__atomic_load_n(&touching, __ATOMIC_RELAXED)) {
+		__u64 begin, end = monotonic_time();
+		struct timespec wake;
+
+		for (__u64 i = 0; i < burst; i++) {
+			begin = end;
+			touch_one(toucher, random_number(&state) % pages);
+			end = monotonic_time();
+			if (end - begin > toucher->longest)
+				toucher->longest = end - begin;
+		}
+		due += ((end - due) / interval + 1) * interval;
+		wake.tv_sec = due / NSEC_PER_SEC;
+		wake.tv_nsec = due % NSEC_PER_SEC;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
+	}
+	return NULL;
+}
+
+/* The mover does not keep @toucher from a processor, nor does the one of lower @priority. */
+static void toucher_start(struct toucher *toucher, int priority)
+{
+	struct sched_param param = { .sched_priority = priority };
+	pthread_attr_t attr;
+	int err;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+	pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+	pthread_attr_setschedparam(&attr, &param);
+	err = pthread_create(&toucher->thread, &attr, touch_pages, toucher);
+	if (err)
+		errx(1, "cannot start a thread with real-time priority: %s", strerror(err));
+	pthread_attr_destroy(&attr);
+}
+
+static void check_written(const struct area *area, const __u64 *written)
+{
+	size_t lost = 0;
+
+	for (size_t i = 0; i < area->len / page_size; i++)
+		lost += *(__u64 *)(area->addr + i * page_size) != written[i];
+	if (lost)
+		errx(1, "%zu pages of folios of %zu KiB lost what was written meanwhile", lost,
+		     area->folio_size / KIB);
+}
+
+static __s64 read_copied_twice(void)
+{
+	char line[32];
+
+	return read_line(COPIED_TWICE, line, sizeof(line)) ? strtoll(line, NULL, 10) : -1;
+}
+
 /* Measurements. */
 
 static int call_all(const struct area *area)
@@ -855,6 +969,35 @@ static void time_calls(const struct area *area, struct sample *sample)
 	sample->cpu = cpu[1] - cpu[0];
 }
 
+/* The area has been touched: the first word of each page is its number, from 1 on. */
+static void time_touched(const struct area *area, struct sample *sample)
+{
+	static __u64 *written;
+	size_t pages = area->len / page_size;
+	struct toucher reader = { .area = area, .per_second = options.reads };
+	struct toucher writer = { .area = area, .per_second = options.writes };
+	__s64 twice = read_copied_twice();
+
+	if (!written)
+		written = allocate(pages, sizeof(*written));
+	for (size_t i = 0; i < pages; i++)
+		written[i] = i + 1;
+	writer.written = written;
+
+	touching = true;
+	toucher_start(&reader, 2);
+	toucher_start(&writer, 1);
+	time_calls(area, sample);
+	__atomic_store_n(&touching, false, __ATOMIC_RELAXED);
+	pthread_join(reader.thread, NULL);
+	pthread_join(writer.thread, NULL);
+
+	sample->read = reader.longest;
+	sample->write = writer.longest;
+	sample->twice = twice < 0 ? -1 : read_copied_twice() - twice;
+	check_written(area, written);
+}
+
 /* @latency may be NULL: without the instrument. */
 static void measure_move(struct area *area, unsigned int move, struct sample *sample,
 			 struct latency *latency)
@@ -872,7 +1015,10 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 
 	if (latency)
 		instrument_enable(true);
-	time_calls(area, sample);
+	if (options.reads)
+		time_touched(area, sample);
+	else
+		time_calls(area, sample);
 	if (latency) {
 		instrument_enable(false);
 		read_latency(latency);
@@ -927,6 +1073,12 @@ static void summarise(struct result *result)
 			result->failed = sample->failed;
 		if (!i || sample->split > result->split)
 			result->split = sample->split;
+		if (sample->read > result->read)
+			result->read = sample->read;
+		if (sample->write > result->write)
+			result->write = sample->write;
+		if (!i || sample->twice > result->twice)
+			result->twice = sample->twice;
 	}
 	result->gbps_mean = sum / result->nr;
 	result->ns_per_folio = ns / result->nr;
@@ -1232,6 +1384,23 @@ static void json_latency(FILE *out, const struct result *result)
 	}
 }
 
+static void json_touch(FILE *out, const struct result *result)
+{
+	fputs(",\n     \"touch\": ", out);
+	if (!options.reads) {
+		fputs("null", out);
+		return;
+	}
+	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options.reads,
+		options.writes);
+	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
+		result->read, result->write);
+	if (result->twice < 0)
+		fputs("null}", out);
+	else
+		fprintf(out, "%lld}", result->twice);
+}
+
 static void json_result(FILE *out, const struct result *result)
 {
 	char buf[NUMBER_SIZE];
@@ -1251,6 +1420,7 @@ static void json_result(FILE *out, const struct result *result)
 		result->failed, result->split);
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
 	json_latency(out, result);
+	json_touch(out, result);
 	fputc('}', out);
 }
 
@@ -1291,6 +1461,11 @@ static void usage(void)
 	      "                       auto: in one more measurement, apart from those of speed\n"
 	      "                       (default); off: never; only: in the only measurement, and\n"
 	      "                       speeds include what it costs\n"
+	      "  --touch=R,W          while memory moves, one thread reads R random pages of it a\n"
+	      "                       second, another writes to W, and no write may get lost.\n"
+	      "                       They have real-time priority (needs root): they wait for\n"
+	      "                       memory, and not for a processor. A thread leaves out what\n"
+	      "                       it has no time for\n"
 	      "  --verify             fill memory with a pattern before each move, and compare\n"
 	      "                       after it, outside the time measured\n"
 	      "  --output=FILE        where JSON goes (default: standard output)\n"
@@ -1301,7 +1476,10 @@ static void usage(void)
 	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
 	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
-	      "migrator copied, with the parameters of its module.\n", stdout);
+	      "migrator copied, with the parameters of its module. With --touch, read_ns and\n"
+	      "write_ns are the longest that an access took, and copied_twice counts folios\n"
+	      "that were written while the kernel copied them: most of any repetition, too.\n",
+	      stdout);
 }
 
 static unsigned long parse_number(const char *text, const char *option, unsigned long min,
@@ -1349,6 +1527,16 @@ static void parse_instrument(const char *text)
 	errx(2, "--instrument: '%s' is not auto, off or only", text);
 }
 
+static void parse_touch(char *list)
+{
+	const char *reads = strsep(&list, ",");
+
+	if (!list)
+		errx(2, "--touch: '%s' is not two numbers with a comma between", reads);
+	options.reads = parse_number(reads, "touch", 1, MAX_TOUCHES);
+	options.writes = parse_number(list, "touch", 1, MAX_TOUCHES);
+}
+
 static void parse_options(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -1361,6 +1549,7 @@ static void parse_options(int argc, char **argv)
 		{ "warmup", required_argument, NULL, 'w' },
 		{ "repeat", required_argument, NULL, 'r' },
 		{ "instrument", required_argument, NULL, 'i' },
+		{ "touch", required_argument, NULL, 'T' },
 		{ "verify", no_argument, NULL, 'v' },
 		{ "output", required_argument, NULL, 'o' },
 		{ "quiet", no_argument, NULL, 'q' },
@@ -1399,6 +1588,9 @@ static void parse_options(int argc, char **argv)
 		case 'i':
 			parse_instrument(optarg);
 			break;
+		case 'T':
+			parse_touch(optarg);
+			break;
 		case 'v':
 			options.verify = true;
 			break;
@@ -1418,6 +1610,8 @@ static void parse_options(int argc, char **argv)
 	}
 	if (optind < argc)
 		errx(2, "unexpected argument '%s'", argv[optind]);
+	if (options.verify && options.reads)
+		errx(2, "--touch changes what --verify compares");
 	if (options.from >= 0 && options.from == options.to)
 		errx(2, "--from and --to are both node %d", options.from);
 }
