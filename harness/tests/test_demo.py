@@ -9,17 +9,21 @@ from harness import demo
 from harness.core.errors import HarnessError
 from harness.demo import FOLIO_KIB, MODES
 
+BY_DMA = ("dcbm", "live")
+
 
 def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
         "folio_kib": size,
         "mode": mode,
-        "engine": "dmasim" if mode == "dcbm" else None,
-        "channels": 4 if mode == "dcbm" else 0,
+        "engine": "dmasim" if mode in BY_DMA else None,
+        "channels": 4 if mode in BY_DMA else 0,
         "folios_asked": 64,
         "folios_moved": 64,
-        "folios_by_engine": 64 if mode == "dcbm" else 0,
+        "folios_by_engine": 64 if mode in BY_DMA else 0,
+        "folios_live": 64 if mode == "live" else 0,
         "fallbacks": {"small": 4},
+        "inaccessible_us": 3.5 if mode == "live" else 420.0,
         "bytes_verified": 64 * size * 1024,
         "bytes_wrong": 0,
         "gbps_emulated": 0.25,
@@ -65,6 +69,14 @@ def test_a_complete_set_is_fine() -> None:
             "64 KiB, mode dcbm: 0 of 0 folios moved",
         ),
         ({"folios_by_engine": 63}, "64 KiB, mode dcbm: the engine copied 63 of 64 folios"),
+        (
+            {"folios_live": 1},
+            "64 KiB, mode dcbm: 1 of 64 folios were copied while they were mapped",
+        ),
+        (
+            {"inaccessible_us": 3.5},
+            "64 KiB, mode live: memory was inaccessible for no less time than in mode dcbm",
+        ),
     ],
 )
 def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
@@ -76,12 +88,35 @@ def test_an_engine_of_another_kind_is_named() -> None:
     wrong = "4 KiB, mode dcbm: 4 channels of dmasim, not 16 channels of xilinx-zynqmp-dma"
     assert demo.problems(results, demo.ZDMA)[0] == wrong
     zdma = whole(channels=16, engine="xilinx-zynqmp-dma")
-    assert len(demo.problems(demo.parse_results(lines(*zdma)), demo.ZDMA)) == 2
+    assert len(demo.problems(demo.parse_results(lines(*zdma)), demo.ZDMA)) == 5
+
+
+@pytest.mark.parametrize("unknown", [None, 0.0])
+def test_a_time_that_nobody_measured_is_a_problem(unknown: float | None) -> None:
+    results = demo.parse_results(lines(*whole(), item(4, "off", inaccessible_us=unknown)))
+    problem = "4 KiB, mode off: nobody measured how long memory was inaccessible"
+    assert demo.problems(results) == [problem]
+
+
+def test_folios_that_were_not_copied_live_are_a_problem() -> None:
+    results = demo.parse_results(lines(*whole(), item(4, "live", folios_live=62)))
+    problem = "4 KiB, mode live: 62 of 64 folios were copied while they were mapped"
+    assert demo.problems(results) == [problem]
+
+
+def test_times_of_several_processors_are_not_compared() -> None:
+    changes = {"channels": 16, "engine": "xilinx-zynqmp-dma"}
+    found = [
+        item(size, mode, inaccessible_us=9.0, **(changes if mode in BY_DMA else {}))
+        for size in FOLIO_KIB
+        for mode in MODES
+    ]
+    assert demo.problems(demo.parse_results(lines(*found)), demo.ZDMA) == []
 
 
 def test_a_missing_run_is_named() -> None:
     results = demo.parse_results(lines(*whole()[:-1]))
-    assert demo.problems(results) == ["2048 KiB, mode dcbm: no result"]
+    assert demo.problems(results) == ["2048 KiB, mode live: no result"]
     assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
 
 
@@ -110,6 +145,7 @@ def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
         {"fallbacks": 4},
         {"fallbacks": {"busy": "1"}},
         {"gbps_emulated": "fast"},
+        {"inaccessible_us": "long"},
         {"engine": 4},
         {"gbps": 1.0},
     ],

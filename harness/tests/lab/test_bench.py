@@ -77,6 +77,19 @@ def test_virtual_time_is_divided_and_instructions_are_not() -> None:
     assert run.latency_lost == 2
 
 
+@pytest.mark.parametrize("twice", [None, 7])
+def test_what_threads_met_is_in_the_time_of_the_machine(twice: int | None) -> None:
+    met = {"reads_per_s": 20368, "writes_per_s": 204, "read_ns": 800, "write_ns": 10_000,
+           "copied_twice": twice}  # fmt: skip
+    (run,) = bench_module.runs_of(parse(bench(one_run(touch=met))), "b", 4.90978)
+    assert run.writes_per_ms == 1
+    assert run.touch
+    assert (run.touch.read, run.touch.write) == pytest.approx((0.16294, 2.03675), rel=1e-4)
+    assert run.touch.copied_twice == twice
+    (run,) = bench_module.runs_of(parse(bench()), "b", 4.90978)
+    assert (run.writes_per_ms, run.touch) == (0, None)
+
+
 def test_what_was_not_measured_stays_unknown() -> None:
     bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, cpu_ns=None)
     (run,) = bench_module.runs_of(parse(bench(bare, folios_per_call=8)), "b", 4.0, "without")

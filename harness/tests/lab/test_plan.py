@@ -86,3 +86,26 @@ def test_a_plan_is_lines_for_the_guest() -> None:
         "--warmup=1 --repeat=1 --instrument=auto --verify\n"
     )
     assert Boot("b", plan.VANILLA, 0, ()).plan() == "\n"
+
+
+def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
+    one = Measurement("live", 4, (64,), 16, None, moves=1, writes_per_ms=10)
+    boot = Boot("b", plan.OURS, 4, (one,))
+    assert boot.plan(4.0).endswith(" --instrument=auto --touch=25000,2500\n")
+    (key,) = boot.keys("toy")
+    assert key.writes_per_ms == 10
+    assert key.name.endswith(", 10 writes per ms")
+
+
+def test_memory_is_used_while_it_moves_in_three_ways() -> None:
+    touched = [(boot, one) for boot, one in measurements(quick=False) if one.writes_per_ms]
+    assert {(boot.config, one.design, one.channels) for boot, one in touched} == {
+        (plan.VANILLA, "off", 0),
+        (plan.OURS, "segments", 16),
+        (plan.OURS, "live", 16),
+    }
+    for design in ("off", "segments", "live"):
+        rates = [one.writes_per_ms for _, one in touched if one.design == design]
+        assert rates == [1, 100, 10000]
+    assert {one.folio_kib for _, one in touched} == {(2048, 64)}
+    assert not [one for _, one in measurements(quick=True) if one.writes_per_ms]

@@ -12,12 +12,14 @@ from harness import cli
 from harness.lab import results as lab_results
 from harness.lab.judge import claims
 from harness.lab.report import report as lab_report
-from harness.lab.report.select import by_size, phase_panels, tradeoff_curves
-from harness.lab.results import Engine, Results
+from harness.lab.report.select import by_size, phase_panels, tradeoff_curves, waits
+from harness.lab.results import Engine, Results, Touch
 from harness.tests.lab.sample import FULL, QUICK, by_cpu, real_results, results, run
 
 TITLES = [
     "Throughput against first-folio latency",
+    "Throughput against inaccessible time",
+    "Memory that threads use while it moves",
     "The published batch sweep",
     "Throughput by folio size",
     "Phases of a batch",
@@ -61,7 +63,8 @@ def page(written: Path) -> str:
 
 
 def test_every_section_is_there_and_names_the_model(page: str, tmp_path: Path) -> None:
-    assert titles(page) == titles(report(tmp_path, QUICK)) == TITLES
+    assert titles(page) == TITLES
+    assert titles(report(tmp_path, QUICK)) == [*TITLES[:2], *TITLES[3:]]
     captions = re.findall(r"<(?:figcaption|p><em)>(.*)</(?:figcaption|em>)", page)
     assert len(captions) == page.count("<table>") + page.count("<img ")
     assert all(
@@ -113,7 +116,7 @@ def test_real_hardware_gets_the_same_report(tmp_path: Path) -> None:
     page = report(tmp_path, real_results())
     assert "Engine: real hardware, &#39;idxd&#39;" in page
     assert "The engine is a model" not in page
-    assert titles(page) == [TITLES[0], *TITLES[2:4], *TITLES[6:8]]
+    assert titles(page) == [*TITLES[:2], *TITLES[4:6], *TITLES[8:10]]
     speeds = {row[0]: row[2] for row in cells(page, "segments, 8 channels") if "GB/s" in row[1]}
     assert speeds == {"segments, 8 channels": "16.38"}
     assert cells(page, "mtcopy, 4 threads")
@@ -152,6 +155,43 @@ def test_curves_are_in_order_of_batches_and_of_the_largest_workload() -> None:
     assert list(tradeoff_curves([*runs, single])) == [(2048, ("ours", "batch", 16))]
     assert list(tradeoff_curves([single])) == [(2048, ("ours", "batch", 8))]
     assert not tradeoff_curves([structs.replace(single, first_folio_us=None)])
+
+
+def test_inaccessible_time_is_shown_of_vanilla_most_channels_and_live() -> None:
+    live = [run(design="live", batch_pages=None, channels=channels) for channels in (4, 16)]
+    runs = [
+        run(batch_pages=8192), run(batch_pages=512), run(channels=4), *live,
+        by_cpu("vanilla", "off"), by_cpu("ours", "off"), by_cpu("without", "off"),
+        by_cpu("ours", "live"), run(design="segments", inaccessible_us=None), run(move=2),
+    ]  # fmt: skip
+    found = waits(runs)
+    assert list(found) == [
+        (2048, ("vanilla", "off", 0)),
+        (2048, ("ours", "batch", 16)),
+        (2048, ("ours", "live", 0)),
+        (2048, ("ours", "live", 4)),
+        (2048, ("ours", "live", 16)),
+    ]
+    assert [one.batch_pages for one in found[2048, ("ours", "batch", 16)]] == [512, 8192]
+
+
+def test_memory_that_threads_use_has_a_table_and_no_curve(tmp_path: Path) -> None:
+    met = Touch(read=0.5, write=1234.567, copied_twice=1200)
+    used = [
+        run(design="live", batch_pages=None, folio_kib=64, writes_per_ms=10000, touch=met),
+        by_cpu("vanilla", "off", writes_per_ms=1,
+               touch=structs.replace(met, copied_twice=None)),
+    ]  # fmt: skip
+    page = report(tmp_path, results(*used))
+    table = [*cells(page, "2 MB"), *cells(page, "64 KB")]
+    assert table == [
+        ["2 MB", "vanilla", "1", "60.00", "0.50", "1,234.57", "-", "512"],
+        ["64 KB", "live, 16 channels", "10,000", "60.00", "0.50", "1,234.57", "1,200",
+         "16,384"],
+    ]  # fmt: skip
+    assert "Virtual time\nhas one processor" in page
+    assert not by_size(used)
+    assert not waits(used)
 
 
 def test_a_configuration_is_shown_with_one_batch() -> None:

@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <limits.h>
+#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -23,6 +24,7 @@
 
 #define DMA_DIR		"/sys/class/dma"
 #define REASON		"syscall_or_cpuset"
+#define INSTRUMENT	"/sys/kernel/debug/migrate_latency"
 
 struct demo {
 	size_t folio_size;
@@ -38,6 +40,8 @@ struct demo {
 	size_t folios_moved;
 	size_t bytes_wrong;
 	double seconds;
+	/* Of the folio that waited longest, in ns; -1: this kernel has no instrument. */
+	long inaccessible;
 };
 
 static void usage(FILE *out)
@@ -48,7 +52,8 @@ static void usage(FILE *out)
 	      "  -k, --folio-kib=N  size of its folios: 4 (default), or a size of transparent\n"
 	      "                     huge pages that this kernel has, such as 64 or 2048\n"
 	      "  -m, --mode=MODE    off (default): without copy offload; cpu: copied in\n"
-	      "                     batches by the CPU; dcbm: copied by DMA engines\n"
+	      "                     batches by the CPU; dcbm: copied by DMA engines; live: the\n"
+	      "                     same while the memory is mapped\n"
 	      "  -s, --mib=N        how much memory, in MiB (default 64)\n"
 	      "  -f, --from=NODE    where it is (default: the first node with memory)\n"
 	      "  -t, --to=NODE      where it goes (default: the second one)\n"
@@ -120,8 +125,8 @@ static void parse_options(struct demo *demo, int argc, char **argv)
 	if (optind < argc)
 		fail("unexpected argument '%s'", argv[optind]);
 	if (strcmp(demo->mode, "off") && strcmp(demo->mode, "cpu") &&
-	    strcmp(demo->mode, "dcbm"))
-		fail("mode '%s' is not off, cpu or dcbm", demo->mode);
+	    strcmp(demo->mode, "dcbm") && strcmp(demo->mode, "live"))
+		fail("mode '%s' is not off, cpu, dcbm or live", demo->mode);
 	if (demo->folio_size & (demo->folio_size - 1) ||
 	    demo->folio_size < memory_page_size())
 		fail("there are no folios of %zu KiB", demo->folio_size / KIB);
@@ -134,16 +139,21 @@ static void parse_options(struct demo *demo, int argc, char **argv)
 static void set_mode(const struct demo *demo)
 {
 	bool on = strcmp(demo->mode, "off");
+	bool live = !strcmp(demo->mode, "live");
+	const char *migrator = !on ? "none" : live ? "dcbm" : demo->mode;
 	int ret;
 
 	if (!offload_available())
 		fail("this kernel has no " OFFLOAD_DIR);
 	offload_save();
-	ret = offload_route_only(on ? REASON : NULL, on ? demo->mode : "none");
+	ret = offload_route_only(on ? REASON : NULL, migrator);
 	if (ret == -ENOENT)
-		fail("no migrator %s: is its module loaded?", demo->mode);
+		fail("no migrator %s: is its module loaded?", migrator);
 	if (ret)
-		fail("cannot route to %s: %s", demo->mode, strerror(-ret));
+		fail("cannot route to %s: %s", migrator, strerror(-ret));
+	ret = offload_set_live(REASON, live);
+	if (ret)
+		fail("cannot switch live copies: %s", strerror(-ret));
 	ret = offload_set_enabled(on);
 	if (ret)
 		fail("cannot switch copy offload: %s", strerror(-ret));
@@ -170,6 +180,18 @@ static void allocate_folios(struct demo *demo)
 }
 
 /*
+ * An engine made of software works on a processor. Where there is only one, it must not get that
+ * while memory is unmapped: no engine would.
+ */
+static void keep_processor(void)
+{
+	const struct sched_param param = { .sched_priority = 1 };
+
+	if (sched_setscheduler(0, SCHED_FIFO, &param))
+		fail("no real-time priority: %s", strerror(errno));
+}
+
+/*
  * Times one call for all folios, by the address of the first page of each, and
  * nothing else; check_folios() looks where they are.
  */
@@ -188,10 +210,13 @@ static void move_folios(struct demo *demo)
 		nodes[i] = demo->to;
 	}
 
+	setting_write(INSTRUMENT "/enabled", "1");
 	begin = seconds_now();
 	if (syscall(__NR_move_pages, 0, nr, pages, nodes, status, MPOL_MF_MOVE) < 0)
 		fail("move_pages: %s", strerror(errno));
 	demo->seconds = seconds_now() - begin;
+	setting_write(INSTRUMENT "/enabled", "0");
+	demo->inaccessible = setting_find_number(INSTRUMENT "/inaccessible", "max_ns");
 
 	demo->folios_asked = nr;
 	free(pages);
@@ -251,7 +276,7 @@ static void find_engine(struct demo *demo)
 	DIR *dir;
 	struct dirent *entry;
 
-	if (strcmp(demo->mode, "dcbm")) {
+	if (strcmp(demo->mode, "dcbm") && strcmp(demo->mode, "live")) {
 		snprintf(demo->engine, sizeof(demo->engine), "%s",
 			 strcmp(demo->mode, "off") ? demo->mode : "");
 		return;
@@ -302,10 +327,16 @@ static void print_result(const struct demo *demo)
 		printf("\"engine\": null, ");
 	printf("\"channels\": %u, \"folios_asked\": %zu, \"folios_moved\": %zu, ",
 	       demo->channels, demo->folios_asked, demo->folios_moved);
-	printf("\"folios_by_engine\": %llu, \"fallbacks\": {",
-	       demo->channels ? (unsigned long long)copied : 0);
+	printf("\"folios_by_engine\": %llu, \"folios_live\": %llu, \"fallbacks\": {",
+	       demo->channels ? (unsigned long long)copied : 0,
+	       (unsigned long long)offload_grown("live_copied"));
 	print_fallbacks();
-	printf("}, \"bytes_verified\": %zu, \"bytes_wrong\": %zu, \"gbps_emulated\": %.3f}\n",
+	printf("}, \"inaccessible_us\": ");
+	if (demo->inaccessible < 0)
+		printf("null, ");
+	else
+		printf("%.3f, ", demo->inaccessible / 1e3);
+	printf("\"bytes_verified\": %zu, \"bytes_wrong\": %zu, \"gbps_emulated\": %.3f}\n",
 	       demo->len, demo->bytes_wrong, demo->len / demo->seconds / 1e9);
 }
 
@@ -334,6 +365,7 @@ int main(int argc, char **argv)
 	set_mode(&demo);
 	find_engine(&demo);
 	allocate_folios(&demo);
+	keep_processor();
 
 	offload_mark();
 	move_folios(&demo);
