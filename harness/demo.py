@@ -134,7 +134,7 @@ def table(results: Sequence[Result]) -> Table:
     """Return the table that the user sees."""
     shown = Table(title="move_pages(2) between two NUMA nodes of an emulated machine")
     for heading in ("folio", "mode", "engine", "channels", "folios asked", "moved", "by engine",
-                    "fallbacks", "bytes verified", "wrong", "inaccessible us",
+                    "fallbacks", "bytes verified", "wrong", "longest wait us",
                     "GB/s (emulated)"):  # fmt: skip
         text = heading in ("folio", "mode", "engine")
         shown.add_column(heading, justify="left" if text else "right", overflow="fold")
@@ -199,8 +199,8 @@ def main(paths: Paths, name: str = DMASIM.name) -> int:
         Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
         ui.plain(
             "Speeds and times are those of an emulated machine (QEMU): they prove that the "
-            "path works and say nothing about hardware. Inaccessible is for how long nobody "
-            "could touch the folio that waited longest."
+            "path works and say nothing about hardware. The longest wait is for how long "
+            "nobody could touch the folio that waited longest."
         )
     if report.problems:
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""

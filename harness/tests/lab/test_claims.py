@@ -14,7 +14,7 @@ from harness.lab.judge import claims, compare, goals, reproduced
 from harness.lab.judge.claim import Claim, Measured, bounds, verdict
 from harness.lab.judge.claims import claims_of, judge
 from harness.lab.model.published import OFFLOAD, rows
-from harness.lab.results import Key, Phases, Results, Run
+from harness.lab.results import Key, Phases, Results, Run, Touch
 from harness.tests.lab.sample import FULL, QUICK, by_cpu, results, run
 
 BOTH = pytest.mark.parametrize("whole", [QUICK, FULL], ids=["quick", "full"])
@@ -305,3 +305,13 @@ def test_goals_are_found_in_the_right_runs() -> None:
         "one 2 MB folio: latency, of vanilla's": pytest.approx(0.3),
         "2 MB: instructions, of vanilla's": pytest.approx(0.04),
     }
+
+
+def test_runs_with_threads_stand_for_no_others_and_what_they_met_is_no_figure() -> None:
+    met = Touch(read=1.0, write=2.0, copied_twice=3)
+    plain = run(design="segments", total_mib=64)
+    used = run(design="segments", total_mib=512, writes_per_ms=1, touch=met, gbps=1.0)
+    measured = Measured([plain, used], [plain, used])
+    assert measured.figure("gbps", design="segments") == plain.gbps
+    assert measured.figure("gbps", design="segments", writes_per_ms=1) == 1.0
+    assert compare.figures(used).keys() == compare.figures(plain).keys()

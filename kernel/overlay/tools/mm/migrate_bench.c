@@ -969,7 +969,6 @@ static void time_calls(const struct area *area, struct sample *sample)
 	sample->cpu = cpu[1] - cpu[0];
 }
 
-/* The area has been touched: the first word of each page is its number, from 1 on. */
 static void time_touched(const struct area *area, struct sample *sample)
 {
 	static __u64 *written;
@@ -981,7 +980,7 @@ static void time_touched(const struct area *area, struct sample *sample)
 	if (!written)
 		written = allocate(pages, sizeof(*written));
 	for (size_t i = 0; i < pages; i++)
-		written[i] = i + 1;
+		written[i] = *(__u64 *)(area->addr + i * page_size);
 	writer.written = written;
 
 	touching = true;
