@@ -94,8 +94,8 @@ def test_the_same_results_give_the_same_bytes(written: Path, tmp_path: Path) -> 
 
 def test_every_claim_is_in_a_table_with_its_bound_and_verdict(page: str) -> None:
     for claim, case in claims.judged(FULL):
-        (row,) = cells(page, claim.what)
-        assert row[1] == (claim.goal or "-")
+        # Folios that are cut, and live ones, have claims with the same words and other goals.
+        (row,) = (row for row in cells(page, claim.what) if row[1] == (claim.goal or "-"))
         if case is None:
             assert row[5] == "fitted"
         else:
