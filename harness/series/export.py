@@ -47,19 +47,16 @@ def write(made: Stack, topic: Topic, out: Path) -> list[Path]:
 
 
 def prove(made: Stack, exported: dict[str, list[Path]]) -> None:
-    """Apply each exported topic on what it needs, and all of them as a stack; compare.
-
-    Topics that another one needs, but not each other, may meet in a file: they are merged.
-    """
+    """Apply each exported topic on what it needs, and all of them as a stack; compare."""
     git, version = made.git, made.source.version
     commits = []
     for topic in made.topics:
-        mails = exported[topic.name]
+        mails = [mail for name in (*topic.needs, topic.name) for mail in exported[name]]
         names = [f"{mail.parent.name}/{mail.name}" for mail in mails]
-        base, *_, expected = made.pick_topic(topic)
-        git.checkout(base)
+        git.checkout(made.base)
         below = f"{version} with {', '.join(topic.needs)}" if topic.needs else version
-        applied = git.apply(mails, names, below)
+        applied = git.apply(mails, names, below)[-len(topic.steps) :]
+        expected = made.pick_topic(topic)[-1]
         _same_tree(made, applied[-1], expected, f"topic {topic.name}, exported,")
         commits += applied
     git.checkout(made.base)
