@@ -25,8 +25,8 @@ from harness.kernel.tree import Tree
 class Config:
     """A kernel that can be built: its fragments, in the order in which they apply.
 
-    `only` names the few steps of the stack in it (None for all); the objects of a first build
-    then start as a copy of those of the configuration `seed`.
+    `only` names the few steps of the stack in it (None for all). The objects of a first build
+    start as a copy of those of the configuration `seed`, whose headers are mostly the same.
     """
 
     fragments: tuple[str, ...]
@@ -43,12 +43,12 @@ CONFIGS = {
     "debug": Config((*_BASE, "debug.config")),
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
-    "base-vanilla": Config(_BASE, only=(), seed="base"),
+    "base-vanilla": Config(_BASE, only=()),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
+    "lab-vanilla": Config(_LAB, only=()),
     "lab-traced": Config(
-        _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab"
+        _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
     # and ours with the feature compiled out
     "lab-without": Config((*_LAB, "without.config"), seed="lab"),
@@ -114,9 +114,12 @@ def make(
 
 def tree(paths: Paths, config: str) -> Tree:
     """Return the patched tree that a configuration is built from."""
-    wanted = _known(config)
-    name = patches.ALL if wanted.only is None else f"tree-{config}"
-    return patches.get(paths, source.get(paths), name, wanted.only)
+    only = _known(config).only
+    return patches.get(paths, source.get(paths), _tree_name(config), only)
+
+
+def _tree_name(config: str) -> str:
+    return patches.ALL if _known(config).only is None else f"tree-{config}"
 
 
 def _known(config: str) -> Config:
@@ -207,23 +210,23 @@ def _seed(tree: Tree, config: str) -> None:
     """
     seed = _known(config).seed
     origin = object_dir(tree, seed)
+    if not seed or not (origin / "vmlinux.o").exists():
+        return
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
-    built_from = tree.source.home / patches.ALL
-    manifest = jsonio.recall(dict[str, Any], patches.manifest(built_from))
-    if not seed or not manifest or not (origin / "vmlinux.o").exists():
-        return
+    built_from = tree.source.home / _tree_name(seed)
+    manifest = jsonio.recall(dict[str, Any], patches.manifest(built_from)) or {"files": {}}
     # A configuration that has changed reaches nearly every object: a copy is less work.
     key = _digest((origin / ".config").read_text())
     if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
-        for name in manifest["files"]:
+        for name in {**manifest["files"], **tree.files}:
             path, other = tree.path / name, built_from / name
-            if path.exists() and path.read_bytes() != other.read_bytes():
-                patches.replace(path, path)
-            elif path.exists():
+            if path.exists() and other.exists() and path.read_bytes() == other.read_bytes():
                 shutil.copystat(other, path)
+            elif path.exists():
+                patches.replace(path, path)
         copy_objects(origin, objects, {built_from: tree.path})
         jsonio.write_text(stamp, key)
         step.done(f"copied from {origin}")

@@ -1,12 +1,15 @@
 """Build commands, and configurations that the fragments must make sense of."""
 
+import os
 from pathlib import Path
 
 import pytest
 
+from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
 from harness.kernel import build, kconfig
+from harness.kernel import tree as patches
 from harness.kernel.arch import ARM64
 from harness.kernel.source import Source
 from harness.kernel.tree import Tree
@@ -72,6 +75,30 @@ def test_commands_of_copied_objects_name_the_other_tree(tmp_path: Path) -> None:
     said = (new / "mm/.a.o.cmd").read_text()
     kept = f"/c/tree-two/b.c {old}.x"
     assert said == f"-I/n/tree-b/include /n/tree-b {new}/mm/a.o {kept} {new}/mm /n/tree-b"
+
+
+def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path) -> None:
+    source = Source(version="7.3", home=tmp_path, revision="r")
+    tree = Tree(source, {"mm/migrate.c": "", "mm/new.c": ""}, "tree-lab-traced")
+    seed = tmp_path / "tree-lab-vanilla"
+    for path, names in ((seed, ("migrate", "same")), (tree.path, ("migrate", "same", "new"))):
+        (path / "mm").mkdir(parents=True)
+        for name in names:
+            (path / f"mm/{name}.c").write_text(path.name if name == "migrate" else name)
+    jsonio.write(patches.manifest(seed), {"files": {"mm/same.c": ""}})
+    objects = tmp_path / "build-lab-vanilla"
+    objects.mkdir()
+    for name in ("vmlinux.o", ".config"):
+        (objects / name).write_text("")
+    files = (*tree.path.rglob("*.c"), *seed.rglob("*.c"), *objects.iterdir())
+    for time, path in enumerate(files, 1000):
+        os.utime(path, (time, time))
+
+    build._seed(tree, "lab-traced")
+    built = (tmp_path / "build-lab-traced/vmlinux.o").stat().st_mtime
+    newer = {path.name for path in tree.path.rglob("*.c") if path.stat().st_mtime > built}
+    assert newer == {"migrate.c", "new.c"}
+    assert (tree.path / "mm/same.c").stat().st_mtime == (seed / "mm/same.c").stat().st_mtime
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"key": "x"}', "[1]", '{"key": 1}'])
