@@ -565,16 +565,18 @@ static int replace_provider(void)
 }
 
 /*
- * dcbm goes while it is routed, as soon as it has no batch: with all movers at work it
- * may be refused for a while.
+ * dcbm goes while it is routed, if nobody migrates at that moment. With all movers at work
+ * somebody mostly does; then, as the administrator's guide says, its routes go first.
  */
 static int replace_migrator(unsigned int *busy)
 {
-	double end = seconds_now() + 30;
+	double direct = seconds_now() + 0.2, end = seconds_now() + 30;
 	int err;
 
 	while ((err = module_unload("dcbm")) == -EAGAIN && seconds_now() < end) {
 		(*busy)++;
+		if (seconds_now() > direct)
+			offload_route_only("syscall_or_cpuset", "none");
 		usleep(random() % 2000);
 	}
 	err = err ?: module_load("dcbm", random() % 2 ? "" : "segment_bytes=16384");
@@ -591,7 +593,7 @@ static int rebind_provider(void)
 
 TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 {
-	const unsigned int times = debug_kernel() ? 12 : 34;
+	const unsigned int times = debug_kernel() ? 6 : 34;
 	unsigned int busy = 0, i;
 	struct movers_result result;
 
