@@ -189,12 +189,15 @@ def _page(match: re.Match[str], offset: int) -> Page:
     )  # fmt: skip
 
 
-def judge(ours: Layout, vanilla: Layout | None = None) -> Finding:
-    """Return what is wrong with a layout of ours, and how it differs from vanilla's."""
+def judge(ours: Layout, vanilla: Layout | None = None, live: bool = False) -> Finding:
+    """Return what is wrong with a layout of ours, and how it differs from vanilla's.
+
+    `live` tells that ours may have copied folios while they were mapped.
+    """
     wrong, different = wrongs(ours), unlike_before(ours)
     if vanilla:
         wrong += _other_contents(vanilla, ours)
-        different += compare(vanilla, ours)
+        different += compare(vanilla, ours, live)
     return Finding(wrong, different)
 
 
@@ -210,13 +213,13 @@ def _other_contents(vanilla: Layout, ours: Layout) -> list[str]:
     return found
 
 
-def compare(vanilla: Layout, ours: Layout) -> list[str]:
+def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     """Return how two kernels differ in one layout, in words; nothing if they do not."""
     if found := _difference("layout", vanilla.built, ours.built):
         return found
     if list(vanilla.stages) != list(ours.stages):
         return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
-    rules = _Rules.of(vanilla, ours)
+    rules = _Rules.of(vanilla, ours, live)
     before = parse_stage(ours.stages.get("before", ()))
     pinned = any(_PIN.match(line) for line in ours.built)
     for name in vanilla.stages:
@@ -246,9 +249,10 @@ class _Rules:
     zeros: Set[Key]
     huge: bool
     bound: bool
+    live: bool
 
     @classmethod
-    def of(cls, vanilla: Layout, ours: Layout) -> "_Rules":
+    def of(cls, vanilla: Layout, ours: Layout, live: bool) -> "_Rules":
         there = parse_stage(ours.stages.get("there", ()))
         back = parse_stage(ours.stages.get("back", ()))
         split: Set[Key] = frozenset()
@@ -265,6 +269,7 @@ class _Rules:
             zeros=split & there.keys("zero"),
             huge=any(key in there.pages and there.pages[key].by_pmd for key in split),
             bound=any(line.startswith("mbind ") for line in said),
+            live=live,
         )
 
     def compared(self, name: str, moved: bool, stage: Stage) -> Iterator[str]:
@@ -279,7 +284,8 @@ class _Rules:
         elif moved:
             # The results of the move back are among the lines of "there".
             lines = _results_without(lines, self.split)
-        yield from lines
+        # A folio that is copied while it is mapped is never unmapped beside others.
+        yield from (line for line in lines if not (self.live and _PAUSED.match(line)))
         for (process, number), page in sorted(stage.pages.items()):
             if not (late and (process, number) in self.zeros):
                 one = self._page(name, late, stage, (process, number), page)

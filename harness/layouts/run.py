@@ -189,10 +189,12 @@ def _boot(
     return boot
 
 
-def judge(ours: Boot, vanilla: Boot | None = None) -> dict[int, Finding]:
-    """Return what is wrong or differs, by seed."""
+def judge(ours: Boot, vanilla: Boot | None = None, live: bool = False) -> dict[int, Finding]:
+    """Return what is wrong or differs, by seed; `live` as in dump.judge()."""
     twins = vanilla.layouts if vanilla else {}
-    found = {seed: dump.judge(layout, twins.get(seed)) for seed, layout in ours.layouts.items()}
+    found = {
+        seed: dump.judge(layout, twins.get(seed), live) for seed, layout in ours.layouts.items()
+    }
     return {seed: finding for seed, finding in sorted(found.items()) if finding}
 
 
@@ -213,8 +215,9 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
                 return _boot(kernels, config, machine, seeds, directory, told)
 
-            ours, *vanilla = pool.map(boot, machine.configs)
-            return ours, judge(ours, *vanilla)
+            ours, *twins = pool.map(boot, machine.configs)
+            vanilla = twins[0] if twins else None
+            return ours, judge(ours, vanilla, live=machine.offload)
 
         for start in range(first, first + count, _PER_BOOT):
             seeds = range(start, min(start + _PER_BOOT, first + count))

@@ -429,6 +429,8 @@ def test_large_folios_in_one_batch_are_counted() -> None:
     assert (dump.moved_together(paused), dump.moved_together(GOOD)) == (1, 0)
     one = changed("before", "2 large", "1 large", paused)
     assert dump.moved_together(one) == 0
+    assert compare(paused, one)
+    assert not dump.compare(paused, one, live=True)
 
 
 def test_contiguous_ptes_are_required_where_there_are_any() -> None:
@@ -512,7 +514,7 @@ def test_only_what_differs_in_flags_is_run_again(
     findings = {1: Finding(wrong=["a"]), 2: Finding(different=["b"])}
     asked = []
 
-    def judge(ours: Boot, _vanilla: Boot) -> dict[int, Finding]:
+    def judge(ours: Boot, _vanilla: Boot, live: bool) -> dict[int, Finding]:
         asked.append(sorted(ours.layouts))
         return findings if len(ours.layouts) == 2 else {}
 
