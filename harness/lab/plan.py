@@ -165,6 +165,9 @@ def ours(quick: bool) -> Iterator[Boot]:
     )
     for name, config, design in parts:
         yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
+    # What follows is measured once. Large folios go first: small ones leave pages on the
+    # processor's free lists, and whichever large one is freed then frees those as well.
+    sizes = sizes[::-1]
     yield from _engine(quick, sizes)
     yield from _segments(sizes)
     yield from _live(sizes)
@@ -184,6 +187,7 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
             and (not quick or (row.folio_kib, row.batch_pages) in QUICK_SWEEP)
             and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
+        found.sort(key=lambda one: -min(one.folio_kib))
         # What takes long is apart from the rest, so that guests can share the processors.
         small = tuple(one for one in found if (one.batch_pages or 0) < _LARGE_PAGES)
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
