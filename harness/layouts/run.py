@@ -189,7 +189,7 @@ def _boot(
     return boot
 
 
-def judge(ours: Boot, vanilla: Boot | None = None, live: bool = False) -> dict[int, Finding]:
+def judge(ours: Boot, vanilla: Boot | None = None, *, live: bool = False) -> dict[int, Finding]:
     """Return what is wrong or differs, by seed; `live` as in dump.judge()."""
     twins = vanilla.layouts if vanilla else {}
     found = {
@@ -215,9 +215,8 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
                 return _boot(kernels, config, machine, seeds, directory, told)
 
-            ours, *twins = pool.map(boot, machine.configs)
-            vanilla = twins[0] if twins else None
-            return ours, judge(ours, vanilla, live=machine.offload)
+            ours, *vanilla = pool.map(boot, machine.configs)
+            return ours, judge(ours, *vanilla, live=machine.offload)
 
         for start in range(first, first + count, _PER_BOOT):
             seeds = range(start, min(start + _PER_BOOT, first + count))
