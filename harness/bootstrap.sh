@@ -16,14 +16,14 @@ export PATH=$PATH:/usr/sbin:/sbin
 
 packages=(
 	# to build the kernel and its tools
-	gcc libc6-dev make flex bison bc libelf-dev libssl-dev kmod rsync patch
+	gcc gcc-12 libc6-dev make flex bison bc libelf-dev libssl-dev kmod rsync patch
 	xz-utils zstd cpio perl git ca-certificates debian-archive-keyring
 	# to build its selftests
 	libnuma-dev libcap-dev liburing-dev
 	# the guest
 	qemu-system-x86 busybox-static e2fsprogs e2fsck-static
 	# the same for arm64
-	gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm device-tree-compiler
+	gcc-12-aarch64-linux-gnu libc6-dev-arm64-cross qemu-system-arm device-tree-compiler
 	mmdebstrap
 	# to build the QEMU that guests run in
 	ninja-build pkgconf libglib2.0-dev libpixman-1-dev libfdt-dev seabios

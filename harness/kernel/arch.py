@@ -38,14 +38,14 @@ class Machine:
 class Architecture:
     """How a kernel, and programs that run on it, are built.
 
-    `make_variables` go to every make of the kernel tree; `image` is what it builds for QEMU;
+    `make_flags` go to every make of the kernel tree; `image` is what it builds for QEMU;
     `tools` is the prefix of the compiler and the binary utilities. A `debian` name means that
     Debian's packages for that architecture hold what guests take from the host otherwise.
     The first machine is the one on which a suite runs that asks for none.
     """
 
     name: str
-    make_variables: tuple[str, ...]
+    make_flags: tuple[str, ...]
     image: str
     tools: str
     debian: str
@@ -58,8 +58,16 @@ class Architecture:
 
     @property
     def compiler(self) -> str:
-        """The C compiler for it."""
-        return f"{self.tools}gcc"
+        """The C compiler for it: of one version everywhere, so that figures are equal.
+
+        Debian 12 and 13 both have it.
+        """
+        return f"{self.tools}gcc-12"
+
+    @property
+    def make_variables(self) -> tuple[str, ...]:
+        """What every make of the kernel tree is told."""
+        return (*self.make_flags, f"CC={self.compiler}")
 
 
 PC = Machine(
@@ -124,7 +132,7 @@ ZCU102 = Machine(
 
 X86_64 = Architecture(
     name="x86_64",
-    make_variables=(),
+    make_flags=(),
     image="arch/x86/boot/bzImage",
     tools="",
     debian="",
@@ -133,7 +141,7 @@ X86_64 = Architecture(
 
 ARM64 = Architecture(
     name="arm64",
-    make_variables=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
+    make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
     image="arch/arm64/boot/Image",
     tools="aarch64-linux-gnu-",
     debian="arm64",

@@ -13,6 +13,7 @@ from pathlib import Path
 from harness.core import jsonio, process, space, ui
 from harness.core.paths import Paths
 from harness.kernel import build, debian
+from harness.kernel.arch import X86_64
 
 SERIES = "10.0"
 SUITE = "trixie"
@@ -111,7 +112,12 @@ def _configure(paths: Paths, home: Path) -> None:
     shutil.rmtree(objects, ignore_errors=True)
     objects.mkdir()
     process.run_logged(
-        [str(home / "source/configure"), f"--python={sys.executable}", *_OPTIONS],
+        [
+            str(home / "source/configure"),
+            f"--python={sys.executable}",
+            f"--cc={X86_64.compiler}",
+            *_OPTIONS,
+        ],
         paths.logs / "qemu-configure.log",
         "configuring QEMU",
         cwd=objects,

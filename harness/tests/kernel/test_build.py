@@ -18,9 +18,11 @@ from harness.kernel.tree import Tree
 def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBS", "7")
     command = build.make(Path("/t"), Path("/o"), "bzImage", "modules")
-    assert command == ["make", "-C", "/t", "O=/o", "-j7", "bzImage", "modules"]
+    assert command == ["make", "-C", "/t", "O=/o", "-j7", "CC=gcc-12", "bzImage", "modules"]
     foreign = build.make(Path("/t"), Path("/o"), "Image", architecture=ARM64)
-    assert foreign[-3:] == ["ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-", "Image"]
+    cross = "aarch64-linux-gnu-"
+    made = f"CROSS_COMPILE={cross}", f"CC={cross}gcc-12"
+    assert foreign[-4:] == ["ARCH=arm64", *made, "Image"]
     monkeypatch.setenv("JOBS", "")
     assert build.jobs() >= 1
     monkeypatch.setenv("JOBS", "many")
