@@ -10,7 +10,6 @@ import shutil
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
@@ -43,10 +42,10 @@ CONFIGS = {
     "debug": Config((*_BASE, "debug.config")),
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
-    "base-vanilla": Config(_BASE, only=()),
+    "base-vanilla": Config(_BASE, only=(), seed="base"),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, only=()),
+    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
     "lab-traced": Config(
         _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
@@ -206,7 +205,7 @@ def _seed(tree: Tree, config: str) -> None:
     """Start from the objects of another configuration, if there are any.
 
     make goes by modification times: files that are not the same in both trees are rewritten,
-    and the others get the same time.
+    and the others get the same time. What is a link to a pristine file has not changed.
     """
     seed = _known(config).seed
     origin = object_dir(tree, seed)
@@ -214,19 +213,19 @@ def _seed(tree: Tree, config: str) -> None:
         return
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
-    built_from = tree.source.home / _tree_name(seed)
-    manifest = jsonio.recall(dict[str, Any], patches.manifest(built_from)) or {"files": {}}
     # A configuration that has changed reaches nearly every object: a copy is less work.
     key = _digest((origin / ".config").read_text())
     if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
-        for name in {**manifest["files"], **tree.files}:
+        built_from = tree.source.home / _tree_name(seed)
+        copies = ["find", str(built_from), "-type", "f", "-links", "1", "-printf", "%P\\n"]
+        for name in {*process.capture(copies).splitlines(), *tree.files}:
             path, other = tree.path / name, built_from / name
-            if path.exists() and other.exists() and path.read_bytes() == other.read_bytes():
-                shutil.copystat(other, path)
-            elif path.exists():
+            if path.exists():
                 patches.replace(path, path)
+                if other.exists() and path.read_bytes() == other.read_bytes():
+                    shutil.copystat(other, path)
         copy_objects(origin, objects, {built_from: tree.path})
         jsonio.write_text(stamp, key)
         step.done(f"copied from {origin}")

@@ -19,12 +19,12 @@ and the same with the feature compiled out.
 """
 
 KERNEL: dict[str, Kernel] = {
+    OURS: "ours",
     VANILLA: "vanilla",
     TRACED: "vanilla",
-    OURS: "ours",
     WITHOUT: "without",
 }
-"""What results call the kernel of a configuration."""
+"""What results call the kernel of a configuration; each is built after what it starts from."""
 
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)

@@ -18,7 +18,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Status
-from harness.kernel import build, qemu
+from harness.kernel import qemu
 from harness.kernel.arch import PC
 from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
@@ -112,13 +112,9 @@ def measure(
 
 
 def kernels(paths: Paths) -> dict[str, Kernel]:
-    """Build the kernels that the laboratory compares, by configuration.
-
-    Those that start from the objects of another one come last.
-    """
-    in_order = sorted(plan.KERNEL, key=lambda config: bool(build.CONFIGS[config].seed))
+    """Build the kernels that the laboratory compares, by configuration."""
     with lock.cache(paths):
-        return {config: suite.prepare(paths, config) for config in in_order}
+        return {config: suite.prepare(paths, config) for config in plan.KERNEL}
 
 
 def run(paths: Paths, preset_name: str, quick: bool, out: Path) -> Results:

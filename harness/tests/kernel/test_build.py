@@ -5,11 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
 from harness.kernel import build, kconfig
-from harness.kernel import tree as patches
 from harness.kernel.arch import ARM64
 from harness.kernel.source import Source
 from harness.kernel.tree import Tree
@@ -87,7 +85,10 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
         (path / "mm").mkdir(parents=True)
         for name in names:
             (path / f"mm/{name}.c").write_text(path.name if name == "migrate" else name)
-    jsonio.write(patches.manifest(seed), {"files": {"mm/same.c": ""}})
+    pristine = tmp_path / "pristine.c"
+    pristine.write_text("")
+    for path in (seed, tree.path):
+        os.link(pristine, path / "mm/pristine.c")
     objects = tmp_path / "build-lab-vanilla"
     objects.mkdir()
     for name in ("vmlinux.o", ".config"):
@@ -101,6 +102,27 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
     newer = {path.name for path in tree.path.rglob("*.c") if path.stat().st_mtime > built}
     assert newer == {"migrate.c", "new.c"}
     assert (tree.path / "mm/same.c").stat().st_mtime == (seed / "mm/same.c").stat().st_mtime
+    assert pristine.stat().st_nlink == 3
+
+
+def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
+    source = Source(version="7.3", home=tmp_path, revision="r")
+    tree = Tree(source, {}, "tree-lab-vanilla")
+    for path in (tmp_path / "tree", tmp_path / "pristine", tmp_path / "build-lab"):
+        path.mkdir()
+    for name in ("vmlinux.o", ".config"):
+        (tmp_path / "build-lab" / name).write_text("")
+    pristine = tmp_path / "pristine/migrate.c"
+    pristine.write_text("")
+    os.utime(pristine, (1000, 1000))
+    tree.path.mkdir()
+    os.link(pristine, tree.path / "migrate.c")
+    (tmp_path / "tree/migrate.c").write_text("")  # after the last build
+    os.utime(tmp_path / "build-lab/vmlinux.o", (2000, 2000))
+
+    build._seed(tree, "lab-vanilla")
+    assert (tree.path / "migrate.c").stat().st_mtime > 2000
+    assert pristine.stat().st_mtime == 1000
 
 
 @pytest.mark.parametrize("text", ["", "{", '{"key": "x"}', "[1]", '{"key": 1}'])
