@@ -41,8 +41,12 @@ def complaints(paths: Paths, tree: Tree, home: Path) -> list[Diagnostic]:
     for config, sources in by_config(kernel_sources(tree.files)).items():
         build.configure(paths, tree, config)
         pristine = tree.source.pristine
-        before = [name for name in sources if (pristine / name).exists()]
         found = _compile(paths, tree.path, home / f"patched-{config}", tree, config, sources)
+        before = [
+            name
+            for name in diagnostics.suspects(found, sources, tree.files.__contains__)
+            if (pristine / name).exists()
+        ]
         known = _compile(paths, pristine, home / f"vanilla-{config}", tree, config, before)
         ours += diagnostics.ours(found, known, tree.files.__contains__)
     return ours

@@ -83,3 +83,14 @@ def ours(
     return [
         one for one in new_ones(found, vanilla) if one.level != "warning" or touched(one.file)
     ]
+
+
+def suspects(
+    found: Sequence[Diagnostic], sources: Sequence[str], touched: Callable[[str], bool]
+) -> list[str]:
+    """Return the sources whose complaints ours() has to compare with vanilla's.
+
+    Any of them may have led to a complaint about a file that is none of them, such as a header.
+    """
+    files = {one.file for one in ours(found, (), touched)}
+    return list(sources) if files - set(sources) else [one for one in sources if one in files]

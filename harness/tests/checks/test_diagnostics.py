@@ -10,6 +10,7 @@ from harness.checks.lint.diagnostics import (
     new_ones,
     ours,
     parse,
+    suspects,
 )
 
 TREE = Path("/t/tree")
@@ -69,3 +70,13 @@ def test_ours() -> None:
         warning("include/other.h", 8, "which silences sparse", "error"),
     ]
     assert ours(found, vanilla, {"mm/edited.c"}.__contains__) == [found[1], found[3]]
+
+
+def test_vanilla_sources_with_nothing_to_forgive_are_not_compiled() -> None:
+    sources = ["mm/edited.c", "mm/clean.c"]
+    touched = {*sources, "include/ours.h"}.__contains__
+    noise = warning("include/other.h", 7, "noise of a header")
+    assert suspects([noise], sources, touched) == []
+    assert suspects([noise, warning("mm/edited.c", 5, "old")], sources, touched) == sources[:1]
+    for header in (warning("include/ours.h", 1, "old"), warning("other.h", 1, "x", "error")):
+        assert suspects([header], sources, touched) == sources
