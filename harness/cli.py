@@ -63,13 +63,13 @@ def parser() -> argparse.ArgumentParser:
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
     command("qemu", "build the emulators that guests run in", _qemu)
     steps = _flag("build the kernel at every step")
-    command("series", "write each topic as a series for git am", _series, build=steps)
-    what = "check a git tree of the kernel out at a patch"
-    discard, patch = (
-        _flag("drop an edit that is not saved"),
-        "<topic>/<number>, or part of a name",
+    command(
+        "series", "write each topic as a series for git am", _locked(export.main), build=steps
     )
-    command("edit", what, _edit, patch=patch, discard=discard)
+    what = "check a git tree of the kernel out at a patch"
+    discard = _flag("drop an edit that is not saved")
+    patch = "<topic>/<number>, or part of a name"
+    command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)
     what = "write the edit back to kernel/patches and kernel/overlay"
     command("save", what, _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
@@ -135,16 +135,6 @@ def _kernel(paths: Paths, config: str) -> int:
 def _qemu(paths: Paths) -> int:
     qemu.get(paths)
     return 0
-
-
-@_locked
-def _series(paths: Paths, steps: bool) -> int:
-    return export.main(paths, steps=steps)
-
-
-@_locked
-def _edit(paths: Paths, patch: str, discard: bool) -> int:
-    return edit.main_edit(paths, patch, discard=discard)
 
 
 def _lab(paths: Paths, preset_name: str, quick: bool) -> int:

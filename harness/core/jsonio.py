@@ -1,5 +1,6 @@
 """Files that the harness writes and reads again: whole or not at all, and checked."""
 
+import hashlib
 import json
 from pathlib import Path
 from typing import TypeVar
@@ -9,6 +10,11 @@ import msgspec
 from harness.core.errors import HarnessError
 
 T = TypeVar("T")
+
+
+def digest(*parts: str) -> str:
+    """Name some content."""
+    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def write_text(path: Path, text: str) -> None:

@@ -83,12 +83,6 @@ class _Level:
     planned: int | None = None
     seen: int = 0
 
-    def broken_plan(self) -> Case | None:
-        if self.planned is None or self.planned == self.seen:
-            return None
-        detail = f"planned {self.planned} tests, saw {self.seen}"
-        return Case("plan", Status.FAILED, detail)
-
 
 class _Parser:
     def __init__(self) -> None:
@@ -97,21 +91,22 @@ class _Parser:
 
     def level(self, indent: int) -> _Level:
         """Return the document at an indentation; deeper ones end with this line."""
-        while self.levels and self.levels[-1].indent > indent:
-            self.close()
+        self.close(indent)
         if not self.levels or self.levels[-1].indent < indent:
             self.levels.append(_Level(indent))
         return self.levels[-1]
 
-    def close(self) -> None:
-        level = self.levels.pop()
-        if broken := level.broken_plan():
-            self.cases.append((level.indent, broken))
+    def close(self, indent: int = -1) -> None:
+        """End the documents that are deeper than an indentation."""
+        while self.levels and self.levels[-1].indent > indent:
+            level = self.levels.pop()
+            if level.planned not in (None, level.seen):
+                detail = f"planned {level.planned} tests, saw {level.seen}"
+                self.cases.append((level.indent, Case("plan", Status.FAILED, detail)))
 
     def document(self, indent: int) -> None:
         """Begin a document: one before it at the same indentation is over."""
-        while self.levels and self.levels[-1].indent >= indent:
-            self.close()
+        self.close(indent - 1)
         self.levels.append(_Level(indent))
 
     def plan(self, indent: int, planned: int) -> None:
@@ -133,11 +128,6 @@ class _Parser:
             named.append(replace(case, detail=case.detail or "failed although no subtest did"))
         self.cases[start:] = [(indent, child) for child in named]
 
-    def finish(self) -> list[Case]:
-        while self.levels:
-            self.close()
-        return [case for _, case in self.cases]
-
 
 def parse(text: str) -> list[Case]:
     """Return the leaf tests in the order in which they ended."""
@@ -153,7 +143,8 @@ def parse(text: str) -> list[Case]:
             notes = []
         elif line.strip():
             notes.append(line.strip().removeprefix("# "))
-    return parser.finish()
+    parser.close()
+    return [case for _, case in parser.cases]
 
 
 def _case(match: re.Match[str], notes: list[str]) -> Case:

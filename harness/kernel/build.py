@@ -3,7 +3,6 @@
 One object directory per configuration stays in the cache; out/ receives the results.
 """
 
-import hashlib
 import os
 import re
 import shutil
@@ -161,7 +160,7 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
     objects = object_dir(tree, config)
     asked = fragments(paths, config)
     architecture = _known(config).architecture
-    key = _digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked)
+    key = jsonio.digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked)
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
         reused = stamp.exists() and stamp.read_text() == key and final.exists()
@@ -180,10 +179,6 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         count = sum(value != "n" for value in options.values())
         step.done(f"{count} options on", reused=reused)
     return objects
-
-
-def _digest(*parts: str) -> str:
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
 def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:
@@ -214,7 +209,7 @@ def _seed(tree: Tree, config: str) -> None:
     objects = object_dir(tree, config)
     stamp = objects / ".seed"
     # A configuration that has changed reaches nearly every object: a copy is less work.
-    key = _digest((origin / ".config").read_text())
+    key = jsonio.digest((origin / ".config").read_text())
     if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
@@ -243,7 +238,7 @@ def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     architecture = _known(config).architecture
     final = (objects / ".config").read_text()
-    key = _digest(tree.subset_key(_KERNEL_SOURCES), compiler(architecture), final)[:16]
+    key = jsonio.digest(tree.subset_key(_KERNEL_SOURCES), compiler(architecture), final)[:16]
     record = out / "build.json"
     with ui.step(f"kernel {config}") as step:
         known = jsonio.recall(dict[str, str], record) or {}

@@ -4,14 +4,13 @@ The host's own lists and sources stay as they are; apt checks signatures. A mirr
 always comes from the host's apt.
 """
 
-import hashlib
 import os
 import re
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
-from harness.core import process, ui
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
@@ -149,7 +148,7 @@ def userland(paths: Paths, architecture: str) -> Path:
     They are those of the host's release, unpacked and not configured: programs to copy, and
     libraries for them.
     """
-    key = hashlib.sha256("\0".join([codename(), *PACKAGES]).encode()).hexdigest()[:12]
+    key = jsonio.digest(codename(), *PACKAGES)[:12]
     home = paths.cache / f"userland-{architecture}-{key}"
     fresh = home.with_name(f"{home.name}.new")
 

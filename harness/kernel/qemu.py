@@ -4,7 +4,6 @@ It is the same on Debian 12 and 13. Source and objects stay in <cache>/qemu/<key
 in qemu/ compiles what changed; out/qemu receives the programs.
 """
 
-import hashlib
 import re
 import shutil
 import sys
@@ -80,7 +79,7 @@ def get(paths: Paths) -> None:
 
 def _key(files: list[Path], words: list[str]) -> str:
     parts = [*words, *(f"{path.name}\0{path.read_text()}" for path in files)]
-    return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:12]
+    return jsonio.digest(*parts)[:12]
 
 
 def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:

@@ -141,7 +141,7 @@ def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:
     version = tree_version(tree, str(tree))
     # Another release at the same path may have older timestamps than our objects have,
     # hence a home of its own.
-    digest = hashlib.sha256(f"{tree}\0{version}".encode()).hexdigest()[:12]
+    digest = jsonio.digest(str(tree), version)[:12]
     home = paths.cache / "linux" / f"tree-{digest}"
     stamp = home / "revision"
     if not stamp.exists():

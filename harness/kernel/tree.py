@@ -1,6 +1,5 @@
 """The patched tree: hard links to pristine files, and copies of what our patches change."""
 
-import hashlib
 import json
 import os
 import re
@@ -45,8 +44,8 @@ class Tree:
             for path, digest in sorted(self.files.items())
             if any(re.search(pattern, path) for pattern in patterns)
         ]
-        text = json.dumps([self.source.home.name, self.source.revision, chosen])
-        return hashlib.sha256(text.encode()).hexdigest()[:16]
+        parts = [self.source.home.name, self.source.revision, chosen]
+        return jsonio.digest(json.dumps(parts))[:16]
 
 
 def get(

@@ -6,7 +6,6 @@ into one object and not into an image, whose tables of symbols take most of the 
 symbols that this object does not define tell what the image would miss.
 """
 
-import hashlib
 import json
 import re
 import shutil
@@ -83,7 +82,7 @@ class Builder:
                 off, self._config, made.source.revision, build.compiler(),
                 compiled_files(made.files(revision)),
             ]  # fmt: skip
-            key = hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:16]
+            key = jsonio.digest(json.dumps(parts, sort_keys=True))[:16]
             with ui.step(f"build {number}/{len(builds)} {what}") as progress:
                 if seconds := new.get(key, old.get(key)):
                     new[key] = seconds

@@ -6,7 +6,6 @@ ends with the patch's name; tag `saved` is what kernel/patches holds. The user w
 patches on `edit` with git rebase, folds fixups with --autosquash, and writes back what changed.
 """
 
-import hashlib
 import json
 import re
 import shutil
@@ -177,7 +176,7 @@ class Editor:
         parts = [(step.name, step.text) for step in self._steps]
         files = topics.overlay_files(self._paths)
         parts += [(name, topics.read_text(self._paths.overlay / name)) for name in files]
-        return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
+        return jsonio.digest(json.dumps(parts))
 
     def _park(self, name: str) -> None:
         """Put branch `edit` at a patch of `series`, where the next edit starts."""
@@ -362,7 +361,7 @@ class Editor:
         return commit if self._same("series^{tree}", f"{commit}^{{tree}}") else ""
 
 
-def main_edit(paths: Paths, wanted: str, *, discard: bool) -> int:
+def main_edit(paths: Paths, wanted: str, discard: bool) -> int:
     """Run `make edit`."""
     editor = Editor(paths, source.get(paths))
     with ui.step("edit") as progress:

@@ -147,10 +147,7 @@ class Report:
                 Curve(_name(key), self._look(key), curves.get(key, ()), hollow.get(key, ()))
                 for key in dict.fromkeys((*curves, *hollow))
             ]
-        if panels:
-            path = self._directory / "tradeoff.png"
-            time = "first-folio latency"
-            plots.tradeoff(path, panels, time, self._word, self._results.label)
+        self._draw("tradeoff.png", panels, "first-folio latency")
         pages = {run.batch_pages or 0 for runs in measured.values() for run in runs} - {0}
         if len(pages) < 2:
             return ""
@@ -165,10 +162,12 @@ class Report:
             ]
             curve = Curve(_name(key), self._look(key), points, ())
             panels.setdefault(f"{size_name(kib)} folios", []).append(curve)
+        self._draw("inaccessible.png", panels, "inaccessible, 99th percentile")
+
+    def _draw(self, name: str, panels: Mapping[str, Sequence[Curve]], time: str) -> None:
         if panels:
-            path = self._directory / "inaccessible.png"
-            time = "inaccessible, 99th percentile"
-            plots.tradeoff(path, panels, time, self._word, self._results.label)
+            label = self._results.label
+            plots.tradeoff(self._directory / name, panels, time, self._word, label)
 
     def _touched(self) -> list[list[str]]:
         """Return the table of memory that threads use while it moves."""

@@ -13,6 +13,8 @@ Outer = TypeVar("Outer", bound=Hashable)
 Inner = TypeVar("Inner", bound=Hashable)
 Batches = dict[int, dict[Inner, Run]]
 """Runs by batch size (0 is unknown) and something else; of several the largest workload."""
+Curves = dict[tuple[int, Configuration], list[Run]]
+"""Runs by folio size and configuration, in order of batch size."""
 
 
 def configuration(run: Run) -> Configuration:
@@ -48,40 +50,35 @@ def compared(runs: Iterable[Run]) -> list[Run]:
     return [run for run in runs if run.kernel != "without" and not run.writes_per_ms]
 
 
-def tradeoff_curves(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list[Run]]:
-    """Return first moves with an engine by folio size and configuration.
-
-    Each list is in order of batch size. Of a curve with several there is something to see;
-    single points are left out unless there is nothing else.
-    """
-    timed = _grouped(
-        (r for r in runs if r.design in ENGINE_DESIGNS and r.move == 1 and r.first_folio_us),
-        lambda run: (run.folio_kib, configuration(run)),
-        lambda _: None,
-    )
-    curves = {
-        key: [timed[key][batch][None] for batch in sorted(timed[key])]
-        for key in sorted(timed, key=lambda key: (key[0], _order(key[1])))
-    }
-    return {key: curve for key, curve in curves.items() if len(curve) > 1} or curves
-
-
-def waits(runs: Iterable[Run]) -> dict[tuple[int, Configuration], list[Run]]:
-    """Return first moves with inaccessible times by folio size and configuration.
-
-    Of vanilla, and of engines with the most channels that any has; in order of batch size.
-    """
-    some = [run for run in compared(runs) if run.inaccessible_us and run.move == 1]
-    most = max((run.channels or 0 for run in some if run.engine), default=0)
-    timed = _grouped(
-        (r for r in some if r.kernel == "vanilla" or r.design == "live" or r.channels == most),
-        lambda run: (run.folio_kib, configuration(run)),
-        lambda _: None,
-    )
+def _curves(runs: Iterable[Run]) -> Curves:
+    timed = _grouped(runs, lambda run: (run.folio_kib, configuration(run)), lambda _: None)
     return {
         key: [timed[key][batch][None] for batch in sorted(timed[key])]
         for key in sorted(timed, key=lambda key: (key[0], _order(key[1])))
     }
+
+
+def tradeoff_curves(runs: Iterable[Run]) -> Curves:
+    """Return first moves with an engine.
+
+    Of a curve with several batch sizes there is something to see; single points are left out
+    unless there is nothing else.
+    """
+    engines = (r for r in runs if r.design in ENGINE_DESIGNS and r.move == 1)
+    curves = _curves(run for run in engines if run.first_folio_us)
+    return {key: curve for key, curve in curves.items() if len(curve) > 1} or curves
+
+
+def waits(runs: Iterable[Run]) -> Curves:
+    """Return first moves with inaccessible times.
+
+    Of vanilla, and of engines with the most channels that any has.
+    """
+    some = [run for run in compared(runs) if run.inaccessible_us and run.move == 1]
+    most = max((run.channels or 0 for run in some if run.engine), default=0)
+    return _curves(
+        r for r in some if r.kernel == "vanilla" or r.design == "live" or r.channels == most
+    )
 
 
 def by_size(runs: Iterable[Run]) -> dict[Configuration, dict[tuple[int, int], Run]]:
