@@ -71,21 +71,21 @@ def _same_tree(made: Stack, revision: str, expected: str, what: str) -> None:
         raise HarnessError(f"{what} gives another {different[0]}")
 
 
-def export(made: Stack, out: Path) -> list[Path]:
-    """Write all topics below `out` and prove that they give the stack; return the mails."""
+def write_all(made: Stack, out: Path) -> dict[str, list[Path]]:
+    """Write all topics below `out`; return the mails of each."""
     rules.check(made.topics)
     shutil.rmtree(out, ignore_errors=True)
-    exported = {}
+    return {topic.name: write(made, topic, out / topic.name) for topic in made.topics}
+
+
+def export(made: Stack, out: Path) -> None:
+    """Write all topics below `out` and prove that they give the stack."""
     with ui.step("series") as progress:
-        for topic in made.topics:
-            progress.progress(topic.name)
-            exported[topic.name] = write(made, topic, out / topic.name)
-        prove(made, exported)
+        prove(made, exported := write_all(made, out))
         progress.done(
             f"each of {len(exported)} topics applies to Linux {made.source.version}, all give "
             f"the stack; in {out}"
         )
-    return [mail for mails in exported.values() for mail in mails]
 
 
 def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> None:

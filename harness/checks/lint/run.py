@@ -38,7 +38,8 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
 
     def series() -> list[str]:
         with stack.assemble(paths, tree.source) as made:
-            return checkpatch.check(tree.path, export.export(made, home / "series"))
+            mails = export.write_all(made, home / "series").values()
+            return checkpatch.check(tree.path, [one for some in mails for one in some])
 
     def tool(*command: str) -> Check:
         return lambda: run_tool(command, paths.root)

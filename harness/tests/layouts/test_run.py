@@ -542,4 +542,14 @@ def test_seeds_are_split_into_boots(monkeypatch: pytest.MonkeyPatch, tmp_path: P
     monkeypatch.setattr(run, "_PER_BOOT", 3)
     kernels = run.Kernels(Paths(tmp_path, tmp_path, tmp_path), {}, {}, tmp_path)
     assert run.run(kernels, Machine(1, "debug"), 5, 7).seeds == 7
-    assert asked == [range(5, 8), range(8, 11), range(11, 12)]
+    assert sorted(asked, key=min) == [range(5, 8), range(8, 11), range(11, 12)]
+    monkeypatch.setattr(run, "_PER_BOOT", 250)
+    for machine, count, sizes in (
+        (Machine(1, "arm64"), 101, {51, 50}),
+        (Machine(1, "arm64"), 60, {50, 10}),
+        (Machine(2, "arm64"), 100, {100}),
+        (Machine(1), 100, {100}),
+    ):
+        asked.clear()
+        run.run(kernels, machine, 1, count)
+        assert {len(seeds) for seeds in asked} == sizes
