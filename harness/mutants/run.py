@@ -24,6 +24,7 @@ from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
+from harness.kernel.stack import Git
 from harness.layouts import run as layouts
 from harness.mutants import mutant as model
 from harness.mutants.mutant import Kind, Outcome, Result
@@ -81,13 +82,10 @@ class Checkout:
         # What git ignores stays, such as kernels of the last run.
         process.capture(["rsync", "-a", "--delete", "--exclude=.git", "--filter=:- .gitignore",
                          f"{paths.root}/", f"{directory}/"])  # fmt: skip
+        self._git = Git(directory, ())
         self._git("init", "-q")
         self._git("add", "-A")
-        identity = ("-c", "user.name=x", "-c", "user.email=x@localhost")
-        self._git(*identity, "commit", "-q", "-m", "copy", "--allow-empty")
-
-    def _git(self, *words: str) -> str:
-        return process.capture(["git", *words], cwd=self._root)
+        self._git("commit", "-q", "-m", "copy", "--allow-empty")
 
     def prepare(self, test: str, patch: Path | None) -> Run:
         """Return what runs a test, with a patch if there is one."""
