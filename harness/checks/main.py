@@ -224,8 +224,7 @@ def _unit_tests(paths: Paths, out: Path) -> list[Case]:
 
 
 def _series(paths: Paths) -> list[Case]:
-    origin = source.get(paths)
-    export.run(paths, origin, tree.get(paths, origin), steps=False)
+    export.main(paths)
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 

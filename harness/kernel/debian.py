@@ -5,6 +5,7 @@ always comes from the host's apt.
 """
 
 import os
+import platform
 import re
 import shutil
 from collections.abc import Callable
@@ -32,9 +33,7 @@ def choose_mirrors(listing: str, codename: str) -> list[str]:
 
 def codename() -> str:
     """Return the name of the host's release, or ''."""
-    text = Path("/etc/os-release").read_text()
-    found = re.search(r"^VERSION_CODENAME=(\w+)$", text, re.MULTILINE)
-    return found[1] if found else ""
+    return platform.freedesktop_os_release().get("VERSION_CODENAME", "")
 
 
 def mirrors(step: ui.Step) -> list[str]:

@@ -99,7 +99,7 @@ def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> Non
             Builder(paths, made, build.get(paths, tree, "base"), tree.path).run()
 
 
-def main(paths: Paths, steps: bool) -> int:
+def main(paths: Paths, steps: bool = False) -> int:
     """Run `make series`."""
     origin = source.get(paths)
     run(paths, origin, patches.get(paths, origin), steps=steps)
