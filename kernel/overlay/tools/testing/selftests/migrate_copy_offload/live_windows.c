@@ -328,4 +328,43 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 	close(fault.fd);
 }
 
+/* Bit 55 of /proc/self/pagemap. */
+static int soft_dirty(const void *addr)
+{
+	off_t offset = (uintptr_t)addr / memory_page_size() * sizeof(uint64_t);
+	int fd = open("/proc/self/pagemap", O_RDONLY);
+	uint64_t entry;
+	int dirty = -1;
+
+	if (fd >= 0 && pread(fd, &entry, sizeof(entry), offset) == sizeof(entry))
+		dirty = entry >> 55 & 1;
+	close(fd);
+	return dirty;
+}
+
+/*
+ * Memory is unmapped, not copied live, when soft-dirty is cleared. It is clean, as
+ * MADV_FREE leaves it: a PMD that is dirty counts as soft-dirty after a migration.
+ */
+TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	if (soft_dirty(byte) != 1)
+		SKIP(return, "no soft-dirty bits");
+	ASSERT_EQ(0, offload_set_live(REASON, false));
+	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
+
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(0, soft_dirty(byte));
+	*byte = NEW_BYTE;
+	EXPECT_EQ(1, soft_dirty(byte));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
 TEST_HARNESS_MAIN
