@@ -19,6 +19,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
+#include "../../../../lib/test_hmm_uapi.h"
 #include "kselftest_harness.h"
 #include "area.h"
 #include "engine.h"
@@ -326,6 +327,43 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 	close(fault.fd);
+}
+
+/* A device with page tables of its own fills the last page of @area from @buffer. */
+static bool device_writes(int device, const struct area *area, const char *buffer)
+{
+	struct hmm_dmirror_cmd command = {
+		.addr = (uintptr_t)area->addr + area->size - memory_page_size(),
+		.ptr = (uintptr_t)buffer,
+		.npages = 1,
+	};
+
+	return !ioctl(device, HMM_DMIRROR_WRITE, &command) && command.cpages == 1;
+}
+
+/* Its entry for the page is writable when the page is write-protected. */
+TEST_F_TIMEOUT(live_windows, a_device_writes, TIMEOUT)
+{
+	const size_t size = memory_page_size();
+	char *byte = last_byte(&self->area), old = *byte;
+	char *buffer = malloc(size);
+	int device;
+
+	if (module_load("test_hmm", ""))
+		SKIP(return, "no test_hmm");
+	device = open("/dev/hmm_dmirror0", O_RDWR);
+	ASSERT_LE(0, device);
+	ASSERT_NE(NULL, buffer);
+	memcpy(buffer, byte + 1 - size, size);
+	ASSERT_TRUE(device_writes(device, &self->area, buffer));
+
+	begin_move(_metadata, self);
+	buffer[size - 1] = NEW_BYTE;
+	EXPECT_TRUE(device_writes(device, &self->area, buffer));
+	nobody_waited(_metadata, self);
+	end_move(_metadata, self, byte, old);
+	free(buffer);
+	close(device);
 }
 
 /* Bit 55 of /proc/self/pagemap. */
