@@ -1,0 +1,930 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Memory is written in every way that there is, and protected, shared, moved about and
+ * split, while two movers move all of it both ways at once and it is copied live. Each
+ * writer has a word, or a sector, of every page, and knows what it wrote last.
+ *
+ * MIG_SECONDS is the time for each test; MIG_FILE_DIR a file system with O_DIRECT.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/aio_abi.h>
+#include <linux/futex.h>
+#include <linux/io_uring.h>
+#include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/syscall.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		1800
+#define REASON		"syscall_or_cpuset"
+#define SEED		1
+
+#define SECTOR		512
+#define NR_SECTORS	64
+#define MAX_PAGES	4096
+/* Of the words of a page, those that belong to no writer keep their first contents. */
+#define NR_WORDS	16
+#define REPORTS		4
+
+#ifndef MADV_COLLAPSE
+#define MADV_COLLAPSE	25
+#endif
+
+/* The area has a part for each way to disturb writers. All write to all, but the last. */
+enum part {
+	PLAIN,
+	PROTECTED,
+	FORKED,
+	WATCHED,
+	SPLIT,
+	MOVED,
+	NR_PARTS
+};
+
+struct writer;
+
+struct writer_kind {
+	const char *name;
+	bool (*open)(struct writer *writer);
+	/* False if the kernel refused, and wrote nothing. */
+	bool (*write)(struct writer *writer, uint64_t *addr, uint64_t value);
+	uint64_t (*read)(uint64_t *addr);
+	size_t len;
+};
+
+struct writer {
+	const struct writer_kind *kind;
+	unsigned int index;
+	/* Byte of each page at which its own begin. */
+	size_t offset;
+	int in;
+	int out;
+	aio_context_t aio;
+	struct io_uring_sqe *sqes;
+	char *ring;
+	struct io_uring_params params;
+	uint64_t random;
+	uint64_t sequence;
+	uint64_t written;
+	uint64_t refused;
+	uint64_t lost;
+	bool failed;
+	pthread_t thread;
+	uint64_t last[MAX_PAGES];
+};
+
+/* What all threads and the debugger's process see. */
+static struct stress {
+	struct area area;
+	size_t part;
+	/* Where the part MOVED is half of the time. */
+	char *elsewhere;
+	int nodes[2];
+	int uffd;
+	bool go;
+	bool stop;
+	/* Set when no writer is left that could wait for a fault. */
+	bool stop_watching;
+	pid_t target;
+	uint64_t moves;
+	uint64_t turns[NR_PARTS];
+	uint64_t wrong[NR_PARTS];
+	uint64_t dumps;
+	uint64_t undumped;
+	struct writer writers[NR_WORDS];
+} *stress;
+
+static uint64_t next_random(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static char *part_addr(enum part part)
+{
+	return stress->area.addr + part * stress->part;
+}
+
+static bool is_set(const bool *flag)
+{
+	return __atomic_load_n(flag, __ATOMIC_ACQUIRE);
+}
+
+static void set(bool *flag)
+{
+	__atomic_store_n(flag, true, __ATOMIC_RELEASE);
+}
+
+static bool stopped(void)
+{
+	return is_set(&stress->stop);
+}
+
+static uint64_t load(uint64_t *addr)
+{
+	return __atomic_load_n(addr, __ATOMIC_RELAXED);
+}
+
+/*
+ * The part PROTECTED is not always readable, nor writable: who gets a signal there tries
+ * again.
+ */
+static void on_fault(int sig, siginfo_t *info, void *context)
+{
+	char *addr = info->si_addr;
+
+	if (addr < part_addr(PROTECTED) || addr >= part_addr(PROTECTED) + stress->part)
+		signal(SIGSEGV, SIG_DFL);
+	sched_yield();
+}
+
+static bool write_store(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	__atomic_store_n(addr, value, __ATOMIC_RELAXED);
+	return true;
+}
+
+/* A file with a word that each of these changes first, and then reads into memory. */
+static bool open_memfd(struct writer *writer)
+{
+	writer->in = memfd_create("word", 0);
+	return writer->in >= 0;
+}
+
+static bool write_read(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	return pwrite(writer->in, &value, sizeof(value), 0) == sizeof(value) &&
+	       pread(writer->in, addr, sizeof(value), 0) == sizeof(value);
+}
+
+static bool write_process_vm(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	struct iovec from = { &value, sizeof(value) }, to = { addr, sizeof(value) };
+
+	return process_vm_writev(getpid(), &from, 1, &to, 1, 0) == sizeof(value);
+}
+
+static bool open_mem(struct writer *writer)
+{
+	writer->in = open("/proc/self/mem", O_RDWR);
+	return writer->in >= 0;
+}
+
+static bool write_mem(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	return pwrite(writer->in, &value, sizeof(value), (uintptr_t)addr) == sizeof(value);
+}
+
+/* The kernel adds one. */
+static bool write_futex(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	uint32_t nobody = 0;
+	int op = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
+
+	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP_PRIVATE, 0, NULL, addr, op) >= 0;
+}
+
+/* A pipe holds a page that may be written meanwhile; another fills it. */
+static bool open_pipes(struct writer *writer)
+{
+	int ends[2];
+
+	if (pipe2(ends, O_NONBLOCK))
+		return false;
+	writer->in = ends[0];
+	writer->out = ends[1];
+	return true;
+}
+
+static bool write_vmsplice(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	struct iovec word = { addr, sizeof(value) };
+	uint64_t held[2];
+	bool done;
+
+	/* The reference stays in the pipe until the word is written. */
+	if (write(writer->out, &value, sizeof(value)) != sizeof(value))
+		return false;
+	vmsplice(writer->out, &word, 1, 0);
+	done = vmsplice(writer->in, &word, 1, 0) == sizeof(value);
+	while (read(writer->in, held, sizeof(held)) > 0)
+		;
+	return done;
+}
+
+/* Sector n of the file has n + 1 in all words. */
+static bool open_sectors(struct writer *writer)
+{
+	const char *dir = getenv("MIG_FILE_DIR");
+	uint64_t words[SECTOR / sizeof(uint64_t)];
+	char path[256];
+	int fd;
+
+	if (!dir)
+		return false;
+	snprintf(path, sizeof(path), "%s/live_stress.%u", dir, writer->index);
+	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
+	for (uint64_t i = 0; i < NR_SECTORS; i++) {
+		for (unsigned int j = 0; j < ARRAY_SIZE(words); j++)
+			words[j] = i + 1;
+		if (pwrite(fd, words, SECTOR, i * SECTOR) != SECTOR)
+			return false;
+	}
+	fsync(fd);
+	close(fd);
+	writer->in = open(path, O_RDONLY | O_DIRECT);
+	unlink(path);
+	return writer->in >= 0;
+}
+
+static bool write_direct(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	return pread(writer->in, addr, SECTOR, (value - 1) * SECTOR) == SECTOR;
+}
+
+static bool open_aio(struct writer *writer)
+{
+	return open_sectors(writer) && !syscall(SYS_io_setup, 1, &writer->aio);
+}
+
+static bool write_aio(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	struct iocb command = {
+		.aio_lio_opcode = IOCB_CMD_PREAD,
+		.aio_fildes = writer->in,
+		.aio_buf = (uintptr_t)addr,
+		.aio_nbytes = SECTOR,
+		.aio_offset = (value - 1) * SECTOR,
+	}, *commands = &command;
+	struct io_event event;
+
+	return syscall(SYS_io_submit, writer->aio, 1, &commands) == 1 &&
+	       syscall(SYS_io_getevents, writer->aio, 1, 1, &event, NULL) == 1 &&
+	       event.res == SECTOR;
+}
+
+static bool open_uring(struct writer *writer)
+{
+	struct io_uring_params *params = &writer->params;
+	size_t len;
+
+	if (!open_memfd(writer))
+		return false;
+	writer->out = syscall(SYS_io_uring_setup, 1, params);
+	if (writer->out < 0 || !(params->features & IORING_FEAT_SINGLE_MMAP))
+		return false;
+	len = params->cq_off.cqes + params->cq_entries * sizeof(struct io_uring_cqe);
+	writer->ring = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, writer->out,
+			    IORING_OFF_SQ_RING);
+	writer->sqes = mmap(NULL, sizeof(*writer->sqes), PROT_READ | PROT_WRITE, MAP_SHARED,
+			    writer->out, IORING_OFF_SQES);
+	return writer->ring != MAP_FAILED && writer->sqes != MAP_FAILED;
+}
+
+static bool read_fixed(struct writer *writer, uint64_t *addr, size_t len)
+{
+	struct io_uring_params *params = &writer->params;
+	uint32_t *sq_tail = (uint32_t *)(writer->ring + params->sq_off.tail);
+	uint32_t *cq_head = (uint32_t *)(writer->ring + params->cq_off.head);
+	struct io_uring_cqe *cqes = (void *)(writer->ring + params->cq_off.cqes);
+	bool done;
+
+	*writer->sqes = (struct io_uring_sqe) {
+		.opcode = IORING_OP_READ_FIXED,
+		.fd = writer->in,
+		.addr = (uintptr_t)addr,
+		.len = len,
+	};
+	/* The only entry there is: what the ring says of it stays 0. */
+	__atomic_store_n(sq_tail, *sq_tail + 1, __ATOMIC_RELEASE);
+	if (syscall(SYS_io_uring_enter, writer->out, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
+		return false;
+	done = cqes[*cq_head % params->cq_entries].res == (int)len;
+	__atomic_store_n(cq_head, *cq_head + 1, __ATOMIC_RELEASE);
+	return done;
+}
+
+/* The buffer is pinned before, while and after it is written. */
+static bool write_uring(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	struct iovec word = { addr, sizeof(value) };
+	bool done;
+
+	if (pwrite(writer->in, &value, sizeof(value), 0) != sizeof(value) ||
+	    syscall(SYS_io_uring_register, writer->out, IORING_REGISTER_BUFFERS, &word, 1))
+		return false;
+	done = read_fixed(writer, addr, sizeof(value));
+	syscall(SYS_io_uring_register, writer->out, IORING_UNREGISTER_BUFFERS, NULL, 0);
+	return done;
+}
+
+/* By another process, which has stopped a thread of ours. */
+static bool write_ptrace(struct writer *writer, uint64_t *addr, uint64_t value)
+{
+	return !ptrace(PTRACE_POKEDATA, stress->target, addr, (void *)value);
+}
+
+static uint64_t read_ptrace(uint64_t *addr)
+{
+	return ptrace(PTRACE_PEEKDATA, stress->target, addr, NULL);
+}
+
+/* The index of one with words is its word; sectors are the last ones of a page. */
+enum { FUTEX = 1, PTRACE = 2, DUMP = 3, FORK = 4, MOVE = 5 };
+
+static const struct writer_kind writer_kinds[] = {
+	{ "store", NULL, write_store, load, sizeof(uint64_t) },
+	[FUTEX] = { "futex", NULL, write_futex, load, sizeof(uint64_t) },
+	[PTRACE] = { "ptrace", NULL, write_ptrace, read_ptrace, sizeof(uint64_t) },
+	[DUMP] = { "store_for_a_dump", NULL, write_store, load, sizeof(uint64_t) },
+	[FORK] = { "store_before_and_after_fork", NULL, write_store, load, sizeof(uint64_t) },
+	[MOVE] = { "store_after_mremap", NULL, write_store, load, sizeof(uint64_t) },
+	{ "read", open_memfd, write_read, load, sizeof(uint64_t) },
+	{ "process_vm_writev", NULL, write_process_vm, load, sizeof(uint64_t) },
+	{ "proc_pid_mem", open_mem, write_mem, load, sizeof(uint64_t) },
+	{ "vmsplice", open_pipes, write_vmsplice, load, sizeof(uint64_t) },
+	{ "io_uring_fixed_buffer", open_uring, write_uring, load, sizeof(uint64_t) },
+	{ "o_direct", open_sectors, write_direct, load, SECTOR },
+	{ "aio", open_aio, write_aio, load, SECTOR },
+};
+
+#define NR_WRITERS ARRAY_SIZE(writer_kinds)
+
+static uint64_t *place(const struct writer *writer, size_t page)
+{
+	return (uint64_t *)(stress->area.addr + page * memory_page_size() + writer->offset);
+}
+
+/* The last word of what a writer writes to a page. */
+static uint64_t *last_place(const struct writer *writer, uint64_t *addr)
+{
+	return addr + writer->kind->len / sizeof(*addr) - 1;
+}
+
+static void check(struct writer *writer, size_t page, uint64_t *addr)
+{
+	uint64_t *last = last_place(writer, addr);
+	uint64_t first_found = writer->kind->read(addr);
+	uint64_t last_found = last == addr ? first_found : writer->kind->read(last);
+	uint64_t expected = writer->last[page];
+
+	if (first_found == expected && last_found == expected)
+		return;
+	if (writer->lost++ < REPORTS)
+		printf("# %s: page %zu (part %zu): wrote %#llx, found %#llx and %#llx\n",
+		       writer->kind->name, page, page * memory_page_size() / stress->part,
+		       (unsigned long long)expected, (unsigned long long)first_found,
+		       (unsigned long long)last_found);
+	writer->last[page] = first_found;
+}
+
+/* A value says who wrote it, and when; a sector's says which one of the file it is. */
+static uint64_t next_value(struct writer *writer, size_t page)
+{
+	if (writer->kind->len == SECTOR)
+		return 1 + next_random(&writer->random) % NR_SECTORS;
+	if (writer->index == FUTEX)
+		return writer->last[page] + 1;
+	return ++writer->sequence << 8 | (writer->index + 1);
+}
+
+static void write_page_at(struct writer *writer, size_t page, uint64_t *addr)
+{
+	uint64_t value;
+
+	check(writer, page, addr);
+	value = next_value(writer, page);
+	if (writer->kind->write(writer, addr, value)) {
+		writer->last[page] = value;
+		writer->written++;
+	} else {
+		writer->refused++;
+	}
+}
+
+static size_t any_page(struct writer *writer, enum part last)
+{
+	size_t pages = stress->part / memory_page_size();
+	uint64_t random = next_random(&writer->random);
+
+	/* Half of the writes go where nobody disturbs. */
+	return random & 1 ? (random >> 1) % pages : (random >> 1) % (pages * last);
+}
+
+static void *writer_run(void *arg)
+{
+	struct writer *writer = arg;
+	size_t page;
+
+	while (!stopped()) {
+		page = any_page(writer, MOVED);
+		write_page_at(writer, page, place(writer, page));
+	}
+	return NULL;
+}
+
+static bool soft_dirty(int pagemap, const void *addr)
+{
+	off_t offset = (uintptr_t)addr / memory_page_size() * sizeof(uint64_t);
+	uint64_t entry;
+
+	return pread(pagemap, &entry, sizeof(entry), offset) == sizeof(entry) &&
+	       entry >> 55 & 1;
+}
+
+/*
+ * Incremental dumps: what is written after soft-dirty bits were cleared must have them.
+ * Nobody else clears them.
+ */
+static void *dump_run(void *arg)
+{
+	struct writer *writer = arg;
+	int clear = open("/proc/self/clear_refs", O_WRONLY);
+	int map = open("/proc/self/pagemap", O_RDONLY);
+	/* Memory that is new has the bit, if there is one. */
+	const bool available = soft_dirty(map, stress->area.addr);
+	size_t pages[8];
+
+	while (!stopped()) {
+		if (write(clear, "4", 1) != 1) {
+			writer->failed = true;
+			break;
+		}
+		for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++) {
+			pages[i] = any_page(writer, MOVED);
+			write_page_at(writer, pages[i], place(writer, pages[i]));
+		}
+		for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++) {
+			if (available && !soft_dirty(map, place(writer, pages[i])) &&
+			    stress->undumped++ < REPORTS)
+				printf("# page %zu was written, but has no soft-dirty bit\n",
+				       pages[i]);
+		}
+		stress->dumps++;
+		usleep(1000);
+	}
+	close(clear);
+	close(map);
+	return NULL;
+}
+
+static void *protect_run(void *arg)
+{
+	static const int protections[] = { PROT_READ, PROT_NONE };
+	const size_t half = stress->part / 2;
+	uint64_t random = SEED;
+
+	while (!stopped()) {
+		uint64_t turn = next_random(&random);
+		char *addr = part_addr(PROTECTED) + (turn & 1 ? half : 0);
+		size_t len = turn & 2 ? half : stress->part / 4;
+
+		mprotect(addr, len, protections[turn >> 2 & 1]);
+		if (turn & 8)
+			usleep(turn >> 4 & 511);
+		if (mprotect(addr, len, PROT_READ | PROT_WRITE))
+			stress->wrong[PROTECTED]++;
+		stress->turns[PROTECTED]++;
+		usleep(500);
+	}
+	return NULL;
+}
+
+/* What a child sees is what was there when it was forked, and what it writes is its own. */
+static int child_run(size_t pages, size_t size)
+{
+	uint64_t seen[MAX_PAGES];
+	size_t i;
+
+	for (i = 0; i < pages; i++)
+		seen[i] = load((uint64_t *)(part_addr(FORKED) + i * size));
+	for (i = 0; i < pages; i += 3)
+		write_store(NULL, (uint64_t *)(part_addr(FORKED) + i * size) + FORK, ~0ULL);
+	usleep(2000);
+	for (i = 0; i < pages; i++) {
+		uint64_t *words = (uint64_t *)(part_addr(FORKED) + i * size);
+
+		if (load(words) != seen[i] || (i % 3 == 0 && load(words + FORK) != ~0ULL))
+			return 1;
+	}
+	return 0;
+}
+
+static void *fork_run(void *arg)
+{
+	struct writer *writer = arg;
+	const size_t size = memory_page_size();
+	size_t pages = stress->part / size, first = FORKED * pages, page;
+	int status;
+	pid_t pid;
+
+	while (!stopped()) {
+		for (unsigned int i = 0; i < 8; i++) {
+			page = first + next_random(&writer->random) % pages;
+			write_page_at(writer, page, place(writer, page));
+		}
+		pid = fork();
+		if (!pid)
+			_exit(child_run(pages, size));
+		for (unsigned int i = 0; i < 8; i++) {
+			page = first + next_random(&writer->random) % pages;
+			write_page_at(writer, page, place(writer, page));
+		}
+		if (pid < 0 || waitpid(pid, &status, 0) != pid || status)
+			stress->wrong[FORKED]++;
+		stress->turns[FORKED]++;
+		usleep(5000);
+	}
+	return NULL;
+}
+
+/* The only writer of its part, and the only thread that knows where it is. */
+static void *mremap_run(void *arg)
+{
+	struct writer *writer = arg;
+	const size_t size = memory_page_size();
+	size_t pages = stress->part / size, first = MOVED * pages;
+	char *home = part_addr(MOVED), *at = home, *to;
+
+	while (!stopped() || at != home) {
+		to = at == home ? stress->elsewhere : home;
+		/* The address range is never free for others. */
+		if (mremap(at, stress->part, stress->part,
+			   MREMAP_MAYMOVE | MREMAP_FIXED | MREMAP_DONTUNMAP, to) != to) {
+			stress->wrong[MOVED]++;
+			break;
+		}
+		at = to;
+		for (unsigned int i = 0; i < 8; i++) {
+			size_t page = next_random(&writer->random) % pages;
+
+			write_page_at(writer, first + page,
+				      (uint64_t *)(at + page * size + writer->offset));
+		}
+		stress->turns[MOVED]++;
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static int watch_protect(size_t offset, size_t len, bool on)
+{
+	struct uffdio_writeprotect range = {
+		.range = { (unsigned long)part_addr(WATCHED) + offset, len },
+		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+	};
+
+	return ioctl(stress->uffd, UFFDIO_WRITEPROTECT, &range);
+}
+
+/* What is protected does not change until this thread says so. */
+static void *watch_run(void *arg)
+{
+	const size_t size = memory_page_size();
+	const size_t pages = stress->part / size;
+	struct pollfd fault = { .fd = stress->uffd, .events = POLLIN };
+	uint64_t *words = malloc(pages * sizeof(*words));
+	struct uffd_msg message;
+
+	while (!is_set(&stress->stop_watching)) {
+		if (watch_protect(0, stress->part, true))
+			stress->wrong[WATCHED]++;
+		for (size_t i = 0; i < pages; i++)
+			words[i] = load((uint64_t *)(part_addr(WATCHED) + i * size));
+		usleep(300);
+		for (size_t i = 0; i < pages; i++)
+			if (load((uint64_t *)(part_addr(WATCHED) + i * size)) != words[i])
+				stress->wrong[WATCHED]++;
+		for (unsigned int i = 0; i < 16 && poll(&fault, 1, 1) > 0; i++) {
+			if (read(stress->uffd, &message, sizeof(message)) != sizeof(message))
+				break;
+			watch_protect((message.arg.pagefault.address & ~(size - 1)) -
+				      (uintptr_t)part_addr(WATCHED), size, false);
+			stress->turns[WATCHED]++;
+		}
+		watch_protect(0, stress->part, false);
+		usleep(500);
+	}
+	watch_protect(0, stress->part, false);
+	free(words);
+	return NULL;
+}
+
+/*
+ * Splits folios and their mappings, lets the kernel drop them when it needs memory, which
+ * it does not, and makes them whole again.
+ */
+static void *split_run(void *arg)
+{
+	static const int advice[] = {
+		MADV_FREE, MADV_COLD, MADV_WILLNEED, MADV_NOHUGEPAGE, MADV_HUGEPAGE,
+	};
+	char *addr = part_addr(SPLIT), command[96];
+	uint64_t random = SEED;
+
+	while (!stopped()) {
+		uint64_t turn = next_random(&random) % 7;
+		size_t offset = next_random(&random) % stress->part & ~(memory_page_size() - 1);
+
+		if (turn < ARRAY_SIZE(advice)) {
+			madvise(addr + offset, stress->part - offset, advice[turn]);
+		} else if (turn == 5) {
+			snprintf(command, sizeof(command), "%d,%#lx,%#lx", getpid(),
+				 (unsigned long)addr, (unsigned long)(addr + stress->part));
+			setting_write("/sys/kernel/debug/split_huge_pages", command);
+		} else {
+			/* Whole again, where a part is as large as that. */
+			madvise(addr, stress->part, MADV_COLLAPSE);
+		}
+		stress->turns[SPLIT]++;
+		usleep(1000);
+	}
+	return NULL;
+}
+
+static void *mover_run(void *arg)
+{
+	const int node = *(int *)arg;
+
+	while (!stopped()) {
+		memory_move(0, stress->area.addr, stress->area.size, memory_page_size(), node,
+			    MPOL_MF_MOVE);
+		memory_move(0, stress->elsewhere, stress->part, memory_page_size(), node,
+			    MPOL_MF_MOVE);
+		__atomic_add_fetch(&stress->moves, 1, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+static void *target_run(void *arg)
+{
+	__atomic_store_n(&stress->target, gettid(), __ATOMIC_RELEASE);
+	while (!stopped())
+		usleep(10000);
+	return NULL;
+}
+
+/* It has no copy of the area, whose pages stay exclusive. */
+static pid_t fork_debugger(void)
+{
+	struct writer *writer = &stress->writers[PTRACE];
+	pid_t pid = fork();
+	bool fine;
+
+	if (pid)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	while (!is_set(&stress->go))
+		usleep(1000);
+	fine = !ptrace(PTRACE_ATTACH, stress->target, NULL, NULL) &&
+	       waitpid(stress->target, NULL, __WALL) == stress->target;
+	if (fine)
+		writer_run(writer);
+	ptrace(PTRACE_DETACH, stress->target, NULL, NULL);
+	_exit(!fine);
+}
+
+FIXTURE(live_stress)
+{
+	struct engine_test test;
+};
+
+FIXTURE_VARIANT(live_stress)
+{
+	enum area_kind kind;
+	/* Of each part. */
+	size_t size;
+	bool engine;
+};
+
+FIXTURE_VARIANT_ADD(live_stress, cpu_4k) { AREA_ANON_4K, 256 * KIB };
+FIXTURE_VARIANT_ADD(live_stress, cpu_64k) { AREA_ANON_64K, 512 * KIB };
+FIXTURE_VARIANT_ADD(live_stress, cpu_2m) { AREA_ANON_2M, 2 * MIB };
+FIXTURE_VARIANT_ADD(live_stress, engine_4k) { AREA_ANON_4K, 256 * KIB, true };
+FIXTURE_VARIANT_ADD(live_stress, engine_64k) { AREA_ANON_64K, 512 * KIB, true };
+FIXTURE_VARIANT_ADD(live_stress, engine_2m) { AREA_ANON_2M, 2 * MIB, true };
+
+FIXTURE_SETUP(live_stress)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	if (!getenv("MIG_FILE_DIR"))
+		SKIP(return, "needs MIG_FILE_DIR, with O_DIRECT");
+	if (variant->engine) {
+		/* A copy takes long enough for others to write. */
+		ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=200000", ""));
+	} else {
+		ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+		ASSERT_EQ(0, offload_set_enabled(true));
+	}
+	ASSERT_EQ(0, offload_set_live(REASON, true));
+
+	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, stress);
+	stress->part = variant->size;
+	stress->nodes[0] = self->test.nodes[0];
+	stress->nodes[1] = self->test.nodes[1];
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		struct writer *writer = &stress->writers[i];
+
+		writer->kind = &writer_kinds[i];
+		writer->index = i;
+		writer->random = SEED + i;
+		writer->offset = writer->kind->len == SECTOR ?
+			memory_page_size() - (NR_WRITERS - i) * SECTOR : i * sizeof(uint64_t);
+	}
+}
+
+FIXTURE_TEARDOWN(live_stress)
+{
+	if (stress) {
+		area_destroy(&stress->area);
+		munmap(stress, sizeof(*stress));
+	}
+	EXPECT_EQ(engine_test_end(&self->test), 0);
+}
+
+static void make_area(struct __test_metadata *_metadata,
+		      const FIXTURE_VARIANT(live_stress) *variant)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register all = {
+		.range.len = stress->part,
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	struct area *area = &stress->area;
+
+	ASSERT_TRUE(area_create(area, variant->kind, NR_PARTS * stress->part,
+				stress->nodes[0]));
+	ASSERT_LE(area->size / memory_page_size(), MAX_PAGES);
+	for (size_t page = 0; page < area->size / memory_page_size(); page++)
+		for (unsigned int i = 0; i < NR_WRITERS; i++)
+			memset(place(&stress->writers[i], page), 0, writer_kinds[i].len);
+
+	stress->elsewhere = memory_map_aligned(stress->part, PMD_SIZE);
+	ASSERT_NE(NULL, stress->elsewhere);
+	for (unsigned int part = 0; part < NR_PARTS; part++)
+		if (part != FORKED)
+			ASSERT_EQ(0, madvise(part_addr(part), stress->part, MADV_DONTFORK));
+
+	all.range.start = (unsigned long)part_addr(WATCHED);
+	stress->uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+	ASSERT_EQ(0, ioctl(stress->uffd, UFFDIO_API, &api));
+	ASSERT_EQ(0, ioctl(stress->uffd, UFFDIO_REGISTER, &all));
+}
+
+/* How many bytes that no writer has are not as at first. */
+static size_t others_wrong(void)
+{
+	const size_t size = stress->area.size;
+	char *stamped = malloc(size);
+	size_t wrong = 0;
+
+	memory_stamp(stamped, size, stress->area.seed);
+	for (size_t page = 0; page < size / memory_page_size(); page++) {
+		for (unsigned int i = 0; i < NR_WRITERS; i++) {
+			char *from = (char *)place(&stress->writers[i], page);
+
+			memcpy(stamped + (from - stress->area.addr), from, writer_kinds[i].len);
+		}
+	}
+
+	for (size_t i = 0; i < size; i += sizeof(uint64_t))
+		wrong += !!memcmp(stamped + i, stress->area.addr + i, sizeof(uint64_t));
+	free(stamped);
+	return wrong;
+}
+
+static double test_seconds(void)
+{
+	const char *seconds = getenv("MIG_SECONDS");
+
+	return seconds && atoi(seconds) ? atoi(seconds) : 4;
+}
+
+/* Each writer wrote, each disturber disturbed, and the movers met some of them. */
+static bool enough(void)
+{
+	bool all = stress->dumps > 5 && stress->moves > 5;
+
+	for (unsigned int i = 0; i < NR_WRITERS; i++)
+		all = all && stress->writers[i].written > 20;
+	for (unsigned int part = PROTECTED; part < NR_PARTS; part++)
+		all = all && stress->turns[part] > 5;
+	return all && offload_grown("live_copied") > 50 && offload_grown("live_written") > 3;
+}
+
+TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
+{
+	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
+	pthread_t target, watching, protecting, splitting, moving[2];
+	pid_t debugger;
+	int status;
+	double begin, end, took;
+
+	debugger = fork_debugger();
+	ASSERT_LT(0, debugger);
+	make_area(_metadata, variant);
+	sigaction(SIGSEGV, &action, NULL);
+	offload_mark();
+
+	ASSERT_EQ(0, pthread_create(&target, NULL, target_run, NULL));
+	while (!__atomic_load_n(&stress->target, __ATOMIC_ACQUIRE))
+		usleep(1000);
+	ASSERT_EQ(0, pthread_create(&watching, NULL, watch_run, NULL));
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		struct writer *writer = &stress->writers[i];
+		void *(*run)(void *arg) = i == DUMP ? dump_run : i == FORK ? fork_run :
+					  i == MOVE ? mremap_run : writer_run;
+
+		ASSERT_TRUE(!writer->kind->open || writer->kind->open(writer))
+			TH_LOG("%s: %s", writer->kind->name, strerror(errno));
+		if (i != PTRACE)
+			ASSERT_EQ(0, pthread_create(&writer->thread, NULL, run, writer));
+	}
+	ASSERT_EQ(0, pthread_create(&protecting, NULL, protect_run, NULL));
+	ASSERT_EQ(0, pthread_create(&splitting, NULL, split_run, NULL));
+	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
+		ASSERT_EQ(0, pthread_create(&moving[i], NULL, mover_run, &stress->nodes[i]));
+	set(&stress->go);
+
+	/* A slow machine gets more time. */
+	begin = seconds_now();
+	end = begin + test_seconds();
+	while (seconds_now() < end || (!enough() && seconds_now() < end + 60))
+		usleep(100000);
+
+	took = seconds_now() - begin;
+	set(&stress->stop);
+	EXPECT_EQ(debugger, waitpid(debugger, &status, 0));
+	EXPECT_EQ(0, status);
+	for (unsigned int i = 0; i < NR_WRITERS; i++)
+		if (i != PTRACE)
+			pthread_join(stress->writers[i].thread, NULL);
+	pthread_join(protecting, NULL);
+	pthread_join(splitting, NULL);
+	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
+		pthread_join(moving[i], NULL);
+	pthread_join(target, NULL);
+	set(&stress->stop_watching);
+	pthread_join(watching, NULL);
+
+	for (unsigned int i = 0; i < NR_WRITERS; i++) {
+		struct writer *writer = &stress->writers[i];
+		struct writer_kind reader = *writer->kind;
+
+		reader.read = load;
+		writer->kind = &reader;
+		for (size_t page = 0; page < stress->area.size / memory_page_size(); page++)
+			check(writer, page, place(writer, page));
+		writer->kind = &writer_kinds[i];
+		TH_LOG("%s: %llu written, %llu refused", writer->kind->name,
+		       (unsigned long long)writer->written, (unsigned long long)writer->refused);
+		EXPECT_EQ(0, writer->lost)
+			TH_LOG("%s", writer->kind->name);
+		EXPECT_FALSE(writer->failed);
+	}
+	for (unsigned int part = PROTECTED; part < NR_PARTS; part++) {
+		EXPECT_EQ(0, stress->wrong[part])
+			TH_LOG("part %u", part);
+	}
+	EXPECT_EQ(0, stress->undumped);
+	EXPECT_EQ(0, others_wrong());
+
+	TH_LOG("%.1f s: %llu moves, %llu dumps, turns %llu %llu %llu %llu %llu", took,
+	       (unsigned long long)stress->moves, (unsigned long long)stress->dumps,
+	       (unsigned long long)stress->turns[PROTECTED],
+	       (unsigned long long)stress->turns[FORKED],
+	       (unsigned long long)stress->turns[WATCHED],
+	       (unsigned long long)stress->turns[SPLIT],
+	       (unsigned long long)stress->turns[MOVED]);
+	offload_show_grown();
+	EXPECT_TRUE(enough());
+}
+
+TEST_HARNESS_MAIN
