@@ -5,7 +5,10 @@
  */
 #include <dirent.h>
 #include <limits.h>
+#include <stdlib.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "offload.h"
@@ -73,6 +76,53 @@ TEST_F(migrate_sysfs, defaults)
 		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
 		EXPECT_STREQ("none", value);
 	}
+}
+
+/* A route resets what is live: what a test saved it gives back in the right order. */
+TEST_F(migrate_sysfs, restored_as_it_was)
+{
+	static const char route[] = OFFLOAD_DIR "/routes/damon", live[] = OFFLOAD_DIR "/live/damon";
+	int status;
+	pid_t pid;
+
+	/* The opposite of what the route alone would set. */
+	ASSERT_EQ(0, setting_write(route, "cpu"));
+	ASSERT_EQ(0, setting_write(live, "1"));
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		settings_forget();
+		offload_save();
+		setting_write(route, "none");
+		settings_restore();
+		_exit(setting_read_number(live) != 1);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+}
+
+/* A file that is empty becomes so again: sysfs does not notice that nothing is written. */
+TEST_F(migrate_sysfs, restored_to_nothing)
+{
+	static const char device[] = "/sys/module/dmatest/parameters/device";
+	char value[64];
+	int status;
+	pid_t pid;
+
+	if (system("modprobe dmatest"))
+		SKIP(return, "no dmatest");
+	pid = fork();
+	ASSERT_LE(0, pid);
+	if (!pid) {
+		settings_forget();
+		setting_save(device);
+		setting_write(device, "dma0");
+		settings_restore();
+		_exit(setting_read(device, value, sizeof(value)) || *value);
+	}
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(0, status);
+	system("rmmod dmatest");
 }
 
 TEST_F(migrate_sysfs, enabled_accepts_0_and_1)

@@ -32,13 +32,13 @@ void offload_save(void)
 	setting_save(OFFLOAD_DIR "/timeout_ms");
 	setting_save(OFFLOAD_DIR "/min_folio_order");
 	setting_save(OFFLOAD_DIR "/live_min_order");
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		route_path(path, sizeof(path), offload_reasons[i]);
-		setting_save(path);
-	}
-	/* After the routes, which reset them when they are restored. */
+	/* What is saved last is restored first: the routes, which reset what is live. */
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		live_path(path, sizeof(path), offload_reasons[i]);
+		setting_save(path);
+	}
+	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		route_path(path, sizeof(path), offload_reasons[i]);
 		setting_save(path);
 	}
 }

@@ -105,9 +105,15 @@ void settings_restore(void)
 		if (setting_read(saved[i].path, now, sizeof(now)))
 			continue;
 		keep_selected(now);
+		/* sysfs does not notice that nothing is written. */
 		if (strcmp(now, saved[i].value))
-			setting_write(saved[i].path, saved[i].value);
+			setting_write(saved[i].path, saved[i].value[0] ? saved[i].value : "\n");
 	}
+}
+
+void settings_forget(void)
+{
+	nr_saved = 0;
 }
 
 static void restore_at_exit(void)

@@ -30,6 +30,8 @@ long setting_find_number(const char *path, const char *name);
  */
 void setting_save(const char *path);
 void settings_restore(void);
+/* What was saved so far stays as it is then. */
+void settings_forget(void);
 
 /* setting_save() for the sizes of folios and for NUMA balancing. */
 void memory_settings_save(void);
