@@ -140,6 +140,8 @@ static void begin(AmdDmaQueue *queue, int64_t now)
     queue->error = strikes(dma, dma->knobs.error_every, dma->descriptors_seen) ?
                    dma->knobs.error_code : 0;
     queue->hung = strikes(dma, dma->knobs.hang_every, dma->descriptors_seen);
+    queue->skipped = strikes(dma, dma->knobs.skip_every, dma->descriptors_seen);
+    queue->flipped = strikes(dma, dma->knobs.flip_every, dma->descriptors_seen);
     queue->busy = true;
     queue->stopping = false;
     queue->again = false;
@@ -191,12 +193,28 @@ static bool coasts(const AmdDmaQueue *queue)
            queue->due < queue->stopped_at + (int64_t)queue->dma->knobs.coast_us * SCALE_US;
 }
 
+/* False if memory or an IOMMU refuses. */
+static bool copy_piece(AmdDmaQueue *queue, uint32_t piece)
+{
+    uint8_t buf[MAX_PIECE];
+
+    if (queue->skipped) {
+        return true;
+    }
+    if (!amd_dma_read(queue->dma, queue->job.src + queue->done, buf, piece)) {
+        return false;
+    }
+    if (queue->flipped && !queue->done) {
+        buf[piece / 2] ^= 1;
+    }
+    return amd_dma_write(queue->dma, queue->job.dst + queue->done, buf, piece);
+}
+
 /* A piece of the descriptor in work, or its end. */
 static void step(AmdDmaQueue *queue)
 {
     AmdDma *dma = queue->dma;
     uint32_t piece = next_piece(queue);
-    uint8_t buf[MAX_PIECE];
 
     if (queue->stopping && queue->hung) {
         if (!coasts(queue)) {
@@ -210,8 +228,7 @@ static void step(AmdDmaQueue *queue)
         finish(queue, queue->error);
         return;
     }
-    if (!amd_dma_read(dma, queue->job.src + queue->done, buf, piece) ||
-        !amd_dma_write(dma, queue->job.dst + queue->done, buf, piece)) {
+    if (!copy_piece(queue, piece)) {
         finish(queue, AMD_DMA_GET_CLASS(dma)->bus_error);
         return;
     }

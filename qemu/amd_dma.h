@@ -44,7 +44,9 @@ OBJECT_DECLARE_TYPE(AmdDma, AmdDmaClass, AMD_DMA)
     knob(busy)                                                                                     \
     /* A fault: so long after a queue has told that it is done, it writes garbage once more, of */ \
     /* which memory or an IOMMU refuses so many. 0: it does not. */                                \
-    knob(afterwards_us) knob(refused)
+    knob(afterwards_us) knob(refused)                                                              \
+    /* Faults that nothing tells of: every n-th descriptor is not copied; has one wrong bit. */    \
+    knob(skip_every) knob(flip_every)
 
 typedef struct AmdDmaKnobs {
 #define KNOB_MEMBER(name) uint32_t name;
@@ -72,6 +74,8 @@ typedef struct AmdDmaQueue {
     int64_t due;
     uint32_t error;
     bool hung;
+    bool skipped;
+    bool flipped;
     bool stopping;
     /* It was done, and is written once more. */
     bool again;

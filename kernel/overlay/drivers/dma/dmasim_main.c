@@ -133,6 +133,8 @@ enum dmasim_fault {
 	DMASIM_RESULT_ERROR,
 	DMASIM_STATUS_ERROR,
 	DMASIM_SHORT_COPY,
+	DMASIM_NO_COPY,
+	DMASIM_WRONG_BYTE,
 	DMASIM_NEVER_COMPLETE,
 	DMASIM_LATE,
 	DMASIM_OUT_OF_ORDER,
@@ -148,12 +150,16 @@ enum dmasim_fault {
  * @DMASIM_FAIL_STATUS: half is copied, the result says nothing, the status of
  *	the cookie is an error
  * @DMASIM_FAIL_SHORT: half is copied, the rest is the residue of the result
+ * @DMASIM_LIE: nothing is copied, and nobody is told
+ * @DMASIM_CORRUPT: one byte is wrong, and nobody is told
  */
 enum dmasim_outcome {
 	DMASIM_OK,
 	DMASIM_FAIL_RESULT,
 	DMASIM_FAIL_STATUS,
 	DMASIM_FAIL_SHORT,
+	DMASIM_LIE,
+	DMASIM_CORRUPT,
 };
 
 /**
@@ -281,6 +287,8 @@ static DECLARE_FAULT_ATTR(dmasim_submit_error);
 static DECLARE_FAULT_ATTR(dmasim_result_error);
 static DECLARE_FAULT_ATTR(dmasim_status_error);
 static DECLARE_FAULT_ATTR(dmasim_short_copy);
+static DECLARE_FAULT_ATTR(dmasim_no_copy);
+static DECLARE_FAULT_ATTR(dmasim_wrong_byte);
 static DECLARE_FAULT_ATTR(dmasim_never_complete);
 static DECLARE_FAULT_ATTR(dmasim_late);
 static DECLARE_FAULT_ATTR(dmasim_out_of_order);
@@ -296,6 +304,8 @@ static const struct {
 	[DMASIM_RESULT_ERROR]	 = { "result_error", &dmasim_result_error },
 	[DMASIM_STATUS_ERROR]	 = { "status_error", &dmasim_status_error },
 	[DMASIM_SHORT_COPY]	 = { "short_copy", &dmasim_short_copy },
+	[DMASIM_NO_COPY]	 = { "no_copy", &dmasim_no_copy },
+	[DMASIM_WRONG_BYTE]	 = { "wrong_byte", &dmasim_wrong_byte },
 	[DMASIM_NEVER_COMPLETE]	 = { "never_complete", &dmasim_never_complete },
 	[DMASIM_LATE]		 = { "late", &dmasim_late },
 	[DMASIM_OUT_OF_ORDER]	 = { "out_of_order", &dmasim_out_of_order },
@@ -351,6 +361,10 @@ static enum dmasim_outcome dmasim_decide_outcome(void)
 		return DMASIM_FAIL_STATUS;
 	if (dmasim_should_fail(DMASIM_SHORT_COPY))
 		return DMASIM_FAIL_SHORT;
+	if (dmasim_should_fail(DMASIM_NO_COPY))
+		return DMASIM_LIE;
+	if (dmasim_should_fail(DMASIM_WRONG_BYTE))
+		return DMASIM_CORRUPT;
 	return DMASIM_OK;
 }
 
@@ -561,10 +575,23 @@ static void dmasim_advance(struct dmasim_side *side, size_t len)
 		*side = dmasim_side_of(sg_next(side->sg));
 }
 
+static size_t dmasim_bytes_to_copy(const struct dmasim_desc *desc)
+{
+	switch (desc->outcome) {
+	case DMASIM_OK:
+	case DMASIM_CORRUPT:
+		return desc->len;
+	case DMASIM_LIE:
+		return 0;
+	default:
+		return desc->len / 2;
+	}
+}
+
 static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
 {
 	struct device *dev = chan->vc.chan.device->dev;
-	size_t bytes = desc->outcome == DMASIM_OK ? desc->len : desc->len / 2;
+	size_t bytes = dmasim_bytes_to_copy(desc);
 
 	while (desc->copied < bytes && !READ_ONCE(desc->terminated)) {
 		size_t burst = min(bytes - desc->copied, DMASIM_BURST);
@@ -576,6 +603,8 @@ static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
 			return;
 		}
 		memcpy(dst, src, burst);
+		if (desc->outcome == DMASIM_CORRUPT && !desc->copied)
+			*((u8 *)dst + burst / 2) ^= 1;
 		dmasim_advance(&desc->dst, burst);
 		dmasim_advance(&desc->src, burst);
 		WRITE_ONCE(desc->copied, desc->copied + burst);
@@ -591,6 +620,8 @@ static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
 
 	switch (desc->outcome) {
 	case DMASIM_OK:
+	case DMASIM_LIE:
+	case DMASIM_CORRUPT:
 		break;
 	case DMASIM_FAIL_RESULT:
 		/* No residue: a client has to look at the result itself. */

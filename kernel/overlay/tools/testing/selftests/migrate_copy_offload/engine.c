@@ -191,6 +191,8 @@ void engine_clear_faults(void)
 	for (i = 0; engine_faults[i]; i++)
 		engine_set_fault(engine_faults[i], 0);
 	engine_set_fault("terminate_error", 0);
+	engine_set_fault("no_copy", 0);
+	engine_set_fault("wrong_byte", 0);
 }
 
 int kernel_log_open(void)

@@ -15,7 +15,10 @@
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
 
-/* The faults of dmasim, but for terminate_error: that one is for good. Ended by NULL. */
+/*
+ * The faults of dmasim that dcbm survives, but for terminate_error: that one is for good.
+ * Ended by NULL.
+ */
 extern const char * const engine_faults[];
 
 /* A debug kernel is slow: fewer rounds, longer time-outs. */
