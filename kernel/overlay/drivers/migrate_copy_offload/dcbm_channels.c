@@ -539,6 +539,13 @@ static struct notifier_block pm_notifier = {
 	.notifier_call = dcbm_pm_event,
 };
 
+static const char *states_of(const struct dma_device *device)
+{
+	if (device->reliable_result)
+		return device->reliable_terminate ? "result,terminate" : "result";
+	return device->reliable_terminate ? "terminate" : "nothing";
+}
+
 static int channels_show(struct seq_file *m, void *v)
 {
 	struct dcbm_lane *lane;
@@ -546,18 +553,19 @@ static int channels_show(struct seq_file *m, void *v)
 
 	guard(spinlock)(&dcbm_lock);
 
-	seq_puts(m, "channel provider node state descriptors lists bytes errors timeouts\n");
+	seq_puts(m, "channel provider node state descriptors lists bytes errors timeouts states\n");
 	for (i = 0; i < DCBM_MAX_LANES; i++) {
 		lane = lane_by_id(i);
 		if (!lane)
 			continue;
-		seq_printf(m, "%s %s %d %s %lu %lu %lu %lu %lu\n",
+		seq_printf(m, "%s %s %d %s %lu %lu %lu %lu %lu %s\n",
 			   lane->name, lane->provider, dev_to_node(lane->dev),
 			   lane->quarantined ? "quarantined" :
 			   lane->job ? "busy" : "idle",
 			   READ_ONCE(lane->descriptors), READ_ONCE(lane->lists),
 			   READ_ONCE(lane->bytes), READ_ONCE(lane->errors),
-			   READ_ONCE(lane->timeouts));
+			   READ_ONCE(lane->timeouts),
+			   states_of(lane->chan->device));
 	}
 	return 0;
 }
