@@ -18,6 +18,7 @@ MM_TESTS = (
 )  # fmt: skip
 
 _TOOL = "tools/mm/migrate_bench"
+_DOCTOR = "tools/mm/migrate_copy_doctor"
 _SELFTESTS = "tools/testing/selftests"
 _UAPI = r"(^|/)include/uapi/"
 _GENERATED = ("local_config.mk", "local_config.h_gen")  # by mm's Makefile, in its source
@@ -72,9 +73,15 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
             found["selftests/mm"] = selftests("mm", "mm/", *targets)
             for generated in _GENERATED:
                 (tree.path / _SELFTESTS / "mm" / generated).unlink(missing_ok=True)
-        program = home / "tools" / Path(_TOOL).name
-        flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static"]
-        argv = [architecture.compiler, *flags, "-o", str(program), f"{tree.path}/{_TOOL}.c"]
-        found["usr/bin"] = part(program.parent, ("^tools/mm/",), argv)
+
+        def tool(directory: str, name: str, *sources: str) -> Path:
+            output = home / directory
+            flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]
+            argv = [architecture.compiler, *flags, "-o", str(output / name), *sources]
+            return part(output, ("^tools/mm/",), argv)
+
+        found["usr/bin"] = tool("tools", Path(_TOOL).name, f"{tree.path}/{_TOOL}.c")
+        doctor = sorted(map(str, (tree.path / _DOCTOR).glob("*.c")))
+        found["usr/sbin"] = tool("doctor", "migrate-copy-doctor", *doctor)
         step.done(f"in {home}", reused=not built)
     return found

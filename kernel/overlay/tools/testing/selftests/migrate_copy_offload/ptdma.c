@@ -3,16 +3,12 @@
  * PTDMA and AE4DMA with the drivers that are in the tree: what the drivers promise to any
  * client, with dmatest, and what dcbm makes of it.
  *
- * Needs QEMU's models of the two. A window in their BAR 4 sets how fast they are, and what
- * goes wrong, while they work.
+ * Needs QEMU's models of the two.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -21,105 +17,16 @@
 #include "memory.h"
 #include "movers.h"
 #include "offload.h"
+#include "window.h"
 
 #define TIMEOUT		900
-#define MAX_DEVICES	16
-
-/* The words of the window, in the order of AMD_DMA_KNOBS in qemu/amd_dma.h. */
-enum knob {
-	DESC_NS, MBPS, STRETCH, PIECE, READ_US, HOLD_US, ERROR_EVERY, ERROR_CODE, HANG_EVERY,
-	LOST_EVERY, LATE_EVERY, LATE_US, LIMIT, COAST_US, GONE, DESCRIPTORS, INTERRUPTS, STRIKES,
-	STRAY, BUSY, AFTERWARDS_US, REFUSED, NR_KNOBS
-};
-
-#define LAST_TO_SET	GONE
-
-/* An error code of both engines. */
-#define ODMA0_AXI_SLVERR	38
-
-struct device {
-	/* As in /sys/bus/pci/devices. */
-	char name[16];
-	volatile uint32_t *knobs;
-	uint32_t initial[NR_KNOBS];
-};
 
 FIXTURE(ptdma)
 {
 	struct engine_test test;
 	struct area area;
-	struct device device[MAX_DEVICES];
-	unsigned int nr;
+	struct window window;
 };
-
-static bool is_ptdma(void)
-{
-	return !strcmp(engine_module(), "ptdma");
-}
-
-static unsigned int map_devices(struct device *device)
-{
-	const char *id = is_ptdma() ? "0x1498" : "0x149b";
-	unsigned int nr = 0;
-	glob_t found;
-
-	if (glob("/sys/bus/pci/devices/*", 0, NULL, &found))
-		return 0;
-	for (size_t i = 0; i < found.gl_pathc && nr < MAX_DEVICES; i++) {
-		char path[PATH_MAX], value[16];
-		void *map;
-		int fd;
-
-		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
-		if (setting_read(path, value, sizeof(value)) || strcmp(value, id))
-			continue;
-		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
-		fd = open(path, O_RDWR | O_SYNC);
-		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-		close(fd);
-		if (map == MAP_FAILED)
-			continue;
-		snprintf(device[nr].name, sizeof(device[nr].name), "%s",
-			 strrchr(found.gl_pathv[i], '/') + 1);
-		device[nr].knobs = map;
-		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
-			device[nr].initial[knob] = device[nr].knobs[knob];
-		nr++;
-	}
-	globfree(&found);
-	return nr;
-}
-
-static void set(FIXTURE_DATA(ptdma) *self, enum knob knob, uint32_t value)
-{
-	for (unsigned int i = 0; i < self->nr; i++)
-		self->device[i].knobs[knob] = value;
-}
-
-static uint64_t sum_of(FIXTURE_DATA(ptdma) *self, enum knob knob)
-{
-	uint64_t sum = 0;
-
-	for (unsigned int i = 0; i < self->nr; i++)
-		sum += self->device[i].knobs[knob];
-	return sum;
-}
-
-static void end_faults(FIXTURE_DATA(ptdma) *self)
-{
-	for (unsigned int i = 0; i < self->nr; i++)
-		for (unsigned int knob = 0; knob <= LAST_TO_SET; knob++)
-			self->device[i].knobs[knob] = self->device[i].initial[knob];
-	set(self, AFTERWARDS_US, 0);
-}
-
-static bool wait_until_idle(FIXTURE_DATA(ptdma) *self)
-{
-	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
-		if (!sum_of(self, BUSY))
-			return true;
-	return false;
-}
 
 FIXTURE_SETUP(ptdma)
 {
@@ -134,18 +41,16 @@ FIXTURE_SETUP(ptdma)
 		SKIP(return, "%s", missing);
 	/* engine_test_begin() has unloaded it. */
 	ASSERT_EQ(module_load(engine_module(), ""), 0);
-	self->nr = map_devices(self->device);
-	ASSERT_GT(self->nr, 0);
+	ASSERT_TRUE(window_map(&self->window));
 }
 
 FIXTURE_TEARDOWN(ptdma)
 {
-	end_faults(self);
-	EXPECT_TRUE(wait_until_idle(self));
+	window_end_faults(&self->window);
+	EXPECT_TRUE(window_wait_until_idle(&self->window));
 	area_destroy(&self->area);
 	EXPECT_EQ(engine_test_end(&self->test), 0);
-	for (unsigned int i = 0; i < self->nr; i++)
-		munmap((void *)self->device[i].knobs, memory_page_size());
+	window_unmap(&self->window);
 }
 
 /*
@@ -190,10 +95,10 @@ static long test_dma(const char *parameters)
 TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 {
 	/* A descriptor takes long enough to be seen half done. */
-	set(self, MBPS, 20);
-	set(self, HOLD_US, 2000);
+	window_set(&self->window, MBPS, 20);
+	window_set(&self->window, HOLD_US, 2000);
 	/* What a register said may be old when it comes. */
-	set(self, READ_US, 100);
+	window_set(&self->window, READ_US, 100);
 	EXPECT_EQ(test_dma("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
 		  0);
 }
@@ -203,7 +108,7 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
 	EXPECT_EQ(test_dma("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
 	/* So slow that the ring gets full. */
-	set(self, MBPS, 1);
+	window_set(&self->window, MBPS, 1);
 	EXPECT_EQ(test_dma("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000 run=1"),
 		  0);
 }
@@ -218,11 +123,11 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
-	set(self, MBPS, 1);
+	window_set(&self->window, MBPS, 1);
 	EXPECT_GT(test_dma(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
 				       SOME_SLOW "timeout=10"), 0);
-	EXPECT_EQ(sum_of(self, BUSY), 0);
-	end_faults(self);
+	EXPECT_EQ(window_sum(&self->window, BUSY), 0);
+	window_end_faults(&self->window);
 	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
 }
 
@@ -232,15 +137,15 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
-	set(self, ERROR_CODE, ODMA0_AXI_SLVERR);
-	set(self, ERROR_EVERY, 1);
-	set(self, HANG_EVERY, 1);
-	set(self, COAST_US, 20000000);
+	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&self->window, ERROR_EVERY, 1);
+	window_set(&self->window, HANG_EVERY, 1);
+	window_set(&self->window, COAST_US, 20000000);
 	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
-	EXPECT_GT(sum_of(self, BUSY), 0);
+	EXPECT_GT(window_sum(&self->window, BUSY), 0);
 	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
-	end_faults(self);
-	ASSERT_TRUE(wait_until_idle(self));
+	window_end_faults(&self->window);
+	ASSERT_TRUE(window_wait_until_idle(&self->window));
 	/* Starts nothing, but terminates the channels. */
 	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
@@ -290,7 +195,7 @@ TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 {
 	load(_metadata, "", LONG_MS);
 	expect_all_copied(_metadata, self);
-	EXPECT_GT(sum_of(self, DESCRIPTORS), 0);
+	EXPECT_GT(window_sum(&self->window, DESCRIPTORS), 0);
 }
 
 /* dcbm is in use until the batch ends that it has. */
@@ -350,15 +255,16 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 	ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
-	set(self, MBPS, 200);
-	set(self, STRIKES, 0);
+	window_set(&self->window, MBPS, 200);
+	window_set(&self->window, STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value)
-			set(self, pair[i % 2]->set[i / 2].knob, pair[i % 2]->set[i / 2].value);
+			window_set(&self->window, pair[i % 2]->set[i / 2].knob,
+				   pair[i % 2]->set[i / 2].value);
 	for (unsigned int i = 0; i < rounds; i++)
 		there_and_back(_metadata, self);
-	end_faults(self);
-	ASSERT_TRUE(wait_until_idle(self));
+	window_end_faults(&self->window);
+	ASSERT_TRUE(window_wait_until_idle(&self->window));
 	EXPECT_EQ(area_wrong(&self->area), 0);
 
 	printf("# %s, %s, %s\n", area_kind_names[kind], a->name, a == b ? "alone" : b->name);
@@ -372,7 +278,7 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 		EXPECT_GT(offload_grown(fallback), 0);
 	/* Of a pair, a late interrupt may tell of what a lost one did not. */
 	if (fallback && a != b)
-		EXPECT_GT(offload_grown("fallback_") + sum_of(self, STRIKES), 0);
+		EXPECT_GT(offload_grown("fallback_") + window_sum(&self->window, STRIKES), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&self->area);
 	ASSERT_TRUE(unload_dcbm());
@@ -410,15 +316,15 @@ TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 
 	load(_metadata, "", 5);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->test.nodes[0]));
-	set(self, STRIKES, 0);
-	set(self, ERROR_CODE, ODMA0_AXI_SLVERR);
-	set(self, ERROR_EVERY, 2);
-	set(self, LOST_EVERY, 3);
+	window_set(&self->window, STRIKES, 0);
+	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&self->window, ERROR_EVERY, 2);
+	window_set(&self->window, LOST_EVERY, 3);
 	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
-	end_faults(self);
+	window_end_faults(&self->window);
 
-	printf("# %llu strikes\n", (unsigned long long)sum_of(self, STRIKES));
-	EXPECT_GT(sum_of(self, STRIKES), moves);
+	printf("# %llu strikes\n", (unsigned long long)window_sum(&self->window, STRIKES));
+	EXPECT_GT(window_sum(&self->window, STRIKES), moves);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
 
@@ -443,7 +349,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
-		const char *name = self->device[i % self->nr].name;
+		const char *name = self->window.device[i % self->window.nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
 		EXPECT_EQ(driver("bind", name), 0);
@@ -488,17 +394,17 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
 	sleep(1);
-	self->device[0].knobs[GONE] = 1;
+	self->window.device[0].knobs[GONE] = 1;
 	sleep(2);
-	EXPECT_EQ(driver("unbind", self->device[0].name), 0);
+	EXPECT_EQ(driver("unbind", self->window.device[0].name), 0);
 	sleep(1);
 	EXPECT_TRUE(movers_stop(&result));
 	offload_show_grown();
 	EXPECT_GT(result.moves, 0);
-	for (i = 0; i < self->nr; i++)
-		EXPECT_EQ(self->device[i].knobs[BUSY], 0);
-	self->device[0].knobs[GONE] = 0;
-	EXPECT_EQ(driver("bind", self->device[0].name), 0);
+	for (i = 0; i < self->window.nr; i++)
+		EXPECT_EQ(self->window.device[i].knobs[BUSY], 0);
+	self->window.device[0].knobs[GONE] = 0;
+	EXPECT_EQ(driver("bind", self->window.device[0].name), 0);
 	ASSERT_TRUE(engine_unload());
 	load(_metadata, "", LONG_MS);
 	expect_all_copied(_metadata, self);
@@ -513,7 +419,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 {
-	volatile uint32_t *knobs = self->device[0].knobs;
+	volatile uint32_t *knobs = self->window.device[0].knobs;
 
 	/* Only this queue takes as long. */
 	load(_metadata, "", debug_kernel() ? 3000 : 300);
@@ -538,8 +444,8 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	EXPECT_EQ(engine_quarantined(), 1);
 
 	/* What the queue still does, it does to memory that nobody has. */
-	end_faults(self);
-	ASSERT_TRUE(wait_until_idle(self));
+	window_end_faults(&self->window);
+	ASSERT_TRUE(window_wait_until_idle(&self->window));
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
 
@@ -548,11 +454,11 @@ static unsigned int not_translated(FIXTURE_DATA(ptdma) *self)
 {
 	unsigned int nr = 0;
 
-	for (unsigned int i = 0; i < self->nr; i++) {
+	for (unsigned int i = 0; i < self->window.nr; i++) {
 		char path[PATH_MAX], type[16] = "none";
 
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/iommu_group/type",
-			 self->device[i].name);
+			 self->window.device[i].name);
 		setting_read(path, type, sizeof(type));
 		/* DMA is strict, DMA-FQ lazy. */
 		nr += strcmp(type, "DMA") && strcmp(type, "DMA-FQ");
@@ -569,9 +475,9 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
 	load(_metadata, "", LONG_MS);
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
-	before = sum_of(self, DESCRIPTORS);
+	before = window_sum(&self->window, DESCRIPTORS);
 	there_and_back(_metadata, self);
-	before = sum_of(self, DESCRIPTORS) - before;
+	before = window_sum(&self->window, DESCRIPTORS) - before;
 	offload_show_grown();
 	printf("# %llu descriptors\n", (unsigned long long)before);
 	EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&self->area));
@@ -584,7 +490,8 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 {
-	const uint64_t stray = sum_of(self, STRAY), refused = sum_of(self, REFUSED);
+	const uint64_t refused = window_sum(&self->window, REFUSED);
+	const uint64_t stray = window_sum(&self->window, STRAY);
 	double end;
 
 	ASSERT_EQ(not_translated(self), 0);
@@ -592,15 +499,16 @@ TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
 	/* Longer than a batch, and than what is unmapped lazily stays in the IOMMU. */
-	set(self, AFTERWARDS_US, 3000000);
+	window_set(&self->window, AFTERWARDS_US, 3000000);
 	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area));
 	/* Each queue, after its last descriptor. */
 	for (end = seconds_now() + 30; seconds_now() < end; usleep(1000))
-		if (sum_of(self, REFUSED) - refused == 16 || sum_of(self, STRAY) != stray)
+		if (window_sum(&self->window, REFUSED) - refused == 16 ||
+		    window_sum(&self->window, STRAY) != stray)
 			break;
-	EXPECT_EQ(sum_of(self, REFUSED), refused + 16);
-	EXPECT_EQ(sum_of(self, STRAY), stray);
+	EXPECT_EQ(window_sum(&self->window, REFUSED), refused + 16);
+	EXPECT_EQ(window_sum(&self->window, STRAY), stray);
 	EXPECT_EQ(area_wrong(&self->area), 0);
 }
 

@@ -1,0 +1,179 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The kernel's own test of DMA engines, on all channels of an engine at once. It writes
+ * its results to the kernel log.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+#define PARAMETERS	"/sys/module/dmatest/parameters/"
+#define BUFFER_BYTES	65536
+/* A busy machine may take longer than an engine. */
+#define TIMEOUT_MS	3000
+/* After so long without a word, nobody works who says so. */
+#define SILENCE_S	10
+
+struct counts {
+	unsigned long ended;
+	unsigned long tests;
+	unsigned long failures;
+};
+
+/* A line of the kernel log: of dmatest, or of somebody else. */
+static void read_line(struct engine *engine, struct counts *counts, char *line)
+{
+	unsigned long tests, failures;
+	char *at;
+
+	line[strcspn(line, "\n")] = '\0';
+	at = strstr(line, "summary ");
+	if (at && sscanf(at, "summary %lu tests, %lu failures", &tests, &failures) == 2) {
+		counts->ended++;
+		counts->tests += tests;
+		counts->failures += failures;
+		return;
+	}
+	at = strstr(line, "result #");
+	if (at && !strstr(at, "'test passed'") && !engine->complaint[0])
+		snprintf(engine->complaint, sizeof(engine->complaint), "%.150s",
+			 line + strlen("dmatest: "));
+}
+
+/* True if there was something to read. */
+static bool read_log(struct engine *engine, struct counts *counts, int log)
+{
+	char record[8192], *line;
+	bool any = false;
+	ssize_t len;
+
+	while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+		record[len > 0 ? len : 0] = '\0';
+		line = strchr(record, ';');
+		if (!line || strncmp(line + 1, "dmatest: ", strlen("dmatest: ")))
+			continue;
+		any = true;
+		read_line(engine, counts, line + 1);
+	}
+	return any;
+}
+
+static bool is_running(void)
+{
+	char run[8];
+
+	return read_text(PARAMETERS "run", run, sizeof(run)) && *run == 'Y';
+}
+
+/* Channels that somebody else has chosen for a test. */
+static bool is_configured(void)
+{
+	char channel[32];
+
+	return read_text(PARAMETERS "channel", channel, sizeof(channel)) && *channel;
+}
+
+static int configure(const struct exam *exam)
+{
+	static const struct {
+		const char *name;
+		long value;
+	} parameters[] = {
+		/* A thread that failed terminates its channel, whoever else prepares for it. */
+		{ "threads_per_chan", 1 }, { "test_buf_size", BUFFER_BYTES },
+		{ "max_channels", 0 }, { "dmatest", 0 }, { "noverify", 0 },
+		{ "norandom", 0 }, { "polled", 0 }, { "transfer_size", 0 },
+		{ "alignment", -1 }, { "verbose", 0 },
+	};
+	long timeout = read_number(OFFLOAD_DIR "/timeout_ms");
+	int error = 0;
+
+	for (unsigned int i = 0; !error && i < ARRAY_SIZE(parameters); i++) {
+		char path[128];
+
+		snprintf(path, sizeof(path), PARAMETERS "%s", parameters[i].name);
+		error = write_number(path, parameters[i].value);
+	}
+	return error ?: write_text(PARAMETERS "device", "") ?:
+	       write_number(PARAMETERS "iterations", exam->options->iterations) ?:
+	       write_number(PARAMETERS "timeout", timeout > TIMEOUT_MS ? timeout : TIMEOUT_MS);
+}
+
+/* Returns how many channels dmatest takes: somebody else may have some. */
+static unsigned int add_channels(const struct engine *engine)
+{
+	unsigned int nr = 0;
+
+	for (unsigned int i = 0; i < engine->nr_channels; i++)
+		nr += !write_text(PARAMETERS "channel", engine->channel[i]);
+	return nr;
+}
+
+static void wait_for_end(const struct exam *exam, struct engine *engine,
+			 struct counts *counts, unsigned int channels, int log)
+{
+	unsigned int silent = 0, ended = 0;
+
+	while (counts->ended < channels && silent < 10 * SILENCE_S) {
+		bool heard = read_log(engine, counts, log);
+
+		/* One mistake is enough, and one that hangs takes long to make many. */
+		if (engine->complaint[0])
+			return;
+		silent = heard || is_running() ? 0 : silent + 1;
+		if (counts->ended / 8 > ended / 8)
+			progress(exam, "dmatest %s: %lu of %u channels are done",
+				 engine->driver, counts->ended, channels);
+		ended = counts->ended;
+		usleep(100000);
+	}
+}
+
+bool run_dmatest(struct exam *exam, struct engine *engine)
+{
+	struct counts counts = { 0 };
+	unsigned int channels;
+	int log, error;
+
+	progress(exam, "dmatest %s", engine->driver);
+	if (module_load("dmatest")) {
+		hinder(exam, "the module dmatest cannot be loaded");
+		return false;
+	}
+	if (is_running() || is_configured()) {
+		hinder(exam, "somebody else uses dmatest");
+		return false;
+	}
+	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+	if (log < 0 || lseek(log, 0, SEEK_END) < 0) {
+		hinder(exam, "/dev/kmsg cannot be read: %s", strerror(errno));
+		return false;
+	}
+	error = configure(exam);
+	channels = error ? 0 : add_channels(engine);
+	if (!error && channels)
+		error = write_number(PARAMETERS "run", 1);
+	if (error || !channels) {
+		hinder(exam, "dmatest does not start on %s: %s", engine->driver,
+		       error ? strerror(-error) : "no channel is free");
+		close(log);
+		return false;
+	}
+	wait_for_end(exam, engine, &counts, channels, log);
+	/* Threads say how many failures they saw before they end. */
+	write_number(PARAMETERS "run", 0);
+	read_log(engine, &counts, log);
+	close(log);
+
+	engine->tests = counts.tests;
+	engine->failures = counts.failures;
+	engine->tested = counts.ended >= channels;
+	if (!engine->tested)
+		hinder(exam, "the results of dmatest on %s are not in the kernel log",
+		       engine->driver);
+	return engine->tested;
+}

@@ -1,0 +1,201 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Which DMA engines there are, and what their drivers state. sysfs knows the channels;
+ * which of them copy memory, and what their drivers state, dcbm tells of the channels
+ * that it holds: it gets those of one driver after the other.
+ */
+#include <errno.h>
+#include <glob.h>
+#include <libgen.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+#define DMA_DIR		"/sys/class/dma"
+#define DCBM_DIR	"/sys/module/dcbm/parameters"
+#define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
+
+static struct engine *engine_of(struct exam *exam, const char *driver)
+{
+	struct engine *engine;
+
+	for (unsigned int i = 0; i < exam->nr_engines; i++)
+		if (!strcmp(exam->engine[i].driver, driver))
+			return &exam->engine[i];
+	if (exam->nr_engines == MAX_ENGINES)
+		return NULL;
+	engine = &exam->engine[exam->nr_engines++];
+	snprintf(engine->driver, sizeof(engine->driver), "%s", driver);
+	return engine;
+}
+
+static const char *iommu_mode(const char *type)
+{
+	return !strcmp(type, "DMA") ? "strict" : !strcmp(type, "DMA-FQ") ? "lazy" :
+	       !strcmp(type, "identity") ? "passthrough" : type;
+}
+
+/* Channels of one driver may differ: @list gets each value once. */
+static void add_word(char *list, size_t size, const char *word)
+{
+	char copy[64], *place = copy, *found;
+	size_t len = strlen(list);
+
+	snprintf(copy, sizeof(copy), "%s", list);
+	while ((found = strsep(&place, ",")))
+		if (!strcmp(found, word))
+			return;
+	snprintf(list + len, size - len, "%s%s", len ? "," : "", word);
+}
+
+static void add_channel(struct exam *exam, const char *channel)
+{
+	char path[PATH_MAX], link[PATH_MAX], text[32];
+	struct engine *engine;
+	const char *driver;
+	ssize_t len;
+
+	snprintf(path, sizeof(path), DMA_DIR "/%s/device/driver", channel);
+	len = readlink(path, link, sizeof(link) - 1);
+	if (len < 0)
+		return;
+	link[len] = '\0';
+	driver = basename(link);
+	if (exam->options->engine && strcmp(driver, exam->options->engine))
+		return;
+	engine = engine_of(exam, driver);
+	if (!engine || engine->nr_channels == MAX_CHANNELS)
+		return;
+	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s",
+		 channel);
+
+	snprintf(path, sizeof(path), DMA_DIR "/%s/device/numa_node", channel);
+	if (!read_text(path, text, sizeof(text)) || !strcmp(text, "-1"))
+		snprintf(text, sizeof(text), "unknown");
+	add_word(engine->nodes, sizeof(engine->nodes), text);
+	snprintf(path, sizeof(path), DMA_DIR "/%s/device/iommu_group/type", channel);
+	if (!read_text(path, text, sizeof(text)))
+		snprintf(text, sizeof(text), "none");
+	add_word(engine->iommu, sizeof(engine->iommu), iommu_mode(text));
+	snprintf(path, sizeof(path), DMA_DIR "/%s/in_use", channel);
+	engine->in_use += read_number(path) > 0;
+}
+
+static int route(const char *migrator)
+{
+	return write_text(OFFLOAD_DIR "/routes/" REASON, migrator);
+}
+
+int set_way(const struct way *way)
+{
+	int error;
+
+	error = write_number(OFFLOAD_DIR "/enabled", 0);
+	if (!error && way->engine)
+		error = write_text(DCBM_DIR "/providers", way->engine->driver) ?:
+			write_number(DCBM_DIR "/batch_pages", way->batch_pages);
+	if (!error)
+		error = route(way->migrator) ?:
+			write_number(OFFLOAD_DIR "/live/" REASON, way->live);
+	if (!error && strcmp(way->migrator, "none"))
+		error = write_number(OFFLOAD_DIR "/enabled", 1);
+	return error;
+}
+
+/*
+ * What dcbm says of the channels that it holds. With @only, of an engine that it was told
+ * to take; otherwise it took what it takes by itself.
+ */
+static void read_channels(struct exam *exam, struct engine *only)
+{
+	FILE *file = fopen(DCBM_CHANNELS, "re");
+	char line[512], driver[32], states[32];
+
+	if (!file || !fgets(line, sizeof(line), file) || !strstr(line, "states")) {
+		hinder(exam, "%s does not tell what drivers state: is debugfs mounted?",
+		       DCBM_CHANNELS);
+		if (file)
+			fclose(file);
+		return;
+	}
+	if (only)
+		only->asked = true;
+	while (fgets(line, sizeof(line), file)) {
+		struct engine *engine;
+
+		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver, states) != 2)
+			continue;
+		engine = engine_of(exam, driver);
+		if (!engine || (only && only != engine))
+			continue;
+		if (!only) {
+			engine->by_default = true;
+			continue;
+		}
+		engine->for_memory++;
+		engine->states_result = strstr(states, "result");
+		engine->states_terminate = strstr(states, "terminate");
+	}
+	fclose(file);
+}
+
+/* dcbm takes channels, and gives them back, while a route is written. */
+static void ask_dcbm(struct exam *exam, struct engine *only)
+{
+	int error = write_text(DCBM_DIR "/providers", only ? only->driver : "") ?:
+		    route("dcbm");
+
+	if (error)
+		hinder(exam, "dcbm cannot be asked about engines: %s", strerror(-error));
+	else
+		read_channels(exam, only);
+	route("none");
+}
+
+/* Nobody's memory is copied by a migrator until the doctor is done. */
+static bool remove_routes(struct exam *exam)
+{
+	glob_t found;
+	int error = write_number(OFFLOAD_DIR "/enabled", 0) ?:
+		    write_number(OFFLOAD_DIR "/min_folio_order", 0);
+
+	if (glob(OFFLOAD_DIR "/routes/*", 0, NULL, &found)) {
+		hinder(exam, "%s/routes is missing", OFFLOAD_DIR);
+		return false;
+	}
+	for (size_t i = 0; i < found.gl_pathc; i++)
+		error = error ?: write_text(found.gl_pathv[i], "none");
+	globfree(&found);
+	if (error)
+		hinder(exam, "routes cannot be set: %s", strerror(-error));
+	return !error;
+}
+
+void find_engines(struct exam *exam)
+{
+	glob_t found;
+
+	progress(exam, "find engines");
+	if (!remove_routes(exam))
+		return;
+	if (!glob(DMA_DIR "/dma*chan*", 0, NULL, &found)) {
+		for (size_t i = 0; i < found.gl_pathc; i++)
+			add_channel(exam, basename(found.gl_pathv[i]));
+		globfree(&found);
+	}
+	if (!exam->nr_engines && exam->options->engine)
+		hinder(exam, "there is no engine with the driver %s", exam->options->engine);
+	if (!exam->nr_engines)
+		return;
+	if (module_load("dcbm")) {
+		hinder(exam, "the module dcbm cannot be loaded");
+		return;
+	}
+	progress(exam, "ask dcbm about drivers");
+	ask_dcbm(exam, NULL);
+	for (unsigned int i = 0; i < exam->nr_engines; i++)
+		ask_dcbm(exam, &exam->engine[i]);
+}

@@ -1,0 +1,92 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The findings for machines. */
+#include "doctor.h"
+
+static const char * const verdicts[] = {
+	[USE_IT] = "use it", [DO_NOT] = "do not", [COULD_NOT_TELL] = "could not tell",
+};
+
+static void print_string(const char *text)
+{
+	putchar('"');
+	for (; *text; text++) {
+		if (*text == '"' || *text == '\\')
+			printf("\\%c", *text);
+		else if ((unsigned char)*text < ' ')
+			printf("\\u%04x", *text);
+		else
+			putchar(*text);
+	}
+	putchar('"');
+}
+
+static void print_member(const char *name, const char *text)
+{
+	printf("\"%s\": ", name);
+	print_string(text);
+	printf(", ");
+}
+
+static const char *truth(bool value)
+{
+	return value ? "true" : "false";
+}
+
+static void print_engine(const struct engine *engine)
+{
+	printf("{");
+	print_member("driver", engine->driver);
+	print_member("nodes", engine->nodes);
+	print_member("iommu", engine->iommu);
+	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
+	       engine->for_memory, engine->in_use);
+	printf("\"states_result\": %s, \"states_terminate\": %s, \"by_default\": %s, ",
+	       truth(engine->states_result), truth(engine->states_terminate),
+	       truth(engine->by_default));
+	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
+	       truth(engine->tested), engine->tests, engine->failures);
+	print_member("why", engine->why);
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", truth(engine->moved),
+	       verdicts[engine->verdict]);
+}
+
+static void print_point(const struct point *point)
+{
+	const struct way *way = &point->way;
+
+	printf("{");
+	print_member("migrator", way->migrator);
+	if (way->engine)
+		print_member("engine", way->engine->driver);
+	printf("\"folio_kib\": %zu, \"live\": %s, \"batch_pages\": %u, ", point->folio_kib,
+	       truth(way->live), way->batch_pages);
+	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
+	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
+	printf("\"copied\": %llu, \"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",
+	       (unsigned long long)point->copied, (unsigned long long)point->errors,
+	       (unsigned long long)point->timeouts, (unsigned long long)point->lost);
+}
+
+void print_json(const struct exam *exam)
+{
+	char text[200];
+
+	printf("{\"program\": \"migrate-copy-doctor\", \"format\": 1, \"engines\": [");
+	for (unsigned int i = 0; i < exam->nr_engines; i++) {
+		printf("%s", i ? ", " : "");
+		print_engine(&exam->engine[i]);
+	}
+	printf("], \"moves\": [");
+	for (unsigned int i = 0; i < exam->nr_points; i++) {
+		printf("%s", i ? ", " : "");
+		print_point(&exam->point[i]);
+	}
+	printf("], \"rest_us\": %.1f, ", exam->rest_us);
+	print_member("hindrance", exam->hindrance);
+	printf("\"settings\": [");
+	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++) {
+		printf("%s", i ? ", " : "");
+		print_string(text);
+	}
+	printf("], \"verdict\": \"%s\"}\n", verdicts[exam->verdict]);
+}

@@ -1,0 +1,311 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What the findings mean: first of each engine, then for the machine; and in plain words.
+ */
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+/* Less than this is not worth another thing that may break. */
+#define FASTER		1.2
+#define NOT_SLOWER	0.9
+#define SHORTER		0.5
+#define NOT_MUCH_LONGER	2.0
+/* Live, a little speed is well lost. */
+#define LIVE_BONUS	1.25
+
+/* Of folios of all sizes; memory is often small ones. */
+static const char * const bulk_reasons[] = {
+	"demotion", "syscall_or_cpuset", "mempolicy_mbind", "memory_hotplug", "contig_range",
+	"damon", NULL
+};
+
+static bool same_way(const struct way *a, const struct way *b)
+{
+	return !strcmp(a->migrator, b->migrator) && a->live == b->live &&
+	       a->batch_pages == b->batch_pages && a->engine == b->engine;
+}
+
+static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
+{
+	for (unsigned int i = 0; i < exam->nr_points; i++)
+		if (exam->point[i].folio_kib == kib && same_way(&exam->point[i].way, way))
+			return &exam->point[i];
+	return NULL;
+}
+
+/* Compared with the kernel without copy offload, and folios of the same size. */
+static bool pays(const struct exam *exam, const struct point *point)
+{
+	static const struct way vanilla = { .migrator = "none" };
+	const struct point *kernel = find_point(exam, &vanilla, point->folio_kib);
+
+	if (!kernel || point_is_wrong(point) || !point->copied)
+		return false;
+	return (point->gbps >= FASTER * kernel->gbps &&
+		point->wait_us <= NOT_MUCH_LONGER * kernel->wait_us) ||
+	       (point->gbps >= NOT_SLOWER * kernel->gbps &&
+		point->wait_us <= SHORTER * kernel->wait_us);
+}
+
+/* How many of the largest sizes in a row pay; the smallest of them, and the largest's speed. */
+static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib, double *gbps)
+{
+	unsigned int nr = 0;
+
+	*gbps = 0;
+	for (unsigned int i = exam->nr_points; i-- > 0;) {
+		const struct point *point = &exam->point[i];
+
+		if (!same_way(&point->way, way))
+			continue;
+		if (!pays(exam, point))
+			break;
+		if (!nr++)
+			*gbps = point->gbps * (way->live ? LIVE_BONUS : 1);
+		*kib = point->folio_kib;
+	}
+	return nr;
+}
+
+static void find_best(struct exam *exam)
+{
+	double best_gbps = 0;
+	unsigned int best = 0;
+
+	for (unsigned int i = 0; i < exam->nr_points; i++) {
+		const struct way *way = &exam->point[i].way;
+		unsigned int nr;
+		double gbps;
+		size_t kib = 0;
+
+		/* Without an engine only where there is none. */
+		if (exam->nr_engines && (!way->engine || way->engine->verdict != USE_IT))
+			continue;
+		nr = worth(exam, way, &kib, &gbps);
+		if (nr < best || (nr == best && gbps <= best_gbps))
+			continue;
+		best = nr;
+		best_gbps = gbps;
+		exam->best = way;
+		exam->best_kib = kib;
+	}
+}
+
+static bool engine_pays(const struct exam *exam, const struct engine *engine)
+{
+	for (unsigned int i = 0; i < exam->nr_points; i++)
+		if (exam->point[i].way.engine == engine && pays(exam, &exam->point[i]))
+			return true;
+	return false;
+}
+
+/* The first mistake of an engine, if it made one. */
+static const struct point *mistake(const struct exam *exam, const struct engine *engine)
+{
+	for (unsigned int i = 0; i < exam->nr_points; i++)
+		if (exam->point[i].way.engine == engine && point_is_wrong(&exam->point[i]))
+			return &exam->point[i];
+	return NULL;
+}
+
+static void say_mistake(struct engine *engine, const struct point *point)
+{
+	const char *what = point->bytes_wrong ? "It corrupts memory" :
+			   point->lost ? "It does not stop when it is told to" :
+			   point->timeouts ? "It does not end in time what it begins" :
+			   "It reports errors";
+
+	snprintf(engine->why, sizeof(engine->why),
+		 "%s: folios of %zu KiB, %zu bytes wrong, %llu errors, %llu time-outs, %llu folios lost.",
+		 what, point->folio_kib, point->bytes_wrong,
+		 (unsigned long long)point->errors, (unsigned long long)point->timeouts,
+		 (unsigned long long)point->lost);
+}
+
+static void judge_engine(const struct exam *exam, struct engine *engine)
+{
+	const struct point *wrong = mistake(exam, engine);
+
+	engine->verdict = DO_NOT;
+	if (engine->failures) {
+		snprintf(engine->why, sizeof(engine->why),
+			 "%lu of %lu tests of dmatest failed: %s", engine->failures,
+			 engine->tests, engine->complaint);
+	} else if (wrong) {
+		say_mistake(engine, wrong);
+	} else if (!engine->asked) {
+		engine->verdict = COULD_NOT_TELL;
+		snprintf(engine->why, sizeof(engine->why), "dcbm could not be asked about it.");
+	} else if (!engine->for_memory && !engine->in_use) {
+		snprintf(engine->why, sizeof(engine->why), "It does not copy memory to memory.");
+	} else if (!engine->for_memory || !engine->tested) {
+		engine->verdict = COULD_NOT_TELL;
+		snprintf(engine->why, sizeof(engine->why), "%s",
+			 engine->in_use ? "Somebody else has its channels." :
+			 "It could not be tested with dmatest.");
+	} else if (!engine->moved && !(engine->states_result && engine->states_terminate)) {
+		snprintf(engine->why, sizeof(engine->why),
+			 "Its driver does not state that %s. If you answer for it: --engine %s.",
+			 engine->states_result ? "terminating a channel waits for the hardware" :
+			 "its results are true", engine->driver);
+	} else if (!engine->moved) {
+		engine->verdict = COULD_NOT_TELL;
+		snprintf(engine->why, sizeof(engine->why), "No memory could be moved with it.");
+	} else if (!strcmp(engine->driver, "dmasim")) {
+		snprintf(engine->why, sizeof(engine->why),
+			 "It is made of software: a CPU makes each copy.");
+	} else if (!engine_pays(exam, engine)) {
+		snprintf(engine->why, sizeof(engine->why),
+			 "It makes no mistake, but neither moves become faster nor waits shorter.");
+	} else {
+		engine->verdict = USE_IT;
+		snprintf(engine->why, sizeof(engine->why), "It makes no mistake, and it pays.%s",
+			 engine->states_terminate ? "" :
+			 " If it ever hangs, memory is lost until the next boot.");
+	}
+}
+
+void judge(struct exam *exam)
+{
+	bool untold = !exam->nr_points || exam->hindrance[0];
+
+	for (unsigned int i = 0; i < exam->nr_engines; i++) {
+		judge_engine(exam, &exam->engine[i]);
+		untold |= exam->engine[i].verdict == COULD_NOT_TELL;
+	}
+	find_best(exam);
+	exam->verdict = exam->best ? USE_IT : DO_NOT;
+	for (unsigned int i = 0; !exam->best && i < exam->nr_engines; i++)
+		if (exam->engine[i].failures || mistake(exam, &exam->engine[i]))
+			untold = false;
+	if (!exam->best && untold)
+		exam->verdict = COULD_NOT_TELL;
+}
+
+void describe_way(const struct way *way, char *text, size_t size)
+{
+	char batch[32] = "";
+
+	if (way->batch_pages)
+		snprintf(batch, sizeof(batch), ", batches of %u pages", way->batch_pages);
+	snprintf(text, size, "%s%s%s%s%s",
+		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
+		 way->engine ? " on " : "", way->engine ? way->engine->driver : "",
+		 way->live ? ", live" : "", batch);
+}
+
+static unsigned int order_of(size_t kib)
+{
+	unsigned int order = 0;
+
+	while ((kib * KIB >> order) > (size_t)sysconf(_SC_PAGESIZE))
+		order++;
+	return order;
+}
+
+bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size)
+{
+	const struct way *way = exam->best;
+	unsigned int reason;
+
+	if (!way)
+		return false;
+	switch (index) {
+	case 0:
+		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s batch_pages=%u" :
+			 strcmp(way->migrator, "cpu") ? "modprobe %s" : "true # %s is built in",
+			 way->engine ? way->engine->driver : way->migrator, way->batch_pages);
+		return true;
+	case 1:
+		snprintf(text, size, "cd %s", OFFLOAD_DIR);
+		return true;
+	case 2:
+		snprintf(text, size, "echo %u > min_folio_order", order_of(exam->best_kib));
+		return true;
+	}
+	reason = (index - 3) / 2;
+	if (reason >= ARRAY_SIZE(bulk_reasons))
+		return false;
+	if (!bulk_reasons[reason])
+		snprintf(text, size, "echo 1 > enabled");
+	else if (index % 2)
+		snprintf(text, size, "echo %s > routes/%s", way->migrator, bulk_reasons[reason]);
+	else
+		snprintf(text, size, "echo %d > live/%s", way->live, bulk_reasons[reason]);
+	return bulk_reasons[reason] || index % 2;
+}
+
+static const char *stated(const struct engine *engine)
+{
+	return engine->states_result && engine->states_terminate ?
+	       "that its results are true, and that terminating waits for the hardware" :
+	       engine->states_result ? "that its results are true; not that terminating waits" :
+	       engine->states_terminate ? "that terminating waits; not that its results are true" :
+	       "nothing: neither that its results are true nor that terminating waits";
+}
+
+static const char * const verdicts[] = {
+	[USE_IT] = "Use it.", [DO_NOT] = "Do not use it.", [COULD_NOT_TELL] = "Could not tell.",
+};
+
+static void print_engine(const struct engine *engine)
+{
+	printf("%s: %u channels, %u of them for memory; node %s; IOMMU %s\n", engine->driver,
+	       engine->nr_channels, engine->for_memory, engine->nodes, engine->iommu);
+	if (engine->for_memory)
+		printf("  Its driver states %s.\n", stated(engine));
+	if (engine->tested)
+		printf("  dmatest: %lu tests, %lu failures.\n", engine->tests, engine->failures);
+	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
+}
+
+static void print_curve(const struct exam *exam)
+{
+	printf("Memory from node %d to node %d; at rest an access takes %.0f us at most.\n\n",
+	       exam->node[0], exam->node[1], exam->rest_us);
+	printf("%8s  %-44s %8s %16s\n", "folio", "moved by", "GB/s", "longest wait");
+	for (unsigned int i = 0; i < exam->nr_points; i++) {
+		const struct point *point = &exam->point[i];
+		char text[64];
+
+		describe_way(&point->way, text, sizeof(text));
+		printf("%4zu KiB  %-44s %8.2f %13.0f us", point->folio_kib, text, point->gbps,
+		       point->wait_us);
+		if (point_is_wrong(point))
+			printf("  WRONG");
+		else if (strcmp(point->way.migrator, "none") && !point->copied)
+			printf("  left to the kernel");
+		printf("\n");
+	}
+	printf("\n");
+}
+
+void print_words(const struct exam *exam)
+{
+	char text[200];
+
+	for (unsigned int i = 0; i < exam->nr_engines; i++)
+		print_engine(&exam->engine[i]);
+	if (!exam->nr_engines)
+		printf("This machine has no DMA engine with a driver.\n\n");
+	if (exam->nr_points)
+		print_curve(exam);
+	if (exam->hindrance[0])
+		printf("Not all could be examined: %s.\n", exam->hindrance);
+	if (!exam->best) {
+		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
+		       "Could not tell whether to use copy offload here.");
+		return;
+	}
+	describe_way(exam->best, text, sizeof(text));
+	printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n", text,
+	       exam->best_kib);
+	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++)
+		printf("  %s\n", text);
+	printf("NUMA balancing moves one folio at a time: leave numa_misplaced alone.\n");
+	if (exam->best_kib * KIB > (size_t)sysconf(_SC_PAGESIZE))
+		printf("Compaction moves single pages: leave it alone, too.\n");
+}

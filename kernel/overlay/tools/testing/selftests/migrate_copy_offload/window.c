@@ -1,0 +1,94 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+#include "window.h"
+
+#define LAST_TO_SET	GONE
+
+bool is_ptdma(void)
+{
+	return !strcmp(engine_module(), "ptdma");
+}
+
+bool window_map(struct window *window)
+{
+	const char *id = is_ptdma() ? "0x1498" : "0x149b";
+	glob_t found;
+
+	window->nr = 0;
+	if (glob("/sys/bus/pci/devices/*", 0, NULL, &found))
+		return false;
+	for (size_t i = 0; i < found.gl_pathc && window->nr < MAX_DEVICES; i++) {
+		struct device *device = &window->device[window->nr];
+		char path[PATH_MAX], value[16];
+		void *map;
+		int fd;
+
+		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
+		if (setting_read(path, value, sizeof(value)) || strcmp(value, id))
+			continue;
+		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
+		fd = open(path, O_RDWR | O_SYNC);
+		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+		close(fd);
+		if (map == MAP_FAILED)
+			continue;
+		snprintf(device->name, sizeof(device->name), "%s",
+			 strrchr(found.gl_pathv[i], '/') + 1);
+		device->knobs = map;
+		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
+			device->initial[knob] = device->knobs[knob];
+		window->nr++;
+	}
+	globfree(&found);
+	return window->nr;
+}
+
+void window_unmap(struct window *window)
+{
+	for (unsigned int i = 0; i < window->nr; i++)
+		munmap((void *)window->device[i].knobs, memory_page_size());
+	window->nr = 0;
+}
+
+void window_set(struct window *window, enum knob knob, uint32_t value)
+{
+	for (unsigned int i = 0; i < window->nr; i++)
+		window->device[i].knobs[knob] = value;
+}
+
+uint64_t window_sum(const struct window *window, enum knob knob)
+{
+	uint64_t sum = 0;
+
+	for (unsigned int i = 0; i < window->nr; i++)
+		sum += window->device[i].knobs[knob];
+	return sum;
+}
+
+void window_end_faults(struct window *window)
+{
+	for (unsigned int i = 0; i < window->nr; i++)
+		for (unsigned int knob = 0; knob <= LAST_TO_SET; knob++)
+			window->device[i].knobs[knob] = window->device[i].initial[knob];
+	window_set(window, AFTERWARDS_US, 0);
+	window_set(window, SKIP_EVERY, 0);
+	window_set(window, FLIP_EVERY, 0);
+}
+
+bool window_wait_until_idle(const struct window *window)
+{
+	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
+		if (!window_sum(window, BUSY))
+			return true;
+	return false;
+}

@@ -1,0 +1,47 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * QEMU's models of PTDMA and AE4DMA: a window in their BAR 4 sets how fast they are, and
+ * what goes wrong, while they work.
+ */
+#ifndef WINDOW_H
+#define WINDOW_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#define MAX_DEVICES	16
+
+/* The words of the window, in the order of AMD_DMA_KNOBS in qemu/amd_dma.h. */
+enum knob {
+	DESC_NS, MBPS, STRETCH, PIECE, READ_US, HOLD_US, ERROR_EVERY, ERROR_CODE, HANG_EVERY,
+	LOST_EVERY, LATE_EVERY, LATE_US, LIMIT, COAST_US, GONE, DESCRIPTORS, INTERRUPTS, STRIKES,
+	STRAY, BUSY, AFTERWARDS_US, REFUSED, SKIP_EVERY, FLIP_EVERY, NR_KNOBS
+};
+
+/* An error code of both engines. */
+#define ODMA0_AXI_SLVERR	38
+
+struct device {
+	/* As in /sys/bus/pci/devices. */
+	char name[16];
+	volatile uint32_t *knobs;
+	uint32_t initial[NR_KNOBS];
+};
+
+/* The devices of the engine that the machine has. */
+struct window {
+	struct device device[MAX_DEVICES];
+	unsigned int nr;
+};
+
+/* The engine is PTDMA; otherwise AE4DMA. */
+bool is_ptdma(void);
+bool window_map(struct window *window);
+void window_unmap(struct window *window);
+void window_set(struct window *window, enum knob knob, uint32_t value);
+uint64_t window_sum(const struct window *window, enum knob knob);
+void window_end_faults(struct window *window);
+/* False if queues are still busy after 10 s. */
+bool window_wait_until_idle(const struct window *window);
+
+#endif /* WINDOW_H */
