@@ -276,11 +276,7 @@ static long pages_on_cpu_lists(void)
 	return pages;
 }
 
-/*
- * Pages that are neither free nor have an owner that the kernel counts. They grow
- * when something keeps pages and forgets them.
- */
-static long pages_unaccounted(void)
+long pages_unaccounted(void)
 {
 	static const char * const owners[] = {
 		"\nMemFree:", "\nBuffers:", "\nCached:", "\nSwapCached:", "\nAnonPages:",

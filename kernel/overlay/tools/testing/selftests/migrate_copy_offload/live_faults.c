@@ -1,0 +1,409 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Something goes wrong, or somebody takes something away, while an engine copies memory
+ * that is mapped. The memory is right afterwards, nobody waited that had no need to, and
+ * no page is left without an owner.
+ */
+#include <fcntl.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		300
+#define REASON		"syscall_or_cpuset"
+#define FAIL_ALLOC	"/sys/kernel/debug/fail_page_alloc/"
+
+/* A descriptor takes that long; who does not wait for one is ready in half of it. */
+#define LATENCY		"600000000"
+#define WAITED		0.3
+/* A time-out that strikes. */
+#define SHORT_MS	100
+/* Of each fate: what is lost each time shows. */
+#define ROUNDS		3
+
+FIXTURE(live_faults)
+{
+	struct engine_test test;
+	struct area area;
+	pthread_t mover;
+	long missing;
+	double began;
+};
+
+FIXTURE_VARIANT(live_faults)
+{
+	enum area_kind kind;
+	size_t size;
+};
+
+FIXTURE_VARIANT_ADD(live_faults, anon_64k) { AREA_ANON_64K, 256 * KIB };
+FIXTURE_VARIANT_ADD(live_faults, anon_2m) { AREA_ANON_2M, 2 * MIB };
+
+static void load_engine(struct __test_metadata *_metadata)
+{
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=" LATENCY, ""));
+	ASSERT_EQ(0, offload_set_live(REASON, true));
+}
+
+FIXTURE_SETUP(live_faults)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	load_engine(_metadata);
+	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
+}
+
+FIXTURE_TEARDOWN(live_faults)
+{
+	area_destroy(&self->area);
+	EXPECT_EQ(engine_test_end(&self->test), 0);
+}
+
+/* What the engine has been given since it was loaded. */
+static unsigned long descriptors(void)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	unsigned int nr = engine_channels(channels);
+	unsigned long sum = 0;
+
+	while (nr--)
+		sum += channels[nr].descriptors;
+	return sum;
+}
+
+static bool wait_until_copying(unsigned long before)
+{
+	const double end = seconds_now() + 60;
+
+	while (descriptors() == before && seconds_now() < end)
+		usleep(1000);
+	return descriptors() != before;
+}
+
+static void *move_area(void *arg)
+{
+	FIXTURE_DATA(live_faults) *self = arg;
+
+	self->missing = area_move(&self->area, self->test.nodes[1]);
+	return NULL;
+}
+
+static void begin_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+{
+	const unsigned long before = descriptors();
+
+	offload_mark();
+	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
+	ASSERT_TRUE(wait_until_copying(before));
+	self->began = seconds_now();
+}
+
+static void nobody_waited(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+{
+	EXPECT_GT(WAITED, seconds_now() - self->began);
+}
+
+/* All of it is on the other node, and as it was. */
+static void end_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+{
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_TRUE(area_is_whole(&self->area));
+}
+
+/* Back again without a fault, and with new contents: no old copy is still under way. */
+static void move_back(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+{
+	area_stamp(&self->area, self->area.seed + 1);
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_TRUE(area_is_whole(&self->area));
+}
+
+TEST_F_TIMEOUT(live_faults, an_error, TIMEOUT)
+{
+	ASSERT_EQ(0, engine_set_fault("result_error", 100));
+	begin_move(_metadata, self);
+	end_move(_metadata, self);
+	EXPECT_LT(0, offload_grown("fallback_error"));
+	engine_clear_faults();
+	move_back(_metadata, self);
+}
+
+/* The engine writes to dst after the CPU copied: terminated, it must not. */
+TEST_F_TIMEOUT(live_faults, a_timeout, TIMEOUT)
+{
+	ASSERT_EQ(0, engine_set_timeout(SHORT_MS));
+	begin_move(_metadata, self);
+	end_move(_metadata, self);
+	EXPECT_LT(0, offload_grown("fallback_timeout"));
+	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
+	area_stamp(&self->area, 2);
+	usleep(1000000);
+	EXPECT_EQ(0, area_wrong(&self->area));
+	move_back(_metadata, self);
+}
+
+TEST_F_TIMEOUT(live_faults, no_answer, TIMEOUT)
+{
+	ASSERT_EQ(0, engine_set_timeout(SHORT_MS));
+	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
+	begin_move(_metadata, self);
+	end_move(_metadata, self);
+	EXPECT_LT(0, offload_grown("fallback_timeout"));
+	engine_clear_faults();
+	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
+	move_back(_metadata, self);
+}
+
+/* The engine's driver cannot go before dcbm has let go of its channels. */
+TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
+{
+	const double end = seconds_now() + 60;
+
+	begin_move(_metadata, self);
+	while (module_unload(engine_module()) && seconds_now() < end)
+		if (module_loaded("dcbm"))
+			module_unload("dcbm");
+		else
+			usleep(1000);
+	EXPECT_FALSE(module_loaded(engine_module()));
+	end_move(_metadata, self);
+	move_back(_metadata, self);
+	load_engine(_metadata);
+	begin_move(_metadata, self);
+	end_move(_metadata, self);
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+}
+
+TEST_F_TIMEOUT(live_faults, the_migrator_is_unloaded, TIMEOUT)
+{
+	const double end = seconds_now() + 60;
+
+	begin_move(_metadata, self);
+	while (module_loaded("dcbm") && seconds_now() < end) {
+		module_unload("dcbm");
+		usleep(1000);
+	}
+	EXPECT_FALSE(module_loaded("dcbm"));
+	end_move(_metadata, self);
+	move_back(_metadata, self);
+}
+
+TEST_F_TIMEOUT(live_faults, the_route_changes, TIMEOUT)
+{
+	static const char * const migrators[] = { "none", "cpu", "dcbm" };
+
+	begin_move(_metadata, self);
+	for (unsigned int i = 0; i < 10 * ARRAY_SIZE(migrators); i++) {
+		EXPECT_EQ(0, offload_set_route(REASON, migrators[i % ARRAY_SIZE(migrators)]));
+		EXPECT_EQ(0, offload_set_live(REASON, i % 2));
+	}
+	EXPECT_EQ(0, offload_set_enabled(false));
+	end_move(_metadata, self);
+	move_back(_metadata, self);
+}
+
+/* One in five allocations of tasks that say so fails, of whatever order. */
+static bool prepare_failures(void)
+{
+	static const struct {
+		const char *file;
+		long value;
+	} settings[] = {
+		{ "task-filter", 1 }, { "ignore-gfp-wait", 0 }, { "ignore-gfp-highmem", 0 },
+		{ "min-order", 0 }, { "verbose", 0 }, { "interval", 1 }, { "space", 0 },
+		{ "times", -1 }, { "probability", 20 },
+	};
+	char path[128];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
+		snprintf(path, sizeof(path), FAIL_ALLOC "%s", settings[i].file);
+		if (setting_write_number(path, settings[i].value))
+			return false;
+	}
+	return true;
+}
+
+/* What switches it off may fail as well. */
+static bool allocations_fail(bool fail)
+{
+	for (unsigned int i = 0; i < 100; i++)
+		if (!setting_write_number("/proc/thread-self/make-it-fail", fail))
+			return true;
+	return false;
+}
+
+TEST_F_TIMEOUT(live_faults, memory_is_refused, TIMEOUT)
+{
+	size_t moved = 0;
+
+	if (!prepare_failures())
+		SKIP(return, "no " FAIL_ALLOC);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000));
+	offload_mark();
+	for (unsigned int i = 0; i < 20; i++) {
+		long missing;
+
+		ASSERT_TRUE(allocations_fail(true));
+		missing = area_move(&self->area, self->test.nodes[(i + 1) % 2]);
+		ASSERT_TRUE(allocations_fail(false));
+		/* move_pages(2) may say so as well. */
+		moved += missing >= 0 ? area_folios(&self->area) - missing : 0;
+		EXPECT_EQ(0, area_wrong(&self->area));
+	}
+	TH_LOG("%zu folios were moved, of %zu", moved, 20 * area_folios(&self->area));
+	offload_show_grown();
+	EXPECT_LT(0, offload_grown("live_copied"));
+	/* Some may be split. */
+	self->area.folio_size = memory_page_size();
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+static void on_signal(int sig)
+{
+}
+
+TEST_F_TIMEOUT(live_faults, a_signal, TIMEOUT)
+{
+	signal(SIGUSR1, on_signal);
+	begin_move(_metadata, self);
+	for (unsigned int i = 0; i < 10; i++)
+		ASSERT_EQ(0, pthread_kill(self->mover, SIGUSR1));
+	end_move(_metadata, self);
+	move_back(_metadata, self);
+}
+
+/* What a process does to itself, or has done to it, while it is copied. */
+enum fate {
+	KILLED,
+	EXITS,
+	EXECS,
+	UNMAPS,
+	NR_FATES
+};
+
+struct process {
+	FIXTURE_DATA(live_faults) *self;
+	const FIXTURE_VARIANT(live_faults) *variant;
+	enum fate fate;
+	int ready;
+};
+
+/* In the process: has an area of its own, and moves it. */
+static void live_and_die(struct process *process)
+{
+	FIXTURE_DATA(live_faults) own = *process->self, *self = &own;
+	const unsigned long before = descriptors();
+	bool fine;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (!area_create(&self->area, process->variant->kind, process->variant->size,
+			 self->test.nodes[0]) ||
+	    pthread_create(&self->mover, NULL, move_area, self))
+		_exit(1);
+	fine = wait_until_copying(before);
+	if (write(process->ready, &fine, sizeof(fine)) != sizeof(fine) || !fine)
+		_exit(1);
+
+	switch (process->fate) {
+	case EXITS:
+		_exit(0);
+	case EXECS:
+		execl("/bin/true", "true", NULL);
+		_exit(1);
+	case UNMAPS:
+		area_destroy(&self->area);
+		pthread_join(self->mover, NULL);
+		_exit(0);
+	default:
+		for (;;)
+			pause();
+	}
+}
+
+static void die(struct __test_metadata *_metadata, struct process *process)
+{
+	const int expected = process->fate == KILLED ? SIGKILL : 0;
+	bool ready = false;
+	int ends[2], status;
+	pid_t pid;
+
+	ASSERT_EQ(0, pipe(ends));
+	process->ready = ends[1];
+	pid = fork();
+	if (!pid)
+		live_and_die(process);
+	ASSERT_LT(0, pid);
+	EXPECT_EQ((ssize_t)sizeof(ready), read(ends[0], &ready, sizeof(ready)));
+	EXPECT_TRUE(ready);
+	if (process->fate == KILLED)
+		kill(pid, SIGKILL);
+	ASSERT_EQ(pid, waitpid(pid, &status, 0));
+	EXPECT_EQ(expected, status);
+	close(ends[0]);
+	close(ends[1]);
+}
+
+TEST_F_TIMEOUT(live_faults, its_process_ends, TIMEOUT)
+{
+	struct process process = { .self = self, .variant = variant };
+	long before, grown;
+
+	area_destroy(&self->area);
+	/* The first time is for what is allocated once. */
+	die(_metadata, &process);
+	before = pages_unaccounted();
+	for (unsigned int i = 0; i < NR_FATES * ROUNDS; i++) {
+		process.fate = i % NR_FATES;
+		die(_metadata, &process);
+	}
+	grown = pages_unaccounted() - before;
+	TH_LOG("%ld pages more in use", grown);
+	EXPECT_GT((long)(ROUNDS * variant->size / memory_page_size() / 2), grown);
+}
+
+TEST_F_TIMEOUT(live_faults, it_is_unmapped, TIMEOUT)
+{
+	begin_move(_metadata, self);
+	area_destroy(&self->area);
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+}
+
+/* Page tables move, and the folios as well. */
+TEST_F_TIMEOUT(live_faults, it_is_remapped, TIMEOUT)
+{
+	const size_t size = self->area.size;
+	char *to = memory_map_aligned(size, PMD_SIZE);
+
+	ASSERT_NE(NULL, to);
+	begin_move(_metadata, self);
+	ASSERT_EQ(to, mremap(self->area.addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	self->area.addr = to;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, memory_pages_not_on(to, size, self->test.nodes[1]));
+	EXPECT_TRUE(area_is_whole(&self->area));
+	move_back(_metadata, self);
+}
+
+TEST_HARNESS_MAIN
