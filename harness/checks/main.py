@@ -46,7 +46,7 @@ BASE_SUITES = (
 )  # fmt: skip
 DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
-    "live", "live-stress", "ptdma", "ae4dma", "iommu",
+    "live", "ptdma", "ae4dma", "iommu",
 )  # fmt: skip
 ARM64_SUITES = ("mte", "mthp", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to

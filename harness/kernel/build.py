@@ -41,10 +41,10 @@ CONFIGS = {
     "debug": Config((*_BASE, "debug.config")),
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
     # for a look at what vanilla makes of a test
-    "base-vanilla": Config(_BASE, only=(), seed="base"),
+    "base-vanilla": Config(_BASE, only=()),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
+    "lab-vanilla": Config(_LAB, only=()),
     "lab-traced": Config(
         _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),

@@ -1,6 +1,7 @@
 """Build commands, and configurations that the fragments must make sense of."""
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -105,7 +106,11 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
     assert pristine.stat().st_nlink == 3
 
 
-def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
+def test_what_was_put_back_counts_as_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    seeded = replace(build.CONFIGS["lab-vanilla"], seed="lab")
+    monkeypatch.setitem(build.CONFIGS, "lab-vanilla", seeded)
     source = Source(version="7.3", home=tmp_path, revision="r")
     tree = Tree(source, {}, "tree-lab-vanilla")
     for path in (tmp_path / "tree", tmp_path / "pristine", tmp_path / "build-lab"):
