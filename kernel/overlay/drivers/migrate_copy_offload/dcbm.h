@@ -80,7 +80,8 @@ struct dcbm_slot {
 
 /*
  * One batch. Only the task that submitted the batch accesses its job, except
- * that completions access @completed, @in_flight, @wake_at and @wait.
+ * that completions access @completed, @in_flight, @wake_at and @wait, and the
+ * @interrupts of a lane.
  */
 struct dcbm_job {
 	struct migrate_copy_batch *batch;
@@ -143,7 +144,7 @@ struct dcbm_lane {
 	struct dcbm_walk walk;
 	struct dcbm_segment next;	/* next segment to submit, if @more */
 	bool more;
-	unsigned int interrupts;	/* descriptors in flight that interrupt */
+	atomic_t interrupts;		/* descriptors in flight that interrupt */
 	unsigned int stalls;		/* preps that failed with nothing in flight */
 	size_t try_len;			/* longest descriptor to try now */
 

@@ -102,6 +102,9 @@ static void complete_token(unsigned long token, bool error)
 			return;
 
 		slot->error = error;
+		/* Before the driver frees the descriptor, and prep gives it out. */
+		if (slot->interrupt)
+			atomic_dec(&lane->interrupts);
 		/* The lane keeps its job until the count below reaches the job. */
 		job = READ_ONCE(lane->job);
 		llist_add(&slot->node, &job->completed);
@@ -198,7 +201,7 @@ static void map_lane(struct dcbm_lane *lane)
 			 (lane->src_nents > 1 || lane->dst_nents > 1) &&
 			 dma_has_cap(DMA_MEMCPY_SG, lane->chan->device->cap_mask);
 	lane->stalls = 0;
-	lane->interrupts = 0;
+	atomic_set(&lane->interrupts, 0);
 	lane->try_len = lane->max_len;
 	dcbm_walk_init(&lane->walk, &lane->range, lane->src_sg,
 		       lane->src_nents, lane->dst_sg, lane->dst_nents);
@@ -224,7 +227,7 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 
 	slot->range = *range;
 	slot->interrupt = interrupt;
-	lane->interrupts += interrupt;
+	atomic_add(interrupt, &lane->interrupts);
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = NULL;
 	tx->callback_result = dcbm_callback_result;
@@ -240,7 +243,7 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	/* On an error the driver took the descriptor back and copies nothing. */
 	if (dma_submit_error(slot->cookie) && xchg(&slot->token, 0)) {
 		atomic_dec(&job->in_flight);
-		lane->interrupts -= interrupt;
+		atomic_sub(interrupt, &lane->interrupts);
 		lane->free[lane->nr_free++] = slot - lane->slots;
 	}
 }
@@ -286,13 +289,15 @@ static void refused(struct dcbm_lane *lane, size_t len)
 /*
  * Does anybody wait for the descriptor of the next @len bytes? If it is the last
  * one, and now and then, to refill the ring. Any one may also be the last that fits:
- * a full ring of which none interrupts would stay full. Some drivers, of which
- * nothing is proven, even drop what does not interrupt.
+ * a full ring of which none interrupts would stay full until the deadline. So the
+ * count must not hold one whose place prep gives out again: it goes down before the
+ * driver frees a descriptor. Some drivers, of which nothing is proven, even drop what
+ * does not interrupt.
  */
 static bool should_interrupt(const struct dcbm_lane *lane, size_t len)
 {
 	return (len == lane->next.range.len && !lane->walk.rest.len) ||
-	       !lane->interrupts || lane->nr_free % DCBM_BURST == 1 ||
+	       !atomic_read(&lane->interrupts) || lane->nr_free % DCBM_BURST == 1 ||
 	       !lane->chan->device->reliable_result;
 }
 
@@ -422,7 +427,6 @@ static void collect(struct dcbm_job *job)
 			lane = rcu_dereference_protected(dcbm_by_id[slot->lane],
 							 true);
 			slot->error |= lane->stopped;
-			lane->interrupts -= slot->interrupt;
 			lane->done[lane->nr_done++] = slot - lane->slots;
 		}
 	}
