@@ -174,6 +174,26 @@ bool engine_wait_for_channels(unsigned int nr)
 	return true;
 }
 
+unsigned long engine_descriptors(void)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	unsigned int nr = engine_channels(channels);
+	unsigned long sum = 0;
+
+	while (nr--)
+		sum += channels[nr].descriptors;
+	return sum;
+}
+
+bool engine_wait_until_copying(unsigned long before)
+{
+	const double end = seconds_now() + 60;
+
+	while (engine_descriptors() == before && seconds_now() < end)
+		usleep(1000);
+	return engine_descriptors() != before;
+}
+
 unsigned int engine_quarantined(void)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];

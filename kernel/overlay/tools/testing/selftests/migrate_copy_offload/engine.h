@@ -69,7 +69,11 @@ struct engine_channel {
 unsigned int engine_channels(struct engine_channel *channels);
 /* A channel that a provider offers is taken a moment later. False after 10 s. */
 bool engine_wait_for_channels(unsigned int nr);
-/* How many of them it will not use again. */
+/* How many descriptors all channels got since dcbm was loaded. */
+unsigned long engine_descriptors(void);
+/* Waits until they are more than @before; false after 60 s. */
+bool engine_wait_until_copying(unsigned long before);
+/* How many channels dcbm will not use again. */
 unsigned int engine_quarantined(void);
 
 /*

@@ -73,27 +73,6 @@ FIXTURE_TEARDOWN(live_faults)
 	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
 
-/* What the engine has been given since it was loaded. */
-static unsigned long descriptors(void)
-{
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	unsigned int nr = engine_channels(channels);
-	unsigned long sum = 0;
-
-	while (nr--)
-		sum += channels[nr].descriptors;
-	return sum;
-}
-
-static bool wait_until_copying(unsigned long before)
-{
-	const double end = seconds_now() + 60;
-
-	while (descriptors() == before && seconds_now() < end)
-		usleep(1000);
-	return descriptors() != before;
-}
-
 static void *move_area(void *arg)
 {
 	FIXTURE_DATA(live_faults) *self = arg;
@@ -104,11 +83,11 @@ static void *move_area(void *arg)
 
 static void begin_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
 {
-	const unsigned long before = descriptors();
+	const unsigned long before = engine_descriptors();
 
 	offload_mark();
 	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
-	ASSERT_TRUE(wait_until_copying(before));
+	ASSERT_TRUE(engine_wait_until_copying(before));
 	self->began = seconds_now();
 }
 
@@ -311,7 +290,7 @@ struct process {
 static void live_and_die(struct process *process)
 {
 	FIXTURE_DATA(live_faults) own = *process->self, *self = &own;
-	const unsigned long before = descriptors();
+	const unsigned long before = engine_descriptors();
 	bool fine;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -319,7 +298,7 @@ static void live_and_die(struct process *process)
 			 self->test.nodes[0]) ||
 	    pthread_create(&self->mover, NULL, move_area, self))
 		_exit(1);
-	fine = wait_until_copying(before);
+	fine = engine_wait_until_copying(before);
 	if (write(process->ready, &fine, sizeof(fine)) != sizeof(fine) || !fine)
 		_exit(1);
 

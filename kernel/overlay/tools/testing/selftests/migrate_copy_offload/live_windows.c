@@ -78,30 +78,15 @@ static void *move_area(void *arg)
 	return NULL;
 }
 
-/* What the engine has been given since it was loaded. */
-static unsigned long descriptors(void)
-{
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	unsigned int nr = engine_channels(channels);
-	unsigned long sum = 0;
-
-	while (nr--)
-		sum += channels[nr].descriptors;
-	return sum;
-}
-
 /* Returns when the engine copies. */
 static void begin_move(struct __test_metadata *_metadata,
 		       FIXTURE_DATA(live_windows) *self)
 {
-	const unsigned long before = descriptors();
-	const double end = seconds_now() + 60;
+	const unsigned long before = engine_descriptors();
 
 	offload_mark();
 	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
-	while (descriptors() == before && seconds_now() < end)
-		usleep(1000);
-	ASSERT_NE(before, descriptors());
+	ASSERT_TRUE(engine_wait_until_copying(before));
 	self->began = seconds_now();
 }
 
