@@ -36,7 +36,8 @@ _AGE = frozenset(("referenced", "active"))
 _PIN = re.compile(r"p\d+ pin ")
 _HOLD = re.compile(r"^p\d hold ")
 _MOVE = re.compile(r"move process (\d+) ")
-_STATUS = re.compile(r" ([0-9a-f]+)\+([0-9a-f]+):(-?\d+)")
+_CLEARED = re.compile(r"p\d clear_soft_dirty ")
+_RUN = re.compile(r" ([0-9a-f]+)\+([0-9a-f]+):(-?[0-9a-f]+)")
 _PAUSED = re.compile(r"paused: .*, (\d+) large folios")
 _REFERENCES = re.compile(r" refs ([+-]\d+)")
 _WRONG = re.compile(
@@ -230,6 +231,8 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
         if moved:
             written = rules.shared if name == "written" else frozenset()
             old, new = _keep_locks(old, new, before if name != "before" else Stage(), written)
+        if rules.cleared:
+            old = _see_writes(old, new, name)
         lines = (list(rules.compared(name, moved, stage)) for stage in (old, new))
         found += _difference(name, *lines)
     return found
@@ -250,6 +253,7 @@ class _Rules:
     huge: bool
     bound: bool
     live: bool
+    cleared: bool
 
     @classmethod
     def of(cls, vanilla: Layout, ours: Layout, live: bool) -> "_Rules":
@@ -258,7 +262,7 @@ class _Rules:
         split: Set[Key] = frozenset()
         if "back" in ours.stages:
             split = parse_stage(vanilla.stages.get("there", ())).keys("partial")
-        said = (line for lines in ours.stages.values() for line in lines)
+        said = [line for lines in ours.stages.values() for line in lines]
         small = {key for key, page in back.pages.items() if page.folio and not page.folio.order}
         return cls(
             split=split,
@@ -270,6 +274,8 @@ class _Rules:
             huge=any(key in there.pages and there.pages[key].by_pmd for key in split),
             bound=any(line.startswith("mbind ") for line in said),
             live=live,
+            # Among a stage's lines is only what happens while folios are unmapped.
+            cleared=any(_CLEARED.match(line) for line in said),
         )
 
     def compared(self, name: str, moved: bool, stage: Stage) -> Iterator[str]:
@@ -284,6 +290,8 @@ class _Rules:
         elif moved:
             # The results of the move back are among the lines of "there".
             lines = _results_without(lines, self.split)
+        if self.cleared and name == "written":
+            lines = _pagemap_without_soft(lines)
         # A folio that is copied while it is mapped is never unmapped beside others.
         yield from (line for line in lines if not (self.live and _PAUSED.match(line)))
         for (process, number), page in sorted(stage.pages.items()):
@@ -329,6 +337,13 @@ class _Rules:
         return replace(page, flags=flags, pte=pte, folio=folio, node=node)
 
 
+def _each_page(line: str) -> Iterator[tuple[int, str]]:
+    """Return the number of each page, and what a line says of it in runs of equal ones."""
+    for first, number, value in _RUN.findall(line):
+        for offset in range(int(number, 16)):
+            yield int(first, 16) + offset, value
+
+
 def _results_without(lines: Iterable[str], keys: Set[Key]) -> Iterator[str]:
     """Return lines whose results of move_pages(2) are those of other pages, one by one."""
     process = 0
@@ -336,15 +351,41 @@ def _results_without(lines: Iterable[str], keys: Set[Key]) -> Iterator[str]:
         if match := _MOVE.match(line):
             process = int(match[1])
         if line.startswith(" status"):
-            pages = (
-                (int(first, 16) + offset, value)
-                for first, number, value in _STATUS.findall(line)
-                for offset in range(int(number, 16))
-            )
+            pages = _each_page(line)
             kept = (f"{page:x}:{value}" for page, value in pages if (process, page) not in keys)
             yield " ".join([" status", *kept])
         else:
             yield line
+
+
+def _pagemap_without_soft(lines: Iterable[str]) -> Iterator[str]:
+    """Return lines without what pagemap says of soft-dirty, in its lowest bit: PTEs have it."""
+    for line in lines:
+        if line.startswith(" pagemap"):
+            pages = (f"{page:x}:{int(value, 16) & ~1:x}" for page, value in _each_page(line))
+            yield " ".join([" pagemap", *pages])
+        else:
+            yield line
+
+
+def _see_writes(old: Stage, new: Stage, name: str) -> Stage:
+    """Forgive vanilla the writes that it misses where soft-dirty was cleared of unmapped pages.
+
+    Ours leaves such a page read-only, so that the next write faults, and is seen. A dirty PMD
+    becomes soft-dirty when it is mapped again, in both.
+    """
+    pages = dict(old.pages)
+    for key, page in new.pages.items():
+        if theirs := pages.get(key):
+            their_bits, our_bits = (set(one.pte.split(",")) for one in (theirs, page))
+            if name == "written":
+                seen = our_bits == their_bits | {"soft"}
+            else:
+                clean = "soft" not in our_bits or "pmd" in our_bits
+                seen = clean and their_bits == our_bits | {"write"}
+            if seen:
+                pages[key] = replace(theirs, pte=page.pte)
+    return replace(old, pages=pages)
 
 
 def _keep_locks(old: Stage, new: Stage, before: Stage, but: Set[Key]) -> tuple[Stage, Stage]:

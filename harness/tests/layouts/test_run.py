@@ -433,6 +433,32 @@ def test_large_folios_in_one_batch_are_counted() -> None:
     assert not dump.compare(paused, one, live=True)
 
 
+def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> None:
+    ours = changed("there", "write,young,dirty,soft", "young,dirty")
+    vanilla = changed("there", "write,young,dirty,soft", "write,young,dirty")
+    vanilla = changed("written", "write,young,dirty,soft", "write,young,dirty", vanilla)
+    vanilla = added("written", " pagemap 10+2:140 12+2:141", layout=vanilla)
+    ours = added("written", " pagemap 10+4:141", layout=ours)
+    assert compare(vanilla, ours)
+    cleared, late = (
+        added("before", "p0 clear_soft_dirty 10+4 = 0", layout=one) for one in (vanilla, ours)
+    )
+    assert compare(cleared, late) == []
+    assert compare(late, cleared)
+    lost = changed("written", "write,young,dirty,soft", "young,dirty,soft", late)
+    assert compare(cleared, lost)
+    soft, dirty = (
+        changed("there", f"{old}young,dirty", f"{new}young,dirty,soft", one)
+        for old, new, one in (("write,", "write,", cleared), ("", "", late))
+    )
+    assert compare(soft, dirty)
+    soft, dirty = (changed("there", "10+4 ", "10+4 pmd,", one) for one in (soft, dirty))
+    assert dump.compare(soft, dirty) == []
+    unseen = changed("written", ",soft", "", late)
+    assert compare(with_stage("written", *GOOD.stages["written"], layout=cleared), unseen)
+    assert compare(cleared, changed("written", "10+4:141", "10+4:161", late))
+
+
 def test_contiguous_ptes_are_required_where_there_are_any() -> None:
     mapped = changed("there", "10+4 write,", "10+4 cont,write,")
     assert (dump.contiguous(mapped), dump.contiguous(GOOD)) == (4, 0)
