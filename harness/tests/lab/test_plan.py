@@ -97,6 +97,17 @@ def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     assert key.name.endswith(", 10 writes per ms")
 
 
+@pytest.mark.parametrize("quick", [False, True])
+def test_every_page_is_named_on_both_kernels(quick: bool) -> None:
+    named = [(boot, one) for boot, one in measurements(quick) if one.addresses == "all"]
+    assert [boot.config for boot, _ in named] == [plan.VANILLA, plan.OURS]
+    assert len({one for _, one in named}) == 1
+    for boot, one in named:
+        assert one.line("0").endswith(" --addresses=all")
+        assert [(key.folio_kib, key.move) for key in boot.keys("toy")] == [(64, 1), (1024, 1)]
+        assert {key.addresses for key in boot.keys("toy")} == {"all"}
+
+
 def test_memory_is_used_while_it_moves_in_three_ways() -> None:
     touched = [(boot, one) for boot, one in measurements(quick=False) if one.writes_per_ms]
     assert {(boot.config, one.design, one.channels) for boot, one in touched} == {

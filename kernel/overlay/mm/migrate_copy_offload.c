@@ -310,23 +310,6 @@ void __migrate_route_leave(struct migrate_route *route)
 }
 
 /**
- * migrate_offload_batch_pages() - return how many pages to unmap together
- * @route: the route of the call
- *
- * Return: the number that the migrator prefers; 0 if there is no migrator or it
- * has no preference.
- */
-unsigned int migrate_offload_batch_pages(const struct migrate_route *route)
-{
-	struct migrator *migrator = route->migrator;
-
-	if (!migrator || !migrator->preferred_pages)
-		return 0;
-
-	return migrator->preferred_pages(migrator);
-}
-
-/**
  * migrate_offload_begin() - get an empty batch
  * @route: a route with a migrator
  * @reason: why the folios are migrated

@@ -69,7 +69,6 @@ static inline bool migrate_offload_enabled(void)
 void __migrate_route_enter(struct migrate_route *route,
 			   enum migrate_reason reason);
 void __migrate_route_leave(struct migrate_route *route);
-unsigned int migrate_offload_batch_pages(const struct migrate_route *route);
 struct migrate_copy_batch *migrate_offload_begin(struct migrate_route *route,
 						 enum migrate_reason reason);
 bool migrate_offload_takes(const struct folio *src);

@@ -855,40 +855,7 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 
 /* Sizes */
 
-static unsigned int batch_pages(void)
-{
-	struct migrate_route route = {};
-	unsigned int pages;
-
-	migrate_route_enter(&route, TEST_REASON);
-	pages = migrate_offload_batch_pages(&route);
-	migrate_route_leave(&route);
-	return pages;
-}
-
-static unsigned int prefer_all(struct migrator *migrator)
-{
-	return MAX_FOLIOS;
-}
-
-static void large_batch_comes_in_parts(struct kunit *test)
-{
-	struct offload_test *ctx = test->priv;
-
-	ctx->migrator.preferred_pages = prefer_all;
-	setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, batch_pages());
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-
-	/* All folios were unmapped before the first was copied. */
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_dsts_at_first_submit);
-	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(MAX_FOLIOS, MIGRATE_COPY_MAX_PAIRS),
-			ctx->nr_submits);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
-	expect_contents(ctx, MAX_FOLIOS);
-}
-
-static void batch_is_not_larger_than_preferred(struct kunit *test)
+static void long_list_comes_in_batches(struct kunit *test)
 {
 	struct offload_test *ctx;
 	unsigned int limit = 512;
@@ -899,7 +866,6 @@ static void batch_is_not_larger_than_preferred(struct kunit *test)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx = setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, 0, batch_pages());
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, limit, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
@@ -992,8 +958,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(lost_folio_stays_and_leaks),
-	KUNIT_CASE(large_batch_comes_in_parts),
-	KUNIT_CASE(batch_is_not_larger_than_preferred),
+	KUNIT_CASE(long_list_comes_in_batches),
 	KUNIT_CASE(unregister_waits_for_copies),
 	{}
 };

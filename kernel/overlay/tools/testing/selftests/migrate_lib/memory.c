@@ -165,7 +165,7 @@ static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int n
 
 	/*
 	 * The kernel leaves out the status of an address that it did not try, and
-	 * may report an error for a folio's second address: ask where they are.
+	 * vanilla reports an error for a folio's second address: ask where they are.
 	 */
 	if (!query)
 		syscall(__NR_move_pages, pid, nr, pages, NULL, status, flags);
