@@ -377,7 +377,7 @@ TEST_F_TIMEOUT(migrate_addresses, copied_on_write_among_them, TIMEOUT)
 	EXPECT_EQ(0, bytes_wrong(self));
 }
 
-/* Of several folios one is held by somebody else: that one stays, and counts once. */
+/* Of several folios somebody else holds one: that one stays, and counts once. */
 TEST_F_TIMEOUT(migrate_addresses, one_cannot_move, TIMEOUT)
 {
 	size_t size = variant->folio_size, nr = FOLIOS * self->per_folio;
@@ -389,6 +389,9 @@ TEST_F_TIMEOUT(migrate_addresses, one_cannot_move, TIMEOUT)
 	for (size_t i = 0; i < FOLIOS; i++)
 		name_all(self, i, self->to);
 	EXPECT_EQ(1, move(self, MPOL_MF_MOVE));
+	EXPECT_EQ(self->per_folio, misplaced(self, nr));
+	for (size_t i = 0; i < self->per_folio; i++)
+		EXPECT_EQ(self->from, self->status[self->per_folio + i]);
 	EXPECT_EQ(0, memory_pages_not_on(page_of(self, 0, 0), size, self->to));
 	EXPECT_EQ(0, memory_pages_not_on(page_of(self, 1, 0), size, self->from));
 	EXPECT_EQ(0, memory_pages_not_on(page_of(self, 2, 0), 2 * size, self->to));
