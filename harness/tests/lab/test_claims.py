@@ -335,5 +335,6 @@ def test_naming_every_page_is_a_gain_of_its_own() -> None:
     found = of(*heads, *every)
     assert found["64 KB: every page named, first move"] == 2.0
     assert found["64 KB: first move"] == 1.0
+    assert "64 KB: mbind(2), first move" not in found
     assert "64 KB: every page named, first move" not in of(*heads)
     assert all(one.name.endswith("256 folios per call, every page named") for one in every)
