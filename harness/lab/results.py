@@ -38,6 +38,9 @@ Addresses = Literal["heads", "all", "range"]
 With "range" it is mbind(2) that moves the memory.
 """
 
+WORKLOAD_NAMES: dict[Addresses, str] = {"all": "every page named", "range": "mbind(2)"}
+"""How people call calls with other addresses than "heads"."""
+
 Quantity = Literal["gbps", "first_folio_us"]
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -156,9 +159,7 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
         copied = f", engine {self.engine}, {channels} channels" if self.engine else ""
         if self.design == "threads":
             copied = f", {channels} threads"
-        named = {"heads": "", "all": ", every page named", "range": ", by mbind(2)"}[
-            self.addresses
-        ]
+        named = f", {WORKLOAD_NAMES[self.addresses]}" if self.addresses != "heads" else ""
         written = f", {self.writes_per_ms} writes per ms" if self.writes_per_ms else ""
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
