@@ -161,20 +161,21 @@ dmatest()
 	[ "$(grep -c "summary $2 tests, 0 failures" /run/dmatest)" -eq "$1" ]
 }
 
-# set_routes <migrator|none>: the route of every reason.
+# set_routes <migrator|none>: the route of every reason, without a bound of time: how fast an
+# emulated machine copies says nothing.
 set_routes()
 {
 	for route in "$offload"/routes/*; do
-		echo "$1" >"$route" || return 1
+		echo "$1" >"$route/migrator" || return 1
+		echo 0 >"$route/max_inaccessible_us" || return 1
 	done
 }
 
 # set_live 0|1: whether each route copies memory while it is mapped, small folios as well.
-# Setting a route resets it.
 set_live()
 {
 	echo 0 >"$offload/live_min_order" || return 1
-	for route in "$offload"/live/*; do
+	for route in "$offload"/routes/*/live; do
 		echo "$1" >"$route" || return 1
 	done
 }

@@ -11,6 +11,7 @@
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/buffer_head.h>
+#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/hugetlb.h>
@@ -34,6 +35,7 @@ struct offload_test {
 	struct migrator migrator;
 	bool registered;
 	bool was_enabled;
+	unsigned int was_bound;
 	struct file *file;
 	struct list_head folios;
 
@@ -129,6 +131,8 @@ static void unregister(void *data)
 		migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
+	migrate_offload_set_required(TEST_REASON, false);
+	migrate_offload_set_bound(TEST_REASON, ctx->was_bound);
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -166,6 +170,14 @@ static struct folio *add_folio(struct offload_test *ctx, struct file *file,
 	list_move_tail(&folio->lru, &ctx->folios);
 	folio_put(folio);
 	return folio;
+}
+
+static void add_folios(struct offload_test *ctx, unsigned int nr)
+{
+	unsigned int page;
+
+	for (page = 0; page < nr; page++)
+		add_folio(ctx, ctx->file, page);
 }
 
 static void save_stats(struct offload_test *ctx)
@@ -255,8 +267,6 @@ static bool was_mapped(struct folio *dst)
 static struct offload_test *setup(struct kunit *test, unsigned int nr)
 {
 	struct offload_test *ctx = test->priv;
-	unsigned int i;
-
 	if (!arch_copies_bytes())
 		kunit_skip(test, "every folio is declined here");
 
@@ -269,9 +279,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 	migrate_offload_set_enabled(true);
 
 	ctx->file = new_file(test, max(nr, 1));
-	for (i = 0; i < nr; i++)
-		add_folio(ctx, ctx->file, i);
-
+	add_folios(ctx, nr);
 	return ctx;
 }
 
@@ -292,6 +300,7 @@ static int offload_test_init(struct kunit *test)
 	init_completion(&ctx->go);
 	init_completion(&ctx->done);
 	ctx->was_enabled = migrate_offload_set_enabled(false);
+	ctx->was_bound = migrate_offload_set_bound(TEST_REASON, 0);
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, unregister, ctx);
 }
@@ -691,6 +700,126 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 	expect_contents(ctx, 4);
 }
 
+/* A route that requires its migrator */
+
+static void required_leaves_what_is_not_copied(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 12);
+
+	ctx->copy = every_other_fails;
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 6, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 6);
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 6);
+	KUNIT_EXPECT_EQ(test, 6, ctx->nr_put);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 12);
+}
+
+static void required_route_without_migrator_is_closed(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_required(TEST_REASON, true);
+	migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 4);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+
+	migrate_offload_set_required(TEST_REASON, false);
+	add_folios(ctx, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 0);
+	expect_contents(ctx, 4);
+}
+
+static void required_has_no_smallest_batch(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.min_pages = 5;
+	setup(test, 4);
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 4);
+	expect_contents(ctx, 4);
+}
+
+/* A route that bounds how long memory is inaccessible */
+
+#define SLOW_US		50
+
+static enum migrate_copy_status copy_slowly(struct offload_test *ctx,
+					    struct migrate_copy_pair *pair,
+					    unsigned int i)
+{
+	udelay(SLOW_US);
+	return copy_done(ctx, pair, i);
+}
+
+static int slow_cpu(struct folio *dst, struct folio *src)
+{
+	udelay(SLOW_US);
+	folio_copy(dst, src);
+	return 0;
+}
+
+static void bound_makes_batches_small(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 200);
+
+	ctx->copy = copy_slowly;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+
+	/* Now it is known that a folio takes SLOW_US, and more. */
+	migrate_offload_set_bound(TEST_REASON, 20 * SLOW_US);
+	add_folios(ctx, 200);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	add_folios(ctx, 200);
+	ctx->nr_submits = 0;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 10);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 200);
+	expect_contents(ctx, 200);
+}
+
+static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
+			   unsigned int nr)
+{
+	while (rounds--) {
+		add_folios(ctx, nr);
+		KUNIT_EXPECT_EQ(ctx->test, 0, migrate(ctx));
+	}
+}
+
+/* What the CPU has no time for is mapped again, and migrates all the same. */
+static void bound_puts_off_what_nobody_copies(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_US);
+
+	/* Learn that the CPU is slow, and then that the migrator is fast. */
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 8, 50);
+	ctx->submit_error = 0;
+	migrate_rounds(ctx, 8, 50);
+
+	ctx->nr_put = 0;
+	ctx->nr_submits = 0;
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 1, 50);
+	KUNIT_EXPECT_GT(test, ctx->nr_put, 0);
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 10);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 0);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 50);
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the
  * move fails with -EAGAIN. Before the retry, the callback of the second folio
@@ -954,6 +1083,11 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),
 	KUNIT_CASE(batch_has_a_deadline),
 	KUNIT_CASE(small_batch_is_copied_by_cpu),
+	KUNIT_CASE(required_leaves_what_is_not_copied),
+	KUNIT_CASE(required_route_without_migrator_is_closed),
+	KUNIT_CASE(required_has_no_smallest_batch),
+	KUNIT_CASE(bound_makes_batches_small),
+	KUNIT_CASE(bound_puts_off_what_nobody_copies),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
