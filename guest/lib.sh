@@ -161,13 +161,11 @@ dmatest()
 	[ "$(grep -c "summary $2 tests, 0 failures" /run/dmatest)" -eq "$1" ]
 }
 
-# set_routes <migrator|none>: the route of every reason, without a bound of time: how fast an
-# emulated machine copies says nothing.
+# set_routes <migrator|none>: the route of every reason.
 set_routes()
 {
-	for route in "$offload"/routes/*; do
-		echo "$1" >"$route/migrator" || return 1
-		echo 0 >"$route/max_inaccessible_us" || return 1
+	for route in "$offload"/routes/*/migrator; do
+		echo "$1" >"$route" || return 1
 	done
 }
 

@@ -38,8 +38,12 @@
 #define MIGRATOR_RESERVED_BATCHES	4
 
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
+DEFINE_STATIC_KEY_FALSE(migrate_required_key);
 
-/* Protects migrators, all stores to routes, enabled, and the static key. */
+/* 5 GB/s until it is measured */
+unsigned int migrate_cpu_page_ns = 800;
+
+/* Protects migrators, all stores to routes, enabled, and the static keys. */
 static DEFINE_MUTEX(migrate_offload_mutex);
 static LIST_HEAD(migrators);
 static bool enabled;
@@ -77,7 +81,7 @@ enum route_live {
 
 /* What the administrator has chosen for a reason; a directory in sysfs. */
 struct route_conf {
-	struct kobject kobj;
+	struct kobject *kobj;
 	struct migrator __rcu *migrator;
 	enum route_live live;
 	bool required;
@@ -140,21 +144,33 @@ static struct migrator *route_locked(const struct route_conf *conf)
 				lockdep_is_held(&migrate_offload_mutex));
 }
 
-/* The key is on if and only if copy offload is enabled and concerns some reason. */
-static void update_key(void)
+static void set_key(struct static_key_false *key, bool on)
 {
-	bool routed = false;
+	if (on)
+		static_branch_enable(key);
+	else
+		static_branch_disable(key);
+}
+
+/*
+ * One key is on if and only if copy offload is enabled and some reason has a
+ * migrator; the other one if and only if some route requires its migrator, enabled
+ * or not.
+ */
+static void update_keys(void)
+{
+	bool routed = false, required = false;
 	int reason;
 
 	lockdep_assert_held(&migrate_offload_mutex);
 
-	for (reason = 0; reason < MR_TYPES; reason++)
-		routed |= routes[reason].required || route_locked(&routes[reason]);
+	for (reason = 0; reason < MR_TYPES; reason++) {
+		routed |= !!route_locked(&routes[reason]);
+		required |= routes[reason].required;
+	}
 
-	if (enabled && routed)
-		static_branch_enable(&migrate_offload_key);
-	else
-		static_branch_disable(&migrate_offload_key);
+	set_key(&migrate_offload_key, enabled && routed);
+	set_key(&migrate_required_key, required);
 }
 
 static struct migrator *find_migrator(const char *name)
@@ -231,7 +247,7 @@ void migrate_offload_unregister(struct migrator *migrator)
 		for (reason = 0; reason < MR_TYPES; reason++)
 			if (route_locked(&routes[reason]) == migrator)
 				RCU_INIT_POINTER(routes[reason].migrator, NULL);
-		update_key();
+		update_keys();
 	}
 
 	synchronize_srcu(&migrate_offload_srcu);
@@ -272,7 +288,7 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 		for (stat = 0; stat < NR_MIGRATE_COPY_STATS; stat++)
 			WRITE_ONCE(conf->stats[stat], read_stat(reason, stat));
 		rcu_assign_pointer(conf->migrator, migrator);
-		update_key();
+		update_keys();
 	}
 
 	/* Neither is unregistered while the mutex of routes is held. */
@@ -296,7 +312,7 @@ VISIBLE_IF_KUNIT void migrate_offload_set_required(enum migrate_reason reason,
 {
 	guard(mutex)(&migrate_offload_mutex);
 	WRITE_ONCE(routes[reason].required, required);
-	update_key();
+	update_keys();
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
@@ -308,6 +324,11 @@ unsigned int migrate_offload_set_bound(enum migrate_reason reason,
 
 	WRITE_ONCE(routes[reason].max_us, us);
 	return was;
+}
+
+struct migrate_pace *migrate_offload_pace(enum migrate_reason reason)
+{
+	return &routes[reason].pace;
 }
 #endif
 
@@ -329,14 +350,15 @@ VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 
 	guard(mutex)(&migrate_offload_mutex);
 	was = enabled;
-	enabled = on;
-	update_key();
+	WRITE_ONCE(enabled, on);
+	update_keys();
 	return was;
 }
 
 /**
  * __migrate_route_enter() - begin to use the migrator of a reason
- * @route: set to the migrator for @reason, if there is one
+ * @route: set to the migrator for @reason, if there is one and copy offload is
+ *	enabled; a route that requires one and has none lets nothing migrate
  * @reason: why the folios are migrated
  *
  * Neither the migrator nor its module can go away until
@@ -353,7 +375,7 @@ void __migrate_route_enter(struct migrate_route *route,
 
 	route->reason = reason;
 	route->required = READ_ONCE(conf->required);
-	if (!rcu_access_pointer(conf->migrator))
+	if (!READ_ONCE(enabled) || !rcu_access_pointer(conf->migrator))
 		return;
 
 	srcu_idx = srcu_read_lock(&migrate_offload_srcu);
@@ -473,7 +495,7 @@ static void count_pair(struct migrate_copy_batch *batch,
 	case MIGRATE_COPY_DONE:
 		count(batch, MIGRATE_COPY_STAT_FOLIOS_COPIED, 1);
 		count(batch, MIGRATE_COPY_STAT_PAGES_COPIED,
-				      folio_nr_pages(pair->src));
+		      folio_nr_pages(pair->src));
 		break;
 	case MIGRATE_COPY_TIMEOUT:
 		count(batch, MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
@@ -518,8 +540,7 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 
 	if (batch->nr_pages < READ_ONCE(migrator->min_pages) &&
 	    !batch->route->required) {
-		count(batch, MIGRATE_COPY_STAT_FALLBACK_SMALL,
-				      batch->nr_pairs);
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_SMALL, batch->nr_pairs);
 		goto refused;
 	}
 
@@ -720,9 +741,16 @@ static const struct attribute *const top_attrs[] = {
 	NULL
 };
 
+/* Return the route whose directory @kobj is; NULL if it is no route's. */
 static struct route_conf *to_conf(struct kobject *kobj)
 {
-	return container_of(kobj, struct route_conf, kobj);
+	int reason;
+
+	for (reason = 0; reason < MR_NEVER; reason++)
+		if (routes[reason].kobj == kobj)
+			return &routes[reason];
+
+	return NULL;
 }
 
 static ssize_t migrator_show(struct kobject *kobj, struct kobj_attribute *attr,
@@ -879,26 +907,16 @@ static const struct attribute_group *route_groups[] = {
 	NULL
 };
 
-/* Routes live as long as the kernel. */
-static void route_release(struct kobject *kobj)
-{
-}
-
-static const struct kobj_type route_type = {
-	.release	= route_release,
-	.sysfs_ops	= &kobj_sysfs_ops,
-	.default_groups	= route_groups,
-};
-
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
+	const struct route_conf *conf = to_conf(kobj);
 	const int stat = attr - stat_attrs;
 	unsigned long value;
 
-	if (get_ktype(kobj) == &route_type)
-		value = read_stat(to_conf(kobj) - routes, stat) -
-			READ_ONCE(to_conf(kobj)->stats[stat]);
+	if (conf)
+		value = read_stat(conf - routes, stat) -
+			READ_ONCE(conf->stats[stat]);
 	else
 		value = migrate_offload_read_stat(stat);
 	return sysfs_emit(buf, "%lu\n", value);
@@ -915,6 +933,17 @@ static void __init init_stat_attrs(void)
 		stat_attrs[i].attr.name = stat_names[i];
 		stat_list[i] = &stat_attrs[i].attr;
 	}
+}
+
+static int __init create_route(enum migrate_reason reason, struct kobject *dir)
+{
+	struct route_conf *conf = &routes[reason];
+
+	conf->max_us = MAX_INACCESSIBLE_US;
+	conf->kobj = kobject_create_and_add(migrate_reason_names[reason], dir);
+	if (!conf->kobj)
+		return -ENOMEM;
+	return sysfs_create_groups(conf->kobj, route_groups);
 }
 
 static int __init create_sysfs(void)
@@ -934,10 +963,7 @@ static int __init create_sysfs(void)
 
 	/* No folio is migrated for MR_NEVER. */
 	for (reason = 0; reason < MR_NEVER; reason++) {
-		routes[reason].max_us = MAX_INACCESSIBLE_US;
-		error = kobject_init_and_add(&routes[reason].kobj, &route_type,
-					     dir, "%s",
-					     migrate_reason_names[reason]);
+		error = create_route(reason, dir);
 		if (error)
 			goto put_routes;
 	}
@@ -952,9 +978,10 @@ static int __init create_sysfs(void)
 		return 0;
 
 put_routes:
-	for (reason = 0; reason < MR_NEVER; reason++)
-		if (routes[reason].kobj.state_initialized)
-			kobject_put(&routes[reason].kobj);
+	for (reason = 0; reason < MR_NEVER; reason++) {
+		kobject_put(routes[reason].kobj);
+		routes[reason].kobj = NULL;
+	}
 	kobject_put(dir);
 put_top:
 	kobject_put(top);

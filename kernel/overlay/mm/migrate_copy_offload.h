@@ -11,9 +11,10 @@
 /*
  * One counter per cause, and one sysfs file per counter. FALLBACK: the migrator
  * could have copied the folio, but did not. DECLINED: the folio must not be copied
- * before the move phase. REQUIRED_FAILED: not migrated, since
- * the route requires a migrator and none has copied the folio. LIVE: of routes that copy folios before they are
- * unmapped; WRITTEN are copied twice, LIVE_DECLINED after they are unmapped.
+ * before the move phase. REQUIRED_FAILED: not migrated, since the route requires
+ * its migrator, which has not copied the folio. LIVE: of routes that copy folios
+ * before they are unmapped; WRITTEN are copied twice, LIVE_DECLINED after they are
+ * unmapped.
  */
 enum migrate_copy_stat {
 	MIGRATE_COPY_STAT_BATCHES,
@@ -81,6 +82,10 @@ struct migrate_route {
 #ifdef CONFIG_MIGRATE_COPY_OFFLOAD
 
 DECLARE_STATIC_KEY_FALSE(migrate_offload_key);
+DECLARE_STATIC_KEY_FALSE(migrate_required_key);
+
+/* What it takes the CPU to copy a base page, on average; see struct migrate_pace. */
+extern unsigned int migrate_cpu_page_ns;
 
 /* True only if the main switch is on and some reason has a route. */
 static inline bool migrate_offload_enabled(void)
@@ -110,7 +115,8 @@ void migrate_offload_count(const struct migrate_route *route,
 static inline void migrate_route_enter(struct migrate_route *route,
 				       enum migrate_reason reason)
 {
-	if (migrate_offload_enabled())
+	if (migrate_offload_enabled() ||
+	    static_branch_unlikely(&migrate_required_key))
 		__migrate_route_enter(route, reason);
 }
 
@@ -120,7 +126,13 @@ static inline void migrate_route_leave(struct migrate_route *route)
 		__migrate_route_leave(route);
 }
 
-/* Count folios that are not migrated, since no migrator has copied them. */
+/* Return whether a folio that the migrator has not copied must not migrate. */
+static inline bool migrate_route_requires(const struct migrate_route *route)
+{
+	return static_branch_unlikely(&migrate_required_key) && route->required;
+}
+
+/* Count folios that are not migrated, since the migrator has not copied them. */
 static inline void migrate_route_count_refused(const struct migrate_route *route,
 					       unsigned long nr)
 {
@@ -143,6 +155,11 @@ static inline void migrate_route_leave(struct migrate_route *route)
 {
 }
 
+static inline bool migrate_route_requires(const struct migrate_route *route)
+{
+	return false;
+}
+
 static inline void migrate_route_count_refused(const struct migrate_route *route,
 					       unsigned long nr)
 {
@@ -160,6 +177,7 @@ int migrate_offload_set_route(enum migrate_reason reason, const char *name);
 void migrate_offload_set_required(enum migrate_reason reason, bool required);
 unsigned int migrate_offload_set_bound(enum migrate_reason reason,
 				       unsigned int us);
+struct migrate_pace *migrate_offload_pace(enum migrate_reason reason);
 bool migrate_offload_set_enabled(bool on);
 unsigned long migrate_offload_read_stat(enum migrate_copy_stat stat);
 #endif

@@ -34,8 +34,8 @@ int module_unload(const char *name);
 const char *engine_module(void);
 /*
  * Loads dmasim with @parameters, no fault on, and dcbm on top, and routes only the
- * reason of move_pages(2) to it, not live. Another engine than dmasim has no parameters.
- * The settings of the feature were saved before.
+ * reason of move_pages(2) to it, not live and without a bound of time. Another engine
+ * than dmasim has no parameters. The settings of the feature were saved before.
  */
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 /* Unloads both, and the other migrators; true also when they were not loaded. */

@@ -85,6 +85,7 @@ FIXTURE_SETUP(migrate_trace)
 	ASSERT_NE(NULL, run->seen);
 
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+	ASSERT_EQ(0, offload_set_bound(REASON, 0));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));

@@ -79,7 +79,7 @@ int offload_set_route(const char *reason, const char *migrator)
 	char path[PATH_MAX];
 
 	route_path(path, sizeof(path), reason, "migrator");
-	return setting_write(path, migrator) ?: offload_set_bound(reason, 0);
+	return setting_write(path, migrator);
 }
 
 int offload_set_bound(const char *reason, unsigned int us)

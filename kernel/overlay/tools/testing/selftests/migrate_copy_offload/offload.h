@@ -22,7 +22,6 @@ bool offload_on_for(const char *reason);
 /* offload_on_for(), after all other routes were removed: nobody else's folios count. */
 bool offload_on_only_for(const char *reason);
 int offload_set_enabled(bool enabled);
-/* Without a bound: how fast an emulated machine copies says nothing. */
 int offload_set_route(const char *reason, const char *migrator);
 /* For how long memory may be inaccessible; 0: no bound. */
 int offload_set_bound(const char *reason, unsigned int us);
