@@ -164,6 +164,8 @@ TEST_F_TIMEOUT(required, engine_that_always_fails, TIMEOUT)
 	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
 	all_is_on(_metadata, self, self->test.nodes[1]);
 	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
+
+	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
 	engine_clear_faults();
 	all_moves(_metadata, self);
 }
