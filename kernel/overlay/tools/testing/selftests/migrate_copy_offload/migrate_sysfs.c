@@ -387,6 +387,7 @@ TEST_F(migrate_sysfs, all_counters)
 		"fallback_unreachable",
 		"declined_mapping", "declined_metadata", "declined_poison",
 		"declined_references", "declined_type",
+		"required_failed",
 		"live_copied", "live_written",
 		"live_declined_mapping", "live_declined_references",
 		"live_declined_shared", "live_declined_type",
