@@ -387,11 +387,12 @@ static struct seen read_trace(void)
 
 	while (file && fgets(line, sizeof(line), file)) {
 		char *fields = strstr(line, "src_pfn=");
-		int nr = fields ? sscanf(fields, "src_pfn=0x%lx dst_pfn=0x%lx", &src, &dst) : 0;
+		bool accessible = fields && sscanf(fields, "src_pfn=0x%lx dst_pfn=0x%lx",
+						   &src, &dst) == 2;
 
-		seen.unmapped += nr == 1;
-		seen.back += nr == 2 && src == dst;
-		seen.moved += nr == 2 && src != dst;
+		seen.unmapped += fields && !accessible;
+		seen.back += accessible && src == dst;
+		seen.moved += accessible && src != dst;
 	}
 	if (file)
 		fclose(file);
