@@ -1,0 +1,10 @@
+def sub(s, a, b, n=1):
+    assert s.count(a) == n, (s.count(a), a)
+    return s.replace(a, b)
+f="mm/migrate.c"; s=open(f).read()
+s=sub(s,"	if (!anon_vma || folio_test_large(dst) || folio_is_zone_device(dst))\n		return false;\n\n","	if (!anon_vma || folio_is_zone_device(dst))\n		return false;\n\n")
+s=sub(s,"		if (add_lru && migrate_run_add(done, src, dst, anon_vma, reason))\n","		if (add_lru && !folio_test_large(dst) &&\n		    migrate_run_add(done, src, dst, anon_vma, reason))\n")
+open(f,"w").write(s)
+s=open(f).read()
+s=sub(s,"static bool remove_migration_run(struct folio *folio,\n		struct vm_area_struct *vma, unsigned long addr, void *arg)\n","static bool remove_migration_run(struct folio *folio,\n				 struct vm_area_struct *vma, unsigned long addr,\n				 void *arg)\n")
+open(f,"w").write(s)
