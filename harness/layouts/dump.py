@@ -232,7 +232,7 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
         if moved:
             written = rules.shared if name == "written" else frozenset()
             old, new = _keep_locks(old, new, before if name != "before" else Stage(), written)
-        if rules.cleared:
+        if rules.cleared and name != "before":
             old = _see_writes(old, new, name)
         old, new = _stored(old, new)
         lines = (list(rules.compared(name, moved, stage)) for stage in (old, new))

@@ -451,6 +451,11 @@ def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> 
     assert compare(late, cleared)
     lost = changed("written", "write,young,dirty,soft", "young,dirty,soft", late)
     assert compare(cleared, lost)
+    early = [
+        changed("before", "write,young,dirty,soft", bits, one)
+        for bits, one in (("write,young,dirty", cleared), ("young,dirty", late))
+    ]
+    assert compare(*early)
     soft, dirty = (
         changed("there", f"{old}young,dirty", f"{new}young,dirty,soft", one)
         for old, new, one in (("write,", "write,", cleared), ("", "", late))
