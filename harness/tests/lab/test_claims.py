@@ -39,14 +39,13 @@ def changed(whole: Results, old: Run, **fields: Any) -> Results:
 
 
 def worsened(one: Run, figure: str) -> Run:
-    """Return a run of which one figure is a fifth worse."""
+    """Return a run of which one figure is a fifth worse, a phase by more than LEAST_US."""
     name, _, part = figure.partition(": ")
     value = getattr(one, name)
     factor = 1 - LOSS if figure == "gbps" else 1 + LOSS
     if part:
-        return structs.replace(
-            one, **{name: structs.replace(value, **{part: getattr(value, part) * factor})}
-        )
+        worse = getattr(value, part) + max(getattr(value, part) * LOSS, 2 * compare.LEAST_US)
+        return structs.replace(one, **{name: structs.replace(value, **{part: worse})})
     worse = math.ceil(value * factor) if isinstance(value, int) else value * factor
     return structs.replace(one, **{name: worse + (not value)})
 
@@ -95,7 +94,6 @@ def test_a_figure_that_is_a_fifth_worse_fails_in_every_run(whole: Results, figur
     runs = tuple(
         worsened(one, figure) if figure in compare.figures(one) else one for one in whole.runs
     )
-    # A phase that the lab's clock does not see takes no time, and a fifth of it none either.
     affected = [
         new.name
         for old, new in zip(whole.runs, runs, strict=True)
