@@ -79,7 +79,6 @@ struct way {
 	/* "none" is the kernel without copy offload. */
 	const char *migrator;
 	bool live;
-	unsigned int batch_pages;
 	/* For dcbm. */
 	struct engine *engine;
 };

@@ -95,8 +95,7 @@ int set_way(const struct way *way)
 
 	error = write_number(OFFLOAD_DIR "/enabled", 0);
 	if (!error && way->engine)
-		error = write_text(DCBM_DIR "/providers", way->engine->driver) ?:
-			write_number(DCBM_DIR "/batch_pages", way->batch_pages);
+		error = write_text(DCBM_DIR "/providers", way->engine->driver);
 	if (!error)
 		error = route(way->migrator) ?:
 			write_number(OFFLOAD_DIR "/live/" REASON, way->live);

@@ -25,7 +25,7 @@ static const char * const bulk_reasons[] = {
 static bool same_way(const struct way *a, const struct way *b)
 {
 	return !strcmp(a->migrator, b->migrator) && a->live == b->live &&
-	       a->batch_pages == b->batch_pages && a->engine == b->engine;
+	       a->engine == b->engine;
 }
 
 static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
@@ -187,14 +187,10 @@ void judge(struct exam *exam)
 
 void describe_way(const struct way *way, char *text, size_t size)
 {
-	char batch[32] = "";
-
-	if (way->batch_pages)
-		snprintf(batch, sizeof(batch), ", batches of %u pages", way->batch_pages);
-	snprintf(text, size, "%s%s%s%s%s",
+	snprintf(text, size, "%s%s%s%s",
 		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
 		 way->engine ? " on " : "", way->engine ? way->engine->driver : "",
-		 way->live ? ", live" : "", batch);
+		 way->live ? ", live" : "");
 }
 
 static unsigned int order_of(size_t kib)
@@ -215,9 +211,9 @@ bool setting_to_make(const struct exam *exam, unsigned int index, char *text, si
 		return false;
 	switch (index) {
 	case 0:
-		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s batch_pages=%u" :
+		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s" :
 			 strcmp(way->migrator, "cpu") ? "modprobe %s" : "true # %s is built in",
-			 way->engine ? way->engine->driver : way->migrator, way->batch_pages);
+			 way->engine ? way->engine->driver : way->migrator);
 		return true;
 	case 1:
 		snprintf(text, size, "cd %s", OFFLOAD_DIR);
