@@ -13,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -241,17 +240,6 @@ TEST_F_TIMEOUT(migrate_counts, could_not_be_moved, TIMEOUT)
 	EXPECT_COUNTED(self->first, 1, (long)LENGTH - left);
 	close(held[0]);
 	close(held[1]);
-}
-
-static pid_t fork_idle(void)
-{
-	pid_t pid = fork();
-
-	if (pid)
-		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	for (;;)
-		pause();
 }
 
 static void *move_to_second(void *arg)
