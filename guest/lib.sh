@@ -7,6 +7,7 @@ selftests=/selftests/migrate_copy_offload
 ktap_count=0
 ktap_failures=0
 ktap_planned=0
+ktap_since=0
 
 # ktap_plan <number of tests>: starts the report.
 ktap_plan()
@@ -16,10 +17,14 @@ ktap_plan()
 	echo "1..$1"
 }
 
-# ktap_result <exit status> <name> [reason of a skip]: 0 passed, 4 skipped, others failed.
+# ktap_result <exit status> <name> [reason of a skip]: 0 passed, 4 skipped, others failed. Says
+# how long that took since the last one.
 ktap_result()
 {
 	ktap_count=$((ktap_count + 1))
+	read -r ktap_now _ </proc/uptime
+	echo "# $2: $((${ktap_now%.*} - ktap_since)) s"
+	ktap_since=${ktap_now%.*}
 	case $1 in
 	0)	echo "ok $ktap_count $2" ;;
 	4)	echo "ok $ktap_count $2 # SKIP $3" ;;

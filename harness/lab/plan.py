@@ -45,8 +45,8 @@ _TOUCHED_KIB = (2048, 64)
 # Measurements of so many pages take long.
 _LARGE_PAGES = 32768
 
-EVERY_PAGE_KIB = (64, 1024)
-"""Folio sizes that are moved with every page named."""
+WORKLOADS: dict[Addresses, tuple[int, ...]] = {"all": (64, 1024), "range": (4, 64, 1024)}
+"""Folio sizes that are moved with every page named, and by mbind(2)."""
 
 READS_PER_MS = 100
 WRITES_PER_MS = (1, 100, 10000)
@@ -161,7 +161,7 @@ def ours(quick: bool) -> Iterator[Boot]:
 
     The CPU copies page by page, and again by the primitive that the calibration chose. What
     is switched off is measured again where it is compiled out. Callers that name every page
-    of a folio are measured on both kernels.
+    of a folio, and mbind(2), are measured on both kernels.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
@@ -173,10 +173,13 @@ def ours(quick: bool) -> Iterator[Boot]:
     )
     for name, config, design in parts:
         yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
-    named = Measurement("off", 0, EVERY_PAGE_KIB, mib, moves=1, repeat=_REPEAT,
-                        instrument="off", addresses="all")  # fmt: skip
-    yield Boot("every-page-vanilla", VANILLA, 0, (named,))
-    yield Boot("every-page-ours", OURS, 0, (named,))
+    named = tuple(
+        Measurement("off", 0, those, mib, moves=1, repeat=_REPEAT, instrument="off",
+                    addresses=addresses)
+        for addresses, those in WORKLOADS.items()
+    )  # fmt: skip
+    yield Boot("workloads-vanilla", VANILLA, 0, named)
+    yield Boot("workloads-ours", OURS, 0, named)
     # What follows is measured once. Large folios go first: small ones leave pages on the
     # processor's free lists, and whichever large one is freed then frees those as well.
     sizes = sizes[::-1]

@@ -32,8 +32,14 @@ folios are cut, and a channel gets one descriptor for all that it copies of a ba
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
-Addresses = Literal["heads", "all"]
-"""Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages."""
+Addresses = Literal["heads", "all", "range"]
+"""Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
+
+With "range" it is mbind(2) that moves the memory.
+"""
+
+WORKLOAD_NAMES: dict[Addresses, str] = {"all": "every page named", "range": "mbind(2)"}
+"""How people call calls with other addresses than "heads"."""
 
 Quantity = Literal["gbps", "first_folio_us"]
 
@@ -153,7 +159,7 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
         copied = f", engine {self.engine}, {channels} channels" if self.engine else ""
         if self.design == "threads":
             copied = f", {channels} threads"
-        named = ", every page named" if self.addresses == "all" else ""
+        named = f", {WORKLOAD_NAMES[self.addresses]}" if self.addresses != "heads" else ""
         written = f", {self.writes_per_ms} writes per ms" if self.writes_per_ms else ""
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "

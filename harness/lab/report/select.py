@@ -46,7 +46,7 @@ def compared(runs: Iterable[Run]) -> list[Run]:
     """Return what figures compare.
 
     Not what the feature costs where it is compiled out, nor memory that threads use, nor
-    callers that name every page.
+    other callers than those that name a page of each folio.
     """
     return [
         run

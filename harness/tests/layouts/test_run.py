@@ -385,8 +385,12 @@ def with_results(text: str, layout: Layout = GOOD) -> Layout:
 def test_every_result_of_move_pages_is_compared() -> None:
     good = with_results("10+4:0 30+2:-2")
     assert compare(good, good) == []
-    assert compare(with_results("10+3:0 13+1:-1000 30+2:-2"), good)
     assert compare(with_results("10+4:0 30+2:-14"), good)
+    # but what vanilla does not store
+    unstored = with_results("10+3:0 13+1:-1000 30+2:-2")
+    assert compare(unstored, good) == []
+    assert compare(good, unstored)
+    assert compare(unstored, with_results("10+4:0 30+2:-14"))
     # but what was split by vanilla on the way
     assert compare(with_results("10+3:0 13+1:-14 30+2:-2", VANILLA), good) == []
     assert compare(with_results("10+4:0 30+2:-14", VANILLA), good)
@@ -447,6 +451,11 @@ def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> 
     assert compare(late, cleared)
     lost = changed("written", "write,young,dirty,soft", "young,dirty,soft", late)
     assert compare(cleared, lost)
+    early = [
+        changed("before", "write,young,dirty,soft", bits, one)
+        for bits, one in (("write,young,dirty", cleared), ("young,dirty", late))
+    ]
+    assert compare(*early)
     soft, dirty = (
         changed("there", f"{old}young,dirty", f"{new}young,dirty,soft", one)
         for old, new, one in (("write,", "write,", cleared), ("", "", late))

@@ -95,15 +95,17 @@ static const char * const instrument_names[] = {
 	[INSTRUMENT_ONLY]	= "only",
 };
 
-/* Which addresses of a folio move_pages(2) gets. */
+/* Which addresses of a folio move_pages(2) gets, or a range that mbind(2) gets. */
 enum addresses {
 	ADDRESSES_HEADS,
 	ADDRESSES_ALL,
+	ADDRESSES_RANGE,
 };
 
 static const char * const addresses_names[] = {
 	[ADDRESSES_HEADS]	= "heads",
 	[ADDRESSES_ALL]		= "all",
+	[ADDRESSES_RANGE]	= "range",
 };
 
 static struct {
@@ -420,14 +422,27 @@ static void check_free(int node)
 		     node, free, need, options.mib);
 }
 
+/* As system calls want it: with MAX_NODES + 1. */
+struct node_mask {
+	unsigned long bits[MAX_NODES / BITS_PER_LONG + 1];
+};
+
+static struct node_mask mask_of(int node)
+{
+	struct node_mask mask = { 0 };
+
+	mask.bits[node / BITS_PER_LONG] = 1UL << (node % BITS_PER_LONG);
+	return mask;
+}
+
 static int bind_to(int node)
 {
-	unsigned long mask[MAX_NODES / BITS_PER_LONG + 1] = { 0 };
+	struct node_mask mask;
 
 	if (node < 0)
 		return syscall(__NR_set_mempolicy, MPOL_DEFAULT, NULL, 0);
-	mask[node / BITS_PER_LONG] = 1UL << (node % BITS_PER_LONG);
-	return syscall(__NR_set_mempolicy, MPOL_BIND, mask, MAX_NODES + 1);
+	mask = mask_of(node);
+	return syscall(__NR_set_mempolicy, MPOL_BIND, mask.bits, MAX_NODES + 1);
 }
 
 /* Folio sizes. */
@@ -953,6 +968,19 @@ static __s64 read_copied_twice(void)
 
 /* Measurements. */
 
+/* Moves what is named from @first on, @nr times. All of it goes to the same node. */
+static long call_one(const struct area *area, size_t first, size_t nr)
+{
+	struct node_mask mask;
+
+	if (options.addresses != ADDRESSES_RANGE)
+		return syscall(__NR_move_pages, 0, nr, area->named + first, area->nodes + first,
+			       area->status + first, MPOL_MF_MOVE);
+	mask = mask_of(area->nodes[first]);
+	return syscall(__NR_mbind, area->named[first], nr * area->folio_size, MPOL_BIND,
+		       mask.bits, MAX_NODES + 1, MPOL_MF_MOVE);
+}
+
 static int call_all(const struct area *area)
 {
 	size_t nr = area->folios * area->per_folio;
@@ -962,8 +990,7 @@ static int call_all(const struct area *area)
 		size_t left = nr - i;
 
 		/* What a positive result says of some folios is counted later, of all. */
-		if (syscall(__NR_move_pages, 0, left < step ? left : step, area->named + i,
-			    area->nodes + i, area->status + i, MPOL_MF_MOVE) < 0)
+		if (call_one(area, i, left < step ? left : step) < 0)
 			return -errno;
 	}
 	return 0;
@@ -1483,10 +1510,10 @@ static void usage(void)
 	      "  --folio-kib=LIST     folio sizes in KiB: powers of two from 4 to 2048 except 8,\n"
 	      "                       with commas between (default 4,16,64,256,1024,2048)\n"
 	      "  --mib=N              memory moved per measurement, in MiB (default 256)\n"
-	      "  --folios-per-call=N  folios that one move_pages() call gets; 0: all of them\n"
-	      "                       (default 0)\n"
+	      "  --folios-per-call=N  folios that one call gets; 0: all of them (default 0)\n"
 	      "  --addresses=WHICH    what a call gets of each folio: heads: the address of its\n"
-	      "                       first page (default); all: those of all its pages\n"
+	      "                       first page (default); all: those of all its pages;\n"
+	      "                       range: mbind(2) gets the range of all folios\n"
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"

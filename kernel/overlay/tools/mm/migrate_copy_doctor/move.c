@@ -19,7 +19,7 @@
 
 #define NODE_DIR	"/sys/devices/system/node"
 #define LARGEST_KIB	2048UL
-/* What one call moves: it cannot be interrupted, and larger batches are not measured. */
+/* What one call moves: it cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* Of so many accesses one is a write. */
 #define WRITE_EVERY	16

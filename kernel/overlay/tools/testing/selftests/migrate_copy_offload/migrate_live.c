@@ -84,17 +84,6 @@ static long faults_of_writing(const struct area *area)
 	return minor_faults() - before;
 }
 
-/* A child that shares all memory of the caller until it is killed. */
-static pid_t fork_sleeper(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		for (;;)
-			pause();
-	return pid;
-}
-
 TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 {
 	/* The first call may fault for its own code. */
@@ -147,7 +136,7 @@ TEST_F(migrate_live, the_route_counts)
 
 TEST_F(migrate_live, shared_memory_is_declined)
 {
-	pid_t child = fork_sleeper();
+	pid_t child = fork_idle();
 
 	ASSERT_LT(0, child);
 	memory_move(0, self->area.addr, self->area.size, self->area.folio_size,

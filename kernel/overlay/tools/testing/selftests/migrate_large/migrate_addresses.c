@@ -11,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -326,20 +325,6 @@ TEST_F_TIMEOUT(migrate_addresses, holes, TIMEOUT)
 	}
 	EXPECT_EQ(0, wrong);
 	EXPECT_EQ(2, memory_pages_not_on(self->addr, self->len, self->to));
-}
-
-/* A child with the same memory, which ends with us. */
-static pid_t fork_idle(void)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() != 1)
-			pause();
-		_exit(0);
-	}
-	return pid;
 }
 
 /* A page that was copied when it was written to is mapped amid a folio's others. */

@@ -164,20 +164,6 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-/* A second process with the same memory; it ends with us. */
-static pid_t fork_idle(void)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() != 1)
-			pause();
-		_exit(0);
-	}
-	return pid;
-}
-
 static bool move_by_one_page(FIXTURE_DATA(migrate_whole) *self)
 {
 	char *room = memory_map_aligned(self->len + PMD_SIZE, PMD_SIZE);

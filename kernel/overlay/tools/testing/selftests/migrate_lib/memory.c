@@ -2,9 +2,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -48,6 +50,20 @@ void run_on_cpus(int first, int last)
 	for (int cpu = first; cpu <= last; cpu++)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+pid_t fork_idle(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* The caller may have ended before that. */
+		while (getppid() != 1)
+			pause();
+		_exit(0);
+	}
+	return pid;
 }
 
 static uint64_t stamp_value(uint64_t seed, size_t index)

@@ -20,6 +20,8 @@ size_t memory_page_size(void);
 double seconds_now(void);
 /* Lets the calling thread run on CPUs @first to @last only. */
 void run_on_cpus(int first, int last);
+/* A child with the same memory, which waits until it is killed, and ends with the caller. */
+pid_t fork_idle(void);
 
 /*
  * Every 8-byte word gets a value of its own, derived from @seed and the word's
