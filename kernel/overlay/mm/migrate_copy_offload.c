@@ -67,11 +67,8 @@ static unsigned int live_min_order = 1;
  */
 DEFINE_STATIC_SRCU(migrate_offload_srcu);
 
-/*
- * As long as the copy of a 2 MB folio takes with the CPU: nobody waits longer than
- * without copy offload.
- */
-#define MAX_INACCESSIBLE_US	500
+/* As long as a CPU takes to copy 2 MB, which is a batch without copy offload. */
+#define DEFAULT_MAX_INACCESSIBLE_US	500
 
 enum route_live {
 	ROUTE_LIVE_AUTO,	/* if the migrator is asynchronous */
@@ -939,7 +936,7 @@ static int __init create_route(enum migrate_reason reason, struct kobject *dir)
 {
 	struct route_conf *conf = &routes[reason];
 
-	conf->max_us = MAX_INACCESSIBLE_US;
+	conf->max_us = DEFAULT_MAX_INACCESSIBLE_US;
 	conf->kobj = kobject_create_and_add(migrate_reason_names[reason], dir);
 	if (!conf->kobj)
 		return -ENOMEM;

@@ -156,12 +156,16 @@ static void ask_dcbm(struct exam *exam, struct engine *only)
 	route("none");
 }
 
-/* Nobody's memory is copied by a migrator until the doctor is done. */
+/*
+ * Nobody's memory is copied by a migrator until the doctor is done, and the doctor's may be
+ * copied by the CPU.
+ */
 static bool remove_routes(struct exam *exam)
 {
 	glob_t found;
 	int error = write_number(OFFLOAD_DIR "/enabled", 0) ?:
-		    write_number(OFFLOAD_DIR "/min_folio_order", 0);
+		    write_number(OFFLOAD_DIR "/min_folio_order", 0) ?:
+		    write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
 
 	if (glob(OFFLOAD_DIR "/routes/*/migrator", 0, NULL, &found)) {
 		hinder(exam, "%s/routes is missing", OFFLOAD_DIR);

@@ -302,6 +302,9 @@ static void use_copy_offload(struct __test_metadata *_metadata)
 	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy"));
 	ASSERT_EQ(0, offload_set_route("damon", "dcbm"));
 	ASSERT_EQ(0, offload_set_live("damon", false));
+	/* The doctor measures what the CPU copies all the same. */
+	ASSERT_EQ(0, setting_write(ROUTE("syscall_or_cpuset", "required"), "1"));
+	ASSERT_EQ(0, offload_set_bound("demotion", 100));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(THP_DIR "/hugepages-64kB/enabled", "always"));
 	ASSERT_EQ(0, setting_write(NUMA_BALANCING, "1"));
