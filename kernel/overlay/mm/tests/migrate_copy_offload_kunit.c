@@ -732,6 +732,7 @@ static void required_route_without_migrator_is_closed(struct kunit *test)
 	migrate_offload_set_required(TEST_REASON, true);
 	migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
+	KUNIT_ASSERT_NULL(test, migrate_offload_get_route(TEST_REASON));
 	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
 	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 4);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
