@@ -101,6 +101,7 @@ TEST_F(migrate_sysfs, restored_as_it_was)
 		settings_forget();
 		offload_save();
 		setting_write(route, "none");
+		setting_write(live, "0");
 		settings_restore();
 		_exit(setting_read_number(live) != 1);
 	}
