@@ -85,12 +85,6 @@ int kernel_log_open(void);
 size_t kernel_log_bad(int fd);
 
 /*
- * Pages that are neither free nor have an owner that the kernel counts. They grow
- * when something keeps pages and forgets them.
- */
-long pages_unaccounted(void);
-
-/*
  * Moves @area back and forth, @moves times in each of several rounds, and looks after
  * each for pages that are neither free nor have an owner that the kernel counts.
  * Returns how many more there are after a round, the median of all rounds: what else
