@@ -52,6 +52,21 @@ def test_a_changed_figure_is_found_both_ways(changes: dict[str, Any], figure: st
         assert found.relative > compare.LIMIT
 
 
+@pytest.mark.parametrize(
+    ("name", "first", "second", "worse"),
+    [
+        ("phases_us: unmap", 0.379, 0.391, False),
+        ("phases_us: unmap", 0.379, 0.44, True),
+        ("phases_us: unmap", 20.0, 20.7, True),
+        ("first_folio_us", 0.379, 0.391, True),
+    ],
+)
+def test_only_a_phase_may_grow_by_some_ns(
+    name: str, first: float, second: float, worse: bool
+) -> None:
+    assert compare.Difference(name, first, second).is_worse(0.03) is worse
+
+
 def test_a_small_change_is_within_the_limit() -> None:
     assert worst(*two(gbps=60.0 * 1.004)).relative < compare.LIMIT
 

@@ -53,6 +53,7 @@
 #define NODE_DIR	"/sys/devices/system/node"
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
+#define ROUTE		OFFLOAD_DIR "/routes/syscall_or_cpuset"
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
 #define COPIED_TWICE	OFFLOAD_DIR "/stats/live_written"
@@ -1347,11 +1348,24 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
+/* As the administrator said; or, if the kernel decides, whether it was so. */
+static bool copied_live(void)
+{
+	char live[16], copied[32];
+
+	if (!read_line(ROUTE "/live", live, sizeof(live)))
+		return false;
+	if (strcmp(live, "auto"))
+		return !strcmp(live, "1");
+	return read_line(ROUTE "/stats/live_copied", copied, sizeof(copied)) &&
+	       strcmp(copied, "0");
+}
+
 static void json_offload(FILE *out)
 {
 	char migrator[64];
 
-	if (!read_line(OFFLOAD_DIR "/routes/syscall_or_cpuset", migrator, sizeof(migrator))) {
+	if (!read_line(ROUTE "/migrator", migrator, sizeof(migrator))) {
 		fputs("null", out);
 		return;
 	}
@@ -1365,7 +1379,7 @@ static void json_offload(FILE *out)
 	fputs(", \"copy_pages\": ", out);
 	json_line_of(out, COPY_PRIMITIVE);
 	fprintf(out, ", \"live\": %s}",
-		flag_set(OFFLOAD_DIR "/live/syscall_or_cpuset") ? "true" : "false");
+		copied_live() ? "true" : "false");
 }
 
 static void json_machine(FILE *out, int nr_nodes)

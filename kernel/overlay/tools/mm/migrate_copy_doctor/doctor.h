@@ -79,6 +79,8 @@ struct way {
 	/* "none" is the kernel without copy offload. */
 	const char *migrator;
 	bool live;
+	/* The bound of what is unmapped before it is copied. */
+	unsigned int max_us;
 	/* For dcbm. */
 	struct engine *engine;
 };

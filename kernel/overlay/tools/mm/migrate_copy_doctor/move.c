@@ -326,12 +326,14 @@ static void measure_rest(struct exam *exam, struct area *area)
 /* The curve: from what nobody waits for to what is fastest. */
 static const struct way no_engine[] = {
 	{ .migrator = "none" },
-	{ .migrator = "cpu", .live = true },
-	{ .migrator = "mtcopy" },
-	{ .migrator = "mtcopy", .live = true },
+	{ .migrator = "cpu", .live = true, .max_us = 500 },
+	{ .migrator = "mtcopy", .max_us = 500 },
+	{ .migrator = "mtcopy", .live = true, .max_us = 500 },
 }, with_engine[] = {
-	{ .migrator = "dcbm", .live = true },
-	{ .migrator = "dcbm" },
+	{ .migrator = "dcbm", .live = true, .max_us = 500 },
+	{ .migrator = "dcbm", .max_us = 500 },
+	{ .migrator = "dcbm", .max_us = 2000 },
+	{ .migrator = "dcbm", .max_us = 8000 },
 };
 
 static void try_way(struct exam *exam, struct area *area, struct way way)

@@ -85,6 +85,7 @@ FIXTURE_SETUP(migrate_trace)
 	ASSERT_NE(NULL, run->seen);
 
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+	ASSERT_EQ(0, offload_set_bound(REASON, 0));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));
@@ -241,6 +242,7 @@ TEST_F(migrate_trace, first_live_chunk_is_small)
 	struct run *run = &self->run;
 	unsigned int folios = 0, first;
 	unsigned long pages = 0;
+	int found;
 
 	area_destroy(&run->area);
 	ASSERT_TRUE(area_create(&run->area, AREA_ANON_64K, 4 * MIB, run->from));
@@ -248,8 +250,8 @@ TEST_F(migrate_trace, first_live_chunk_is_small)
 	traced_move(_metadata, run);
 	EXPECT_EQ(area_folios(&run->area), count(run, ACCESSIBLE, &first));
 	ASSERT_LT(1, count(run, PROTECTED, &first));
-	ASSERT_EQ(2, sscanf(run->seen[first].fields, " nr_folios=%u nr_pages=%lu", &folios,
-			    &pages))
+	found = sscanf(run->seen[first].fields, " nr_folios=%u nr_pages=%lu", &folios, &pages);
+	ASSERT_EQ(2, found)
 		TH_LOG("%s", run->seen[first].fields);
 	EXPECT_EQ(area_folios(&run->area) / 2, folios);
 	EXPECT_EQ(2 * MIB / memory_page_size(), pages);

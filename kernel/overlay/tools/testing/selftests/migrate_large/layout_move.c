@@ -225,6 +225,8 @@ static void move_process(struct layout *layout, unsigned int number, int node)
 	printf("move process %u to node %d: %ld of %zu, %s\n", number, node, ret, list->nr,
 	       ret < 0 ? strerror(errno) : "done");
 	show_status(list, status);
+	/* A fork shared it meanwhile: it is copied, by kernels that stored nothing as well. */
+	memset(status, 0, list->nr * sizeof(*status));
 }
 
 static void move_and_meddle(struct layout *layout, int node)

@@ -69,4 +69,11 @@ void *memory_map_aligned(size_t len, size_t align);
  */
 int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed);
 
+/*
+ * Pages that are neither free nor have an owner that the kernel counts. They grow
+ * when something keeps pages and forgets them. Fewer than 0 if an owner counts some
+ * that another one counts too.
+ */
+long pages_unaccounted(void);
+
 #endif /* MEMORY_H */
