@@ -856,6 +856,15 @@ static void learn_slow_cpu(struct offload_test *ctx)
 	migrate_rounds(ctx, 8, 50);
 }
 
+/* What was learnt of one migrator does not count for the next one. */
+static void bound_learns_each_migrator(struct kunit *test)
+{
+	setup(test, 0);
+	migrate_offload_pace(TEST_REASON)->page_ns = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_pace(TEST_REASON)->page_ns);
+}
+
 /* What the CPU has no time for is mapped again, and migrates all the same. */
 static void bound_puts_off_what_nobody_copies(struct kunit *test)
 {
@@ -1180,6 +1189,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(off_is_off_beside_a_required_route),
 	KUNIT_CASE(required_has_no_smallest_batch),
 	KUNIT_CASE(bound_makes_batches_small),
+	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
 	KUNIT_CASE(bound_puts_off_once),
 	KUNIT_CASE(bound_too_short_for_a_folio),
