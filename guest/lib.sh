@@ -183,6 +183,14 @@ set_live()
 	done
 }
 
+# no_bound: a batch is as large as without copy offload, however long memory is inaccessible.
+no_bound()
+{
+	for route in "$offload"/routes/*/max_inaccessible_us; do
+		[ ! -f "$route" ] || echo 0 >"$route" || return 1
+	done
+}
+
 # set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
 set_mode()
 {

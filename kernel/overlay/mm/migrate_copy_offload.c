@@ -41,7 +41,7 @@ DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
 DEFINE_STATIC_KEY_FALSE(migrate_required_key);
 
 /* 5 GB/s until it is measured */
-unsigned int migrate_cpu_page_ns = 800;
+unsigned int migrate_cpu_page_ns = 800 * (PAGE_SIZE / SZ_4K);
 
 /* Protects migrators, all stores to routes, enabled, and the static keys. */
 static DEFINE_MUTEX(migrate_offload_mutex);
@@ -283,7 +283,9 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 		if (migrator == old)
 			return 0;
 		for (stat = 0; stat < NR_MIGRATE_COPY_STATS; stat++)
-			WRITE_ONCE(conf->stats[stat], read_stat(reason, stat));
+			conf->stats[stat] = read_stat(reason, stat);
+		/* What is known of @old says nothing of @migrator. */
+		WRITE_ONCE(conf->pace.page_ns, 0);
 		rcu_assign_pointer(conf->migrator, migrator);
 		update_keys();
 	}
@@ -911,9 +913,10 @@ static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 	const int stat = attr - stat_attrs;
 	unsigned long value;
 
+	/* No migrator takes the place of the one that is counted for. */
+	guard(mutex)(&migrate_offload_mutex);
 	if (conf)
-		value = read_stat(conf - routes, stat) -
-			READ_ONCE(conf->stats[stat]);
+		value = read_stat(conf - routes, stat) - conf->stats[stat];
 	else
 		value = migrate_offload_read_stat(stat);
 	return sysfs_emit(buf, "%lu\n", value);

@@ -129,7 +129,7 @@ static inline void migrate_route_leave(struct migrate_route *route)
 /* Return whether a folio that the migrator has not copied must not migrate. */
 static inline bool migrate_route_requires(const struct migrate_route *route)
 {
-	return static_branch_unlikely(&migrate_required_key) && route->required;
+	return unlikely(route->required);
 }
 
 /* Count folios that are not migrated, since the migrator has not copied them. */

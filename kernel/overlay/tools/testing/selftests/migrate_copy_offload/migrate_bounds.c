@@ -406,10 +406,13 @@ TEST_F(put_off, is_traced)
 	setting_write(TRACE, "\n");
 	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_unmapped/enable", "1"));
 	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_accessible/enable", "1"));
+	offload_mark();
 	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
 	settings_restore();
 	seen = read_trace();
 	EXPECT_EQ(0, area_wrong(&self->area));
+	/* The CPU copies what is put off, and no migrator is asked again. */
+	EXPECT_EQ(FOLIOS, offload_grown("fallback_small"));
 	EXPECT_EQ(2 * FOLIOS - 1, seen.unmapped);
 	EXPECT_EQ(FOLIOS - 1, seen.back);
 	EXPECT_EQ(FOLIOS, seen.moved);

@@ -17,7 +17,7 @@
 
 #define TIMEOUT		120
 #define SEED		29
-#define ROUNDS		400
+#define ROUNDS		200
 #define LARGE		(16 * KIB)
 #define LARGE_FOLIOS	15
 /* A page in eight of those that a call could lose. */
