@@ -169,18 +169,25 @@ dmatest()
 # set_routes <migrator|none>: the route of every reason.
 set_routes()
 {
-	for route in "$offload"/routes/*; do
+	for route in "$offload"/routes/*/migrator; do
 		echo "$1" >"$route" || return 1
 	done
 }
 
 # set_live 0|1: whether each route copies memory while it is mapped, small folios as well.
-# Setting a route resets it.
 set_live()
 {
 	echo 0 >"$offload/live_min_order" || return 1
-	for route in "$offload"/live/*; do
+	for route in "$offload"/routes/*/live; do
 		echo "$1" >"$route" || return 1
+	done
+}
+
+# no_bound: a batch is as large as without copy offload, however long memory is inaccessible.
+no_bound()
+{
+	for route in "$offload"/routes/*/max_inaccessible_us; do
+		[ ! -f "$route" ] || echo 0 >"$route" || return 1
 	done
 }
 

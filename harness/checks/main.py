@@ -41,12 +41,12 @@ from harness.series import export
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
-    "latency", "migrators", "live", "live-stress", "ptdma", "ae4dma", "doctor", "doctor-ptdma",
-    "doctor-ae4dma",
+    "latency", "migrators", "live", "live-stress", "bounds", "ptdma", "ae4dma", "doctor",
+    "doctor-ptdma", "doctor-ae4dma",
 )  # fmt: skip
 DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
-    "live", "ptdma", "ae4dma", "iommu",
+    "live", "bounds", "ptdma", "ae4dma", "iommu",
 )  # fmt: skip
 ARM64_SUITES = ("mte", "mthp", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
@@ -77,7 +77,11 @@ class Stage:
 
 
 def builds(paths: Paths, out: Path) -> list[Stage]:
-    """Return what runs in the background, in the order in which it is needed."""
+    """Return what runs in the background, in the order in which it is needed.
+
+    What others need goes first, then what no load of the machine can change: the laboratory
+    counts instructions.
+    """
 
     def kernel(config: str) -> Stage:
         return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
@@ -97,6 +101,7 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         layouts_of("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         Stage("series", lambda _: _series(paths)),
+        Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
     ]
 
 
@@ -123,7 +128,6 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         Stage("mm-selftests", lambda kernel: _mm(paths, out, kernel), "kernel-base"),
         *(suite("debug", name) for name in DEBUG_SUITES),
         layouts_of("debug"),
-        Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
         layouts_of("lab"),
         *(show(engine) for engine in demo.ENGINES.values() if engine != demo.DMASIM),
         *(suite("arm64", name) for name in ARM64_SUITES),
@@ -302,7 +306,9 @@ def main(paths: Paths) -> int:
         lock.cache(paths),
         ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as pool,
     ):
-        made = {stage.name: pool.submit(report.run, stage) for stage in builds(paths, out)}
+        made: dict[str, Future[Any]] = {}
+        for stage in builds(paths, out):
+            made[stage.name] = pool.submit(report.run, stage, made.get(stage.needs))
         try:
             for stage in tests(paths, out):
                 report.run(stage, made[stage.needs] if stage.needs else None)

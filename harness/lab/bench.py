@@ -12,6 +12,7 @@ from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.lab.results import (
+    Addresses,
     Inaccessible,
     Kernel,
     Phases,
@@ -85,24 +86,28 @@ class Bench(Struct, frozen=True):
     folios_per_call: int
     offload: Offload | None
     runs: tuple[BenchRun, ...]
+    addresses: Addresses = "heads"
 
 
 def runs_of(
     bench: Bench, where: str, dilation: float | None = None, kernel: Kernel | None = None,
-    preset: str | None = None,
+    preset: str | None = None, batch_pages: int = 0,
 ) -> list[Run]:  # fmt: skip
     """Return the benchmark's runs in the modelled machine's time.
 
     With `dilation`, the benchmark ran in virtual time, that many times slower than that
     machine; an instruction is a nanosecond then, so the time for which the calling thread
     ran is the number of instructions. Without, it is a real machine, and nobody counted
-    instructions. `kernel` and `preset` are what the lab calls the kernel and the engine.
+    instructions. `kernel` and `preset` are what the lab calls the kernel and the engine, and
+    `batch_pages` what its knob was set to, if not 0.
     """
     runs = []
     microsecond = 1000 * (dilation or 1.0)
     setting = setting_of(bench.offload)
     setting |= {"kernel": kernel or setting["kernel"],
                 "engine": setting["engine"] and (preset or setting["engine"])}  # fmt: skip
+    if batch_pages:
+        setting["batch_pages"] = batch_pages
     for number, one in enumerate(bench.runs):
         phases, inaccessible = one.phases_ns, one.inaccessible_ns
         batches = phases["batches"] if phases else 0
@@ -123,6 +128,7 @@ def runs_of(
             } if batches else None,
             "total_mib": bench.mib,
             "folios_per_call": bench.folios_per_call or one.folios,
+            "addresses": bench.addresses,
             "folios_failed": one.folios_failed,
             "folios_split": one.folios_split,
             "latency_lost": one.latency_lost,
@@ -183,8 +189,6 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
             design = "segments" if cut else "batch"
             engine = "+".join(offload.providers or ()) or "dcbm"
             channels = offload.channels
-            # 0 leaves it to the kernel.
-            batch = int(parameters.get("batch_pages") or 0) or VANILLA_BATCH_PAGES
         case Offload(enabled=True, migrator=str(name)) if name != "none":
             design, engine, channels, batch = "other", name, None, None
     if offload and offload.enabled and offload.live and design in ("cpu", "bulk", "segments"):

@@ -10,7 +10,7 @@ from functools import partial
 
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
-from harness.lab.results import Design, Kernel, Key
+from harness.lab.results import Addresses, Design, Kernel, Key
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT = "lab", "lab-without"
@@ -45,6 +45,9 @@ _TOUCHED_KIB = (2048, 64)
 # Measurements of so many pages take long.
 _LARGE_PAGES = 32768
 
+WORKLOADS: dict[Addresses, tuple[int, ...]] = {"all": (64, 1024), "range": (4, 64, 1024)}
+"""Folio sizes that are moved with every page named, and by mbind(2)."""
+
 READS_PER_MS = 100
 WRITES_PER_MS = (1, 100, 10000)
 """How many pages threads touch that use memory while it moves."""
@@ -70,6 +73,7 @@ class Measurement:
     repeat: int = 1
     instrument: str = "auto"
     writes_per_ms: int = 0
+    addresses: Addresses = "heads"
 
     def line(self, name: str, dilation: float = 1.0) -> str:
         """Return the line of lab.plan; threads count ms of the machine that is modelled."""
@@ -77,6 +81,8 @@ class Measurement:
         last = " --verify" if self.channels else ""
         if self.writes_per_ms:
             last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
+        if self.addresses != "heads":
+            last += f" --addresses={self.addresses}"
         sizes = ",".join(map(str, self.folio_kib))
         return (
             f"measure {name} {self.design} {self.batch_pages or 0} --folio-kib={sizes} "
@@ -116,6 +122,7 @@ class Boot:
                 total_mib=one.mib,
                 folios_per_call=one.folios_per_call or one.mib * 1024 // kib,
                 writes_per_ms=one.writes_per_ms,
+                addresses=one.addresses,
             )
             for one in self.measurements
             for kib in one.folio_kib
@@ -153,7 +160,8 @@ def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
     The CPU copies page by page, and again by the primitive that the calibration chose. What
-    is switched off is measured again where it is compiled out.
+    is switched off is measured again where it is compiled out. Callers that name every page
+    of a folio, and mbind(2), are measured on both kernels.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
@@ -165,6 +173,13 @@ def ours(quick: bool) -> Iterator[Boot]:
     )
     for name, config, design in parts:
         yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
+    named = tuple(
+        Measurement("off", 0, those, mib, moves=1, repeat=_REPEAT, instrument="off",
+                    addresses=addresses)
+        for addresses, those in WORKLOADS.items()
+    )  # fmt: skip
+    yield Boot("workloads-vanilla", VANILLA, 0, named)
+    yield Boot("workloads-ours", OURS, 0, named)
     # What follows is measured once. Large folios go first: small ones leave pages on the
     # processor's free lists, and whichever large one is freed then frees those as well.
     sizes = sizes[::-1]

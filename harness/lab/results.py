@@ -32,6 +32,15 @@ folios are cut, and a channel gets one descriptor for all that it copies of a ba
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
+Addresses = Literal["heads", "all", "range"]
+"""Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
+
+With "range" it is mbind(2) that moves the memory.
+"""
+
+WORKLOAD_NAMES: dict[Addresses, str] = {"all": "every page named", "range": "mbind(2)"}
+"""How people call calls with other addresses than "heads"."""
+
 Quantity = Literal["gbps", "first_folio_us"]
 
 Positive = Annotated[float, Meta(gt=0)]
@@ -116,7 +125,8 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
     how much they copy together: their `batch_pages` is None. `move` is 1 for the
     first move and 2 for the way back. With `writes_per_ms` threads use the memory while it
-    moves: one writes to so many pages a millisecond, and another reads.
+    moves: one writes to so many pages a millisecond, and another reads. `addresses` are those
+    that move_pages(2) gets.
     """
 
     kernel: Kernel
@@ -129,6 +139,7 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     total_mib: Positive
     folios_per_call: AtLeastOne
     writes_per_ms: Count = 0
+    addresses: Addresses = "heads"
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError combinations that no measurement can have."""
@@ -148,11 +159,12 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
         copied = f", engine {self.engine}, {channels} channels" if self.engine else ""
         if self.design == "threads":
             copied = f", {channels} threads"
+        named = f", {WORKLOAD_NAMES[self.addresses]}" if self.addresses != "heads" else ""
         written = f", {self.writes_per_ms} writes per ms" if self.writes_per_ms else ""
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
             f"move {self.move}, {self.total_mib:g} MiB, {self.folios_per_call} folios per call"
-            f"{written}"
+            f"{named}{written}"
         )
 
 

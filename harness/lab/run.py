@@ -50,9 +50,10 @@ def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
     where = f"lab: {boot.name}"
     for line in text.splitlines():
         if line.startswith(_PREFIX):
-            number, _, document = line.removeprefix(_PREFIX).partition(" ")
+            number, pages, document = line.removeprefix(_PREFIX).split(" ", 2)
             found = jsonio.decode(bench.Bench, document, f"{where}: result {number}")
-            runs += bench.runs_of(found, where, dilation, plan.KERNEL[boot.config], engine)
+            kernel = plan.KERNEL[boot.config]
+            runs += bench.runs_of(found, where, dilation, kernel, engine, int(pages))
     planned, seen = ({one.name for one in some} for some in (boot.keys(engine), runs))
     for word, names in (("planned, not seen", planned - seen), ("not planned", seen - planned)):
         if names:

@@ -34,10 +34,11 @@ class Measured:
     def key(self, **wanted: object) -> Key | None:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
-        And nobody uses the memory meanwhile, unless `writes_per_ms` is among them.
+        Nobody uses the memory meanwhile, and callers name the first page of each folio, unless
+        `writes_per_ms` and `addresses` are among them.
         Of several, that with the most channels and the largest workload counts.
         """
-        wanted = {"move": 1, "writes_per_ms": 0, **wanted}
+        wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", **wanted}
         found = [
             key
             for key in self._planned

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.judge.claim import Claim, Measured, promise
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import FOLIO_KIB, SEGMENT_CHANNELS, SIZE_BATCH_PAGES
-from harness.lab.results import Results, Run, size_name
+from harness.lab.plan import FOLIO_KIB, SEGMENT_CHANNELS, SIZE_BATCH_PAGES, WORKLOADS
+from harness.lab.results import WORKLOAD_NAMES, Results, Run, size_name
 
 OFF, GAIN, WHOLE, SEGMENTS, LIVE = (
     "cost of being there", "gain over vanilla", "stays whole", "folios cut into segments",
@@ -48,6 +48,11 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
             if split is not None and split < 0:  # it could not be seen
                 split = math.nan
             yield from promise(WHOLE, f"{name}: folios split, {word}", "", split)
+        for addresses in (one for one, those in WORKLOADS.items() if size in those):
+            named: Wanted = {"addresses": addresses}
+            word = WORKLOAD_NAMES[addresses]
+            faster = _quotient(measured, "gbps", ours | named, vanilla | named)
+            yield from promise(GAIN, f"{name}: {word}, first move", "times", faster)
         if size in (64, 1024) and (by_cpu := measured.key(design="cpu", folio_kib=size)):
             run = measured.run(by_cpu)
             counted = COPY_PAGE * size / PAGE_KIB if run else math.nan

@@ -45,9 +45,14 @@ def _most(batches: Batches[Inner]) -> dict[Inner, Run]:
 def compared(runs: Iterable[Run]) -> list[Run]:
     """Return what figures compare.
 
-    Not what the feature costs where it is compiled out, nor memory that threads use.
+    Not what the feature costs where it is compiled out, nor memory that threads use, nor
+    other callers than those that name a page of each folio.
     """
-    return [run for run in runs if run.kernel != "without" and not run.writes_per_ms]
+    return [
+        run
+        for run in runs
+        if run.kernel != "without" and not run.writes_per_ms and run.addresses == "heads"
+    ]
 
 
 def _curves(runs: Iterable[Run]) -> Curves:

@@ -133,7 +133,10 @@ def test_a_whole_check(
 
 def test_every_suite_is_run_on_a_kernel_that_is_built() -> None:
     paths = default_paths()
-    made = [stage.name for stage in main.builds(paths, paths.out)]
+    built = main.builds(paths, paths.out)
+    made = [stage.name for stage in built]
+    for number, stage in enumerate(built):
+        assert stage.needs in {"", *made[:number]}
     stages = main.tests(paths, paths.out)
     names = [*made, *(stage.name for stage in stages)]
     assert len(names) == len(set(names))

@@ -14,7 +14,7 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
         "enabled": True,
         "migrator": migrator,
-        "parameters": {"batch_pages": "2048", "segments": "Y", "lists": "Y", "channels": "0"},
+        "parameters": {"segments": "Y", "lists": "Y", "channels": "0"},
         "providers": ["idxd"],
         "channels": 8,
         "copy_pages": "per_page",
@@ -64,7 +64,7 @@ def parse(document: dict[str, Any]) -> bench_module.Bench:
 
 def test_virtual_time_is_divided_and_instructions_are_not() -> None:
     (run,) = bench_module.runs_of(
-        parse(bench(offload=offload())), "b.json", 4.0, "ours", "zen3-ptdma"
+        parse(bench(offload=offload())), "b.json", 4.0, "ours", "zen3-ptdma", 2048
     )
     assert (run.kernel, run.design, run.engine) == ("ours", "segments", "zen3-ptdma")
     assert (run.channels, run.batch_pages) == (8, 2048)
@@ -75,6 +75,15 @@ def test_virtual_time_is_divided_and_instructions_are_not() -> None:
     assert run.phases_us == Phases(unmap=0.25, flush=0.025, copy=5.0, move=0.125)
     assert (run.total_mib, run.folios_per_call, run.folios_split) == (256.0, 128, -1)
     assert run.latency_lost == 2
+    assert run.addresses == "heads"
+
+
+def test_every_page_named_is_another_workload() -> None:
+    document = bench(addresses="all")
+    (run,) = bench_module.runs_of(parse(document), "b.json")
+    assert run.addresses == "all"
+    with pytest.raises(HarnessError, match="addresses"):
+        parse(bench(addresses="some"))
 
 
 @pytest.mark.parametrize("twice", [None, 7])
@@ -111,12 +120,12 @@ def test_what_was_not_measured_stays_unknown() -> None:
         (offload("cpu", copy_pages="auto"), ("ours", "bulk", None, 0, 512)),
         (offload("mtcopy", parameters={"threads": "6"}), ("ours", "threads", None, 6, 512)),
         (offload("sample", parameters=None), ("ours", "other", "sample", None, None)),
-        (offload(), ("ours", "segments", "idxd", 8, 2048)),
-        (offload(channels=4), ("ours", "segments", "idxd", 4, 2048)),
-        (offload(providers=["idxd", "ptdma"]), ("ours", "segments", "idxd+ptdma", 8, 2048)),
-        (offload(providers=None, channels=None), ("ours", "segments", "dcbm", None, 2048)),
+        (offload(), ("ours", "segments", "idxd", 8, 512)),
+        (offload(channels=4), ("ours", "segments", "idxd", 4, 512)),
+        (offload(providers=["idxd", "ptdma"]), ("ours", "segments", "idxd+ptdma", 8, 512)),
+        (offload(providers=None, channels=None), ("ours", "segments", "dcbm", None, 512)),
         (
-            offload(parameters={"batch_pages": "0", "segments": "N", "lists": "N"}),
+            offload(parameters={"segments": "N", "lists": "N"}),
             ("ours", "batch", "idxd", 8, 512),
         ),
     ],
@@ -133,24 +142,23 @@ def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -
     assert found.engine is None or not found.engine.is_model
 
 
-def test_files_of_one_machine_make_a_curve_and_say_their_parameters() -> None:
-    def dcbm(channels: int, pages: int) -> Any:
-        parameters = {"batch_pages": str(pages), "segments": "Y", "lists": "Y"}
+def test_files_of_one_machine_go_together_and_say_their_parameters() -> None:
+    def dcbm(channels: int) -> Any:
+        parameters = {"segments": "Y", "lists": "Y"}
         return parse(bench(offload=offload(channels=channels, parameters=parameters)))
 
     files = [
         ("a.json", parse(bench(kernel="7.3.4"))),
         ("m.json", parse(bench(offload=offload("mtcopy", parameters={"threads": "4"})))),
-        *((f"{n}-{pages}.json", dcbm(n, pages)) for n in (4, 8) for pages in (512, 2048)),
+        *((f"{channels}.json", dcbm(channels)) for channels in (4, 8)),
     ]
     found = bench_module.from_benchmarks(files)
-    assert [run.design for run in found.runs] == ["off", "threads", *["segments"] * 4]
-    curves = tradeoff_curves(found.runs)
-    assert {key: [run.batch_pages for run in curve] for key, curve in curves.items()} == {
-        (2048, ("ours", "segments", channels)): [512, 2048] for channels in (4, 8)
+    assert [run.design for run in found.runs] == ["off", "threads", *["segments"] * 2]
+    assert set(tradeoff_curves(found.runs)) == {
+        (2048, ("ours", "segments", channels)) for channels in (4, 8)
     }
     assert found.label == "engine: real hardware, 'idxd'"
-    assert "4-512.json: migrator dcbm batch_pages=512 segments=Y lists=Y" in found.notes
+    assert "4.json: migrator dcbm segments=Y lists=Y" in found.notes
 
 
 def test_files_that_do_not_go_together_are_refused() -> None:

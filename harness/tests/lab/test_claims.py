@@ -55,7 +55,7 @@ def test_what_is_recorded_is_all_that_was_planned_and_keeps_its_bounds(whole: Re
     assert {run.name for run in whole.runs} == {key.name for key in claims.planned(whole)}
     for one in whole.runs:
         figures = set(compare.figures(run()))
-        if one.touch:
+        if one.touch or one.addresses != "heads":
             figures = {name for name in figures if not name.startswith(NOT_WITH_THREADS)}
         assert set(compare.figures(one)) == figures, one.name
         assert bool(one.touch) == bool(one.writes_per_ms)
@@ -70,8 +70,8 @@ def test_every_claim_is_there() -> None:
     groups = (reproduced.CALIBRATION, reproduced.BATCHES, reproduced.SIZES, goals.OFF,
               goals.GAIN, goals.WHOLE, goals.SEGMENTS)  # fmt: skip
     assert [one[group] for one in counts for group in groups] == [
-        17, 14, 3, 3, 8, 6, 9,
-        45, 120, 36, 6, 16, 12, 10,
+        17, 14, 3, 3, 13, 6, 9,
+        45, 120, 36, 6, 21, 12, 10,
     ]  # fmt: skip
 
 
@@ -174,7 +174,8 @@ def test_a_figure_that_is_not_there_fails() -> None:
 
 
 def test_split_folios_and_such_as_cannot_be_seen_fail() -> None:
-    off = [one for one in QUICK.runs if (one.kernel, one.design) == ("ours", "off")]
+    wanted = ("ours", "off", "heads")
+    off = [one for one in QUICK.runs if (one.kernel, one.design, one.addresses) == wanted]
     assert len(off) == 6
     for one in off:
         for count in (-1, 1):
@@ -321,3 +322,17 @@ def test_runs_with_threads_stand_for_no_others_and_what_they_met_is_no_figure() 
     assert measured.figure("gbps", design="segments") == plain.gbps
     assert measured.figure("gbps", design="segments", writes_per_ms=1) == 1.0
     assert compare.figures(used).keys() == compare.figures(plain).keys()
+
+
+def test_naming_every_page_is_a_gain_of_its_own() -> None:
+    heads = [by_cpu(kernel, "off", gbps=3.0, **SIZE) for kernel in ("ours", "vanilla")]
+    every = [
+        by_cpu(kernel, "off", gbps=gbps, addresses="all", **SIZE)
+        for kernel, gbps in (("ours", 8.0), ("vanilla", 4.0))
+    ]
+    found = of(*heads, *every)
+    assert found["64 KB: every page named, first move"] == 2.0
+    assert found["64 KB: first move"] == 1.0
+    assert "64 KB: mbind(2), first move" not in found
+    assert "64 KB: every page named, first move" not in of(*heads)
+    assert all(one.name.endswith("256 folios per call, every page named") for one in every)

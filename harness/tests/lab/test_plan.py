@@ -6,7 +6,7 @@ from harness.kernel import build
 from harness.lab import plan
 from harness.lab.model.published import OFFLOAD, SWEEP, rows
 from harness.lab.plan import Boot, Measurement
-from harness.lab.results import ENGINE_DESIGNS
+from harness.lab.results import ENGINE_DESIGNS, Addresses
 
 
 def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
@@ -95,6 +95,20 @@ def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     (key,) = boot.keys("toy")
     assert key.writes_per_ms == 10
     assert key.name.endswith(", 10 writes per ms")
+
+
+@pytest.mark.parametrize("quick", [False, True])
+@pytest.mark.parametrize("addresses", ["all", "range"])
+def test_workloads_are_measured_on_both_kernels(addresses: Addresses, quick: bool) -> None:
+    named = [(boot, one) for boot, one in measurements(quick) if one.addresses == addresses]
+    assert [boot.config for boot, _ in named] == [plan.VANILLA, plan.OURS]
+    assert len({one for _, one in named}) == 1
+    for boot, one in named:
+        assert one.line("0").endswith(f" --addresses={addresses}")
+        keys = [key for key in boot.keys("toy") if key.addresses == addresses]
+        assert [(key.folio_kib, key.move) for key in keys] == [
+            (size, 1) for size in plan.WORKLOADS[addresses]
+        ]
 
 
 def test_memory_is_used_while_it_moves_in_three_ways() -> None:

@@ -22,14 +22,14 @@ BOOT = Boot("b", plan.OURS, 16, (Measurement("batch", 16, (2048,), 64, 8192, mov
 OFFLOAD: dict[str, Any] = {
     "enabled": True,
     "migrator": "dcbm",
-    "parameters": {"segments": "N", "lists": "N", "batch_pages": "8192"},
+    "parameters": {"segments": "N", "lists": "N"},
     "providers": ["ptdma"],
     "channels": 16,
     "copy_pages": "per_page",
 }
 
 
-def printed(offload: dict[str, Any] | None = OFFLOAD, **changes: Any) -> str:
+def printed(offload: dict[str, Any] | None = OFFLOAD, pages: int = 8192, **changes: Any) -> str:
     run = {
         "folio_kib": 2048,
         "move": 1,
@@ -54,7 +54,7 @@ def printed(offload: dict[str, Any] | None = OFFLOAD, **changes: Any) -> str:
         "offload": offload,
         "runs": [run],
     }
-    return f"noise\nresult: 0 {json.dumps(bench)}\n"
+    return f"noise\nresult: 0 {pages} {json.dumps(bench)}\n"
 
 
 def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
@@ -65,8 +65,9 @@ def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
 
 def test_a_run_says_which_kernel_it_was() -> None:
     off = (Measurement("off", 0, (2048,), 64, moves=1),)
+    told = printed(None, pages=0)
     found = {
-        config: lab.runs_of(Boot("b", config, 0, off), printed(None), "toy", 5.0)[0].kernel
+        config: lab.runs_of(Boot("b", config, 0, off), told, "toy", 5.0)[0].kernel
         for config in plan.KERNEL
     }
     assert found == {
@@ -82,8 +83,7 @@ def test_a_run_says_which_kernel_it_was() -> None:
     [
         None,
         OFFLOAD | {"channels": 8},
-        OFFLOAD | {"parameters": {"segments": "Y", "lists": "Y", "batch_pages": "8192"}},
-        OFFLOAD | {"parameters": {"segments": "N", "lists": "N", "batch_pages": "512"}},
+        OFFLOAD | {"parameters": {"segments": "Y", "lists": "Y"}},
         OFFLOAD | {"migrator": "cpu"},
     ],
 )
@@ -92,8 +92,15 @@ def test_what_the_benchmark_saw_must_be_what_was_planned(told: dict[str, Any] | 
         lab.runs_of(BOOT, printed(told), "toy", 5.0)
 
 
+def test_the_batch_must_be_what_was_planned() -> None:
+    with pytest.raises(HarnessError, match="lab: b: planned, not seen: ours"):
+        lab.runs_of(BOOT, printed(pages=512), "toy", 5.0)
+    off = Boot("b", plan.VANILLA, 0, (Measurement("off", 0, (2048,), 64, moves=1),))
+    assert lab.runs_of(off, printed(None, pages=0), "toy", 5.0)[0].batch_pages == 512
+
+
 def test_a_missing_or_broken_result_is_an_error() -> None:
-    for text in ("", "result: 0 {", "result: 1 {}"):
+    for text in ("", "result: 0 0 {", "result: 1 0 {}"):
         with pytest.raises(HarnessError, match="lab: b"):
             lab.runs_of(BOOT, text, "toy", 5.0)
     with pytest.raises(HarnessError, match="3 folios did not arrive"):

@@ -38,8 +38,12 @@
 #define MIGRATOR_RESERVED_BATCHES	4
 
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
+DEFINE_STATIC_KEY_FALSE(migrate_required_key);
 
-/* Protects migrators, all stores to routes, enabled, and the static key. */
+/* 5 GB/s until it is measured */
+unsigned int migrate_cpu_page_ns = 800 * (PAGE_SIZE / SZ_4K);
+
+/* Protects migrators, all stores to routes, enabled, and the static keys. */
 static DEFINE_MUTEX(migrate_offload_mutex);
 static LIST_HEAD(migrators);
 static bool enabled;
@@ -62,63 +66,108 @@ static unsigned int live_min_order = 1;
  * migrate_offload_unregister() waits for that.
  */
 DEFINE_STATIC_SRCU(migrate_offload_srcu);
-static struct migrator __rcu *routes[MR_TYPES];
 
-/* The reasons whose route copies live, one bit each. */
-static unsigned long live_reasons;
-static_assert(MR_TYPES <= BITS_PER_LONG);
+/* As long as a CPU takes to copy 2 MB, which is a batch without copy offload. */
+#define DEFAULT_MAX_INACCESSIBLE_US	500
+
+enum route_live {
+	ROUTE_LIVE_AUTO,	/* if the migrator is asynchronous */
+	ROUTE_LIVE_NEVER,
+	ROUTE_LIVE_ALWAYS,
+};
+
+/* What the administrator has chosen for a reason; a directory in sysfs. */
+struct route_conf {
+	struct kobject *kobj;
+	struct migrator __rcu *migrator;
+	enum route_live live;
+	bool required;
+	unsigned int max_us;
+	struct migrate_pace pace;
+	/* The counters when @migrator became the migrator. */
+	unsigned long stats[NR_MIGRATE_COPY_STATS];
+};
+
+static struct route_conf routes[MR_TYPES];
 
 struct migrate_copy_counters {
-	unsigned long count[NR_MIGRATE_COPY_STATS];
+	unsigned long count[MR_TYPES][NR_MIGRATE_COPY_STATS];
 };
 
 static DEFINE_PER_CPU(struct migrate_copy_counters, migrate_copy_counters);
 
 /**
  * migrate_offload_count() - add to a counter
+ * @route: the route of the call
  * @stat: the counter
  * @nr: the value to add
  *
  * Context: any.
  */
-void migrate_offload_count(enum migrate_copy_stat stat, unsigned long nr)
+void migrate_offload_count(const struct migrate_route *route,
+			   enum migrate_copy_stat stat, unsigned long nr)
 {
-	this_cpu_add(migrate_copy_counters.count[stat], nr);
+	this_cpu_add(migrate_copy_counters.count[route->reason][stat], nr);
 }
 
-VISIBLE_IF_KUNIT unsigned long
-migrate_offload_read_stat(enum migrate_copy_stat stat)
+static unsigned long read_stat(enum migrate_reason reason,
+			       enum migrate_copy_stat stat)
 {
 	unsigned long sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += per_cpu(migrate_copy_counters.count[stat], cpu);
+		sum += per_cpu(migrate_copy_counters.count[reason][stat], cpu);
 
 	return sum;
 }
 
-static struct migrator *route_locked(enum migrate_reason reason)
+/* Return the sum over all reasons. */
+VISIBLE_IF_KUNIT unsigned long
+migrate_offload_read_stat(enum migrate_copy_stat stat)
 {
-	return rcu_dereference_protected(routes[reason],
+	unsigned long sum = 0;
+	int reason;
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		sum += read_stat(reason, stat);
+
+	return sum;
+}
+
+static struct migrator *route_locked(const struct route_conf *conf)
+{
+	return rcu_dereference_protected(conf->migrator,
 				lockdep_is_held(&migrate_offload_mutex));
 }
 
-/* The key is on if and only if copy offload is enabled and some reason has a route. */
-static void update_key(void)
+static void set_key(struct static_key_false *key, bool on)
 {
-	bool routed = false;
+	if (on)
+		static_branch_enable(key);
+	else
+		static_branch_disable(key);
+}
+
+/*
+ * One key is on if and only if copy offload is enabled and some reason has a
+ * migrator; the other one if and only if some route requires its migrator, enabled
+ * or not.
+ */
+static void update_keys(void)
+{
+	bool routed = false, required = false;
 	int reason;
 
 	lockdep_assert_held(&migrate_offload_mutex);
 
-	for (reason = 0; reason < MR_TYPES; reason++)
-		routed |= !!route_locked(reason);
+	for (reason = 0; reason < MR_TYPES; reason++) {
+		routed |= !!route_locked(&routes[reason]);
+		required |= routes[reason].required;
+	}
 
-	if (enabled && routed)
-		static_branch_enable(&migrate_offload_key);
-	else
-		static_branch_disable(&migrate_offload_key);
+	set_key(&migrate_offload_key, enabled && routed);
+	set_key(&migrate_required_key, required);
 }
 
 static struct migrator *find_migrator(const char *name)
@@ -193,9 +242,9 @@ void migrate_offload_unregister(struct migrator *migrator)
 	scoped_guard(mutex, &migrate_offload_mutex) {
 		list_del(&migrator->list);
 		for (reason = 0; reason < MR_TYPES; reason++)
-			if (route_locked(reason) == migrator)
-				RCU_INIT_POINTER(routes[reason], NULL);
-		update_key();
+			if (route_locked(&routes[reason]) == migrator)
+				RCU_INIT_POINTER(routes[reason].migrator, NULL);
+		update_keys();
 	}
 
 	synchronize_srcu(&migrate_offload_srcu);
@@ -209,7 +258,7 @@ static unsigned int nr_routes(const struct migrator *migrator)
 
 	guard(mutex)(&migrate_offload_mutex);
 	for (reason = 0; reason < MR_TYPES; reason++)
-		nr += route_locked(reason) == migrator;
+		nr += route_locked(&routes[reason]) == migrator;
 	return nr;
 }
 
@@ -217,7 +266,9 @@ static unsigned int nr_routes(const struct migrator *migrator)
 VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 					       const char *name)
 {
+	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator = NULL, *old;
+	int stat;
 
 	guard(mutex)(&migrate_offload_route_mutex);
 
@@ -228,13 +279,15 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 				return -ENOENT;
 		}
 
-		old = route_locked(reason);
+		old = route_locked(conf);
 		if (migrator == old)
 			return 0;
-		rcu_assign_pointer(routes[reason], migrator);
-		assign_bit(reason, &live_reasons,
-			   migrator && migrator->asynchronous);
-		update_key();
+		for (stat = 0; stat < NR_MIGRATE_COPY_STATS; stat++)
+			conf->stats[stat] = read_stat(reason, stat);
+		/* What is known of @old says nothing of @migrator. */
+		WRITE_ONCE(conf->pace.page_ns, 0);
+		rcu_assign_pointer(conf->migrator, migrator);
+		update_keys();
 	}
 
 	/* Neither is unregistered while the mutex of routes is held. */
@@ -249,9 +302,45 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 struct migrator *migrate_offload_get_route(enum migrate_reason reason)
 {
 	guard(mutex)(&migrate_offload_mutex);
-	return route_locked(reason);
+	return route_locked(&routes[reason]);
 }
 #endif
+
+VISIBLE_IF_KUNIT void migrate_offload_set_required(enum migrate_reason reason,
+						   bool required)
+{
+	guard(mutex)(&migrate_offload_mutex);
+	WRITE_ONCE(routes[reason].required, required);
+	update_keys();
+}
+
+#if IS_ENABLED(CONFIG_KUNIT)
+/* Return the bound from before. */
+unsigned int migrate_offload_set_bound(enum migrate_reason reason,
+				       unsigned int us)
+{
+	const unsigned int was = routes[reason].max_us;
+
+	WRITE_ONCE(routes[reason].max_us, us);
+	return was;
+}
+
+struct migrate_pace *migrate_offload_pace(enum migrate_reason reason)
+{
+	return &routes[reason].pace;
+}
+#endif
+
+static bool route_is_live(const struct route_conf *conf,
+			  const struct migrator *migrator)
+{
+	enum route_live live = READ_ONCE(conf->live);
+
+	if (!IS_ENABLED(CONFIG_MIGRATE_COPY_LIVE))
+		return false;
+	return live == ROUTE_LIVE_AUTO ? migrator->asynchronous :
+					 live == ROUTE_LIVE_ALWAYS;
+}
 
 /* Return the previous state of the switch. */
 VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
@@ -260,14 +349,15 @@ VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 
 	guard(mutex)(&migrate_offload_mutex);
 	was = enabled;
-	enabled = on;
-	update_key();
+	WRITE_ONCE(enabled, on);
+	update_keys();
 	return was;
 }
 
 /**
  * __migrate_route_enter() - begin to use the migrator of a reason
- * @route: set to the migrator for @reason, if there is one
+ * @route: set to the migrator for @reason, if there is one and copy offload is
+ *	enabled; a route that requires one and has none lets nothing migrate
  * @reason: why the folios are migrated
  *
  * Neither the migrator nor its module can go away until
@@ -278,22 +368,26 @@ VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
 void __migrate_route_enter(struct migrate_route *route,
 			   enum migrate_reason reason)
 {
+	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator;
 	int srcu_idx;
 
-	if (!rcu_access_pointer(routes[reason]))
+	route->reason = reason;
+	route->required = READ_ONCE(conf->required);
+	if (!READ_ONCE(enabled) || !rcu_access_pointer(conf->migrator))
 		return;
 
 	srcu_idx = srcu_read_lock(&migrate_offload_srcu);
-	migrator = srcu_dereference(routes[reason], &migrate_offload_srcu);
+	migrator = srcu_dereference(conf->migrator, &migrate_offload_srcu);
 	if (!migrator || !try_module_get(migrator->owner)) {
 		srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
 		return;
 	}
 
 	route->migrator = migrator;
-	route->live = IS_ENABLED(CONFIG_MIGRATE_COPY_LIVE) &&
-		      test_bit(reason, &live_reasons);
+	route->live = route_is_live(conf, migrator);
+	route->max_ns = READ_ONCE(conf->max_us) * NSEC_PER_USEC;
+	route->pace = &conf->pace;
 	route->srcu_idx = srcu_idx;
 }
 
@@ -307,23 +401,6 @@ void __migrate_route_leave(struct migrate_route *route)
 	if (!route->lost)
 		module_put(route->migrator->owner);
 	srcu_read_unlock(&migrate_offload_srcu, route->srcu_idx);
-}
-
-/**
- * migrate_offload_batch_pages() - return how many pages to unmap together
- * @route: the route of the call
- *
- * Return: the number that the migrator prefers; 0 if there is no migrator or it
- * has no preference.
- */
-unsigned int migrate_offload_batch_pages(const struct migrate_route *route)
-{
-	struct migrator *migrator = route->migrator;
-
-	if (!migrator || !migrator->preferred_pages)
-		return 0;
-
-	return migrator->preferred_pages(migrator);
 }
 
 /**
@@ -355,16 +432,19 @@ struct migrate_copy_batch *migrate_offload_begin(struct migrate_route *route,
 	return batch;
 }
 
-/* Return whether a folio is worth a place in a batch. */
-bool migrate_offload_takes(const struct folio *src)
+/* Return whether a folio gets a place in a batch: if it is worth it, or must. */
+bool migrate_offload_takes(const struct migrate_route *route,
+			   const struct folio *src)
 {
-	return folio_order(src) >= READ_ONCE(min_folio_order);
+	return route->required ||
+	       folio_order(src) >= READ_ONCE(min_folio_order);
 }
 
 /* Return whether a folio is worth a live copy. */
-bool migrate_offload_takes_live(const struct folio *src)
+bool migrate_offload_takes_live(const struct migrate_route *route,
+				const struct folio *src)
 {
-	return migrate_offload_takes(src) &&
+	return migrate_offload_takes(route, src) &&
 	       folio_order(src) >= READ_ONCE(live_min_order);
 }
 
@@ -389,6 +469,12 @@ bool migrate_offload_add(struct migrate_copy_batch *batch, struct folio *src,
 	return batch->nr_pairs == MIGRATE_COPY_MAX_PAIRS;
 }
 
+static void count(struct migrate_copy_batch *batch, enum migrate_copy_stat stat,
+		  unsigned long nr)
+{
+	migrate_offload_count(batch->route, stat, nr);
+}
+
 static enum migrate_copy_stat refusal_stat(int error)
 {
 	switch (error) {
@@ -406,23 +492,23 @@ static void count_pair(struct migrate_copy_batch *batch,
 {
 	switch (pair->status) {
 	case MIGRATE_COPY_DONE:
-		migrate_offload_count(MIGRATE_COPY_STAT_FOLIOS_COPIED, 1);
-		migrate_offload_count(MIGRATE_COPY_STAT_PAGES_COPIED,
-				      folio_nr_pages(pair->src));
+		count(batch, MIGRATE_COPY_STAT_FOLIOS_COPIED, 1);
+		count(batch, MIGRATE_COPY_STAT_PAGES_COPIED,
+		      folio_nr_pages(pair->src));
 		break;
 	case MIGRATE_COPY_TIMEOUT:
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
 		break;
 	case MIGRATE_COPY_UNREACHABLE:
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_UNREACHABLE, 1);
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_UNREACHABLE, 1);
 		break;
 	case MIGRATE_COPY_LOST:
 		batch->route->lost = true;
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
 		break;
 	default:
 		pair->status = MIGRATE_COPY_ERROR;
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_ERROR, 1);
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_ERROR, 1);
 		break;
 	}
 }
@@ -451,9 +537,9 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 	unsigned int i;
 	int error;
 
-	if (batch->nr_pages < READ_ONCE(migrator->min_pages)) {
-		migrate_offload_count(MIGRATE_COPY_STAT_FALLBACK_SMALL,
-				      batch->nr_pairs);
+	if (batch->nr_pages < READ_ONCE(migrator->min_pages) &&
+	    !batch->route->required) {
+		count(batch, MIGRATE_COPY_STAT_FALLBACK_SMALL, batch->nr_pairs);
 		goto refused;
 	}
 
@@ -461,7 +547,7 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 	error = migrator->submit(migrator, batch);
 	if (!error)
 		return true;
-	migrate_offload_count(refusal_stat(error), batch->nr_pairs);
+	count(batch, refusal_stat(error), batch->nr_pairs);
 
 refused:
 	/* Discard reports that the migrator made before it refused. */
@@ -501,7 +587,7 @@ void migrate_offload_finish(struct migrate_copy_batch *batch)
 
 	migrator->wait(migrator, batch);
 
-	migrate_offload_count(MIGRATE_COPY_STAT_BATCHES, 1);
+	count(batch, MIGRATE_COPY_STAT_BATCHES, 1);
 	for (i = 0; i < batch->nr_pairs; i++) {
 		count_pair(batch, &batch->pairs[i]);
 		nr_copied += batch->pairs[i].status == MIGRATE_COPY_DONE;
@@ -654,49 +740,124 @@ static const struct attribute *const top_attrs[] = {
 	NULL
 };
 
-/* One file per reason. No folio is migrated for MR_NEVER. */
-static struct kobj_attribute route_attrs[MR_NEVER];
+/* Return the route whose directory @kobj is; NULL if it is no route's. */
+static struct route_conf *to_conf(struct kobject *kobj)
+{
+	int reason;
 
-static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
-			  char *buf)
+	for (reason = 0; reason < MR_NEVER; reason++)
+		if (routes[reason].kobj == kobj)
+			return &routes[reason];
+
+	return NULL;
+}
+
+static ssize_t migrator_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
 {
 	struct migrator *migrator;
 
 	guard(mutex)(&migrate_offload_mutex);
-	migrator = route_locked(attr - route_attrs);
+	migrator = route_locked(to_conf(kobj));
 	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
 }
 
-static ssize_t route_store(struct kobject *kobj, struct kobj_attribute *attr,
-			   const char *buf, size_t count)
+static ssize_t migrator_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *buf, size_t count)
 {
-	int error = migrate_offload_set_route(attr - route_attrs, buf);
+	int error = migrate_offload_set_route(to_conf(kobj) - routes, buf);
 
 	return error ?: count;
 }
 
-/* Whether the route of a reason copies live; one file per reason. */
-static struct kobj_attribute live_attrs[MR_NEVER];
+static const char * const live_names[] = {
+	[ROUTE_LIVE_AUTO]	= "auto",
+	[ROUTE_LIVE_NEVER]	= "0",
+	[ROUTE_LIVE_ALWAYS]	= "1",
+};
 
 static ssize_t live_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%d\n",
-			  test_bit(attr - live_attrs, &live_reasons));
+	return sysfs_emit(buf, "%s\n", live_names[READ_ONCE(to_conf(kobj)->live)]);
 }
 
 static ssize_t live_store(struct kobject *kobj, struct kobj_attribute *attr,
 			  const char *buf, size_t count)
 {
-	bool on;
-	int error = kstrtobool(buf, &on);
+	int live = sysfs_match_string(live_names, buf);
+
+	if (live < 0)
+		return live;
+
+	WRITE_ONCE(to_conf(kobj)->live, live);
+	return count;
+}
+
+static ssize_t required_show(struct kobject *kobj, struct kobj_attribute *attr,
+			     char *buf)
+{
+	return sysfs_emit(buf, "%d\n", READ_ONCE(to_conf(kobj)->required));
+}
+
+static ssize_t required_store(struct kobject *kobj, struct kobj_attribute *attr,
+			      const char *buf, size_t count)
+{
+	bool required;
+	int error = kstrtobool(buf, &required);
 
 	if (error)
 		return error;
 
-	assign_bit(attr - live_attrs, &live_reasons, on);
+	migrate_offload_set_required(to_conf(kobj) - routes, required);
 	return count;
 }
+
+static ssize_t max_inaccessible_us_show(struct kobject *kobj,
+					struct kobj_attribute *attr, char *buf)
+{
+	return sysfs_emit(buf, "%u\n", READ_ONCE(to_conf(kobj)->max_us));
+}
+
+static ssize_t max_inaccessible_us_store(struct kobject *kobj,
+					 struct kobj_attribute *attr,
+					 const char *buf, size_t count)
+{
+	return store_uint(buf, count, 0, USEC_PER_SEC, &to_conf(kobj)->max_us);
+}
+
+static struct kobj_attribute max_inaccessible_us_attr =
+	__ATTR_RW(max_inaccessible_us);
+static struct kobj_attribute migrator_attr = __ATTR_RW(migrator);
+static struct kobj_attribute live_attr = __ATTR_RW(live);
+static struct kobj_attribute required_attr = __ATTR_RW(required);
+
+static struct attribute *route_attrs[] = {
+	&migrator_attr.attr,
+	&live_attr.attr,
+	&required_attr.attr,
+	&max_inaccessible_us_attr.attr,
+	NULL
+};
+
+/* Whoever asks for such a migration cannot do without it. */
+static bool may_require(enum migrate_reason reason)
+{
+	return reason != MR_MEMORY_FAILURE && reason != MR_MEMORY_HOTPLUG &&
+	       reason != MR_CONTIG_RANGE && reason != MR_LONGTERM_PIN;
+}
+
+static umode_t route_visible(struct kobject *kobj, struct attribute *attr, int n)
+{
+	if (attr == &required_attr.attr && !may_require(to_conf(kobj) - routes))
+		return 0;
+	return attr->mode;
+}
+
+static const struct attribute_group route_group = {
+	.attrs		= route_attrs,
+	.is_visible	= route_visible,
+};
 
 static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 	[MIGRATE_COPY_STAT_BATCHES]		= "batches",
@@ -715,6 +876,7 @@ static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 	[MIGRATE_COPY_STAT_DECLINED_POISON]	= "declined_poison",
 	[MIGRATE_COPY_STAT_DECLINED_REFERENCES]	= "declined_references",
 	[MIGRATE_COPY_STAT_DECLINED_TYPE]	= "declined_type",
+	[MIGRATE_COPY_STAT_REQUIRED_FAILED]	= "required_failed",
 	[MIGRATE_COPY_STAT_LIVE_COPIED]		= "live_copied",
 	[MIGRATE_COPY_STAT_LIVE_WRITTEN]	= "live_written",
 	[MIGRATE_COPY_STAT_LIVE_DECLINED_MAPPING] = "live_declined_mapping",
@@ -724,85 +886,103 @@ static const char * const stat_names[NR_MIGRATE_COPY_STATS] = {
 };
 
 static struct kobj_attribute stat_attrs[NR_MIGRATE_COPY_STATS];
+static struct attribute *stat_list[NR_MIGRATE_COPY_STATS + 1];
+
+static const struct attribute_group stat_group = {
+	.name	= "stats",
+	.attrs	= stat_list,
+};
+
+/* Since boot, and of all reasons. */
+static const struct attribute_group *top_groups[] = {
+	&stat_group,
+	NULL
+};
+
+/* Since the route has its migrator. */
+static const struct attribute_group *route_groups[] = {
+	&route_group,
+	&stat_group,
+	NULL
+};
 
 static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
 			 char *buf)
 {
-	return sysfs_emit(buf, "%lu\n",
-			  migrate_offload_read_stat(attr - stat_attrs));
+	const struct route_conf *conf = to_conf(kobj);
+	const int stat = attr - stat_attrs;
+	unsigned long value;
+
+	/* No migrator takes the place of the one that is counted for. */
+	guard(mutex)(&migrate_offload_mutex);
+	if (conf)
+		value = read_stat(conf - routes, stat) - conf->stats[stat];
+	else
+		value = migrate_offload_read_stat(stat);
+	return sysfs_emit(buf, "%lu\n", value);
 }
 
-/* Create a file in @dir for each of @nr @names, with the callbacks of @like. */
-static int __init create_files(struct kobject *dir,
-			       struct kobj_attribute *attrs,
-			       const char * const *names, int nr,
-			       const struct kobj_attribute *like)
+static void __init init_stat_attrs(void)
 {
-	int i, error = 0;
+	int i;
 
-	for (i = 0; i < nr && !error; i++) {
-		attrs[i] = *like;
-		sysfs_attr_init(&attrs[i].attr);
-		attrs[i].attr.name = names[i];
-		error = sysfs_create_file(dir, &attrs[i].attr);
+	for (i = 0; i < NR_MIGRATE_COPY_STATS; i++) {
+		stat_attrs[i] = (struct kobj_attribute)
+			__ATTR(, 0444, stat_show, NULL);
+		sysfs_attr_init(&stat_attrs[i].attr);
+		stat_attrs[i].attr.name = stat_names[i];
+		stat_list[i] = &stat_attrs[i].attr;
 	}
+}
 
-	return error;
+static int __init create_route(enum migrate_reason reason, struct kobject *dir)
+{
+	struct route_conf *conf = &routes[reason];
+
+	conf->max_us = DEFAULT_MAX_INACCESSIBLE_US;
+	conf->kobj = kobject_create_and_add(migrate_reason_names[reason], dir);
+	if (!conf->kobj)
+		return -ENOMEM;
+	return sysfs_create_groups(conf->kobj, route_groups);
 }
 
 static int __init create_sysfs(void)
 {
-	const struct kobj_attribute route = __ATTR(, 0644, route_show,
-						   route_store);
-	const struct kobj_attribute stat = __ATTR(, 0444, stat_show, NULL);
-	const struct kobj_attribute live = __ATTR(, 0644, live_show, live_store);
-	struct kobject *top, *routes_dir, *live_dir, *stats_dir;
-	int error = -ENOMEM;
+	struct kobject *top, *dir;
+	int reason, error = -ENOMEM;
+
+	init_stat_attrs();
 
 	top = kobject_create_and_add("migrate_copy_offload", mm_kobj);
 	if (!top)
 		return error;
 
-	routes_dir = kobject_create_and_add("routes", top);
-	if (!routes_dir)
+	dir = kobject_create_and_add("routes", top);
+	if (!dir)
 		goto put_top;
 
-	live_dir = kobject_create_and_add("live", top);
-	if (!live_dir)
+	/* No folio is migrated for MR_NEVER. */
+	for (reason = 0; reason < MR_NEVER; reason++) {
+		error = create_route(reason, dir);
+		if (error)
+			goto put_routes;
+	}
+
+	error = sysfs_create_groups(top, top_groups);
+	if (error)
 		goto put_routes;
-
-	stats_dir = kobject_create_and_add("stats", top);
-	if (!stats_dir)
-		goto put_live;
-
-	error = create_files(routes_dir, route_attrs, migrate_reason_names,
-			     ARRAY_SIZE(route_attrs), &route);
-	if (error)
-		goto put_stats;
-
-	error = create_files(live_dir, live_attrs, migrate_reason_names,
-			     ARRAY_SIZE(live_attrs), &live);
-	if (error)
-		goto put_stats;
-
-	error = create_files(stats_dir, stat_attrs, stat_names,
-			     ARRAY_SIZE(stat_attrs), &stat);
-	if (error)
-		goto put_stats;
 
 	/* Create the main switch last: user space that sees it sees all files. */
 	error = sysfs_create_files(top, top_attrs);
-	if (error)
-		goto put_stats;
+	if (!error)
+		return 0;
 
-	return 0;
-
-put_stats:
-	kobject_put(stats_dir);
-put_live:
-	kobject_put(live_dir);
 put_routes:
-	kobject_put(routes_dir);
+	for (reason = 0; reason < MR_NEVER; reason++) {
+		kobject_put(routes[reason].kobj);
+		routes[reason].kobj = NULL;
+	}
+	kobject_put(dir);
 put_top:
 	kobject_put(top);
 	return error;

@@ -43,10 +43,6 @@
 /* Time-outs in a row after which a channel is never used again. */
 #define DCBM_MAX_STRIKES	3
 
-static unsigned int batch_pages;
-module_param(batch_pages, uint, 0644);
-MODULE_PARM_DESC(batch_pages, "Base pages to ask core to migrate together; a larger batch keeps more channels busy, and memory inaccessible for longer (default: 0 = chosen by core)");
-
 /* Below this the CPU has copied before an engine has begun. */
 #define DCBM_MIN_PAGES		16
 
@@ -593,20 +589,14 @@ static void dcbm_wait(struct migrator *migrator,
 	dcbm_put_job(job);
 }
 
-static unsigned int dcbm_preferred_pages(struct migrator *migrator)
-{
-	return READ_ONCE(batch_pages);
-}
-
 static struct migrator dcbm_migrator = {
-	.name		 = "dcbm",
-	.min_pages	 = DCBM_MIN_PAGES,
-	.asynchronous	 = true,
-	.preferred_pages = dcbm_preferred_pages,
-	.submit		 = dcbm_submit,
-	.poll		 = dcbm_poll,
-	.wait		 = dcbm_wait,
-	.routed		 = dcbm_routed,
+	.name		= "dcbm",
+	.min_pages	= DCBM_MIN_PAGES,
+	.asynchronous	= true,
+	.submit		= dcbm_submit,
+	.poll		= dcbm_poll,
+	.wait		= dcbm_wait,
+	.routed		= dcbm_routed,
 };
 
 module_param_named(min_pages, dcbm_migrator.min_pages, uint, 0644);

@@ -93,6 +93,7 @@ struct migrate_copy_batch {
 
 	/* private: core's own */
 	struct migrate_route *route;
+	u64 start;
 
 	/* public: */
 	struct migrate_copy_pair pairs[MIGRATE_COPY_MAX_PAIRS];
@@ -114,17 +115,6 @@ struct migrator {
 	const char *name;
 	unsigned int min_pages;
 	bool asynchronous;
-
-	/**
-	 * @preferred_pages: Return how many base pages core should unmap and
-	 * hand over together, or 0 to leave the choice to core. A larger batch
-	 * keeps more channels busy, and its folios inaccessible for longer.
-	 * Optional. Core calls it once per call of migrate_pages(); the result
-	 * may differ from call to call.
-	 *
-	 * Context: process context, must not sleep.
-	 */
-	unsigned int (*preferred_pages)(struct migrator *migrator);
 
 	/**
 	 * @submit: Start to copy every pair of @batch. Return without waiting

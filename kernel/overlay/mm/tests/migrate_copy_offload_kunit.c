@@ -15,6 +15,7 @@
 #include <linux/highmem.h>
 #include <linux/hugetlb.h>
 #include <linux/kthread.h>
+#include <linux/ktime.h>
 #include <linux/migrate.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
@@ -34,6 +35,9 @@ struct offload_test {
 	struct migrator migrator;
 	bool registered;
 	bool was_enabled;
+	unsigned int was_bound;
+	struct migrate_pace was_pace;
+	unsigned int was_cpu_page_ns;
 	struct file *file;
 	struct list_head folios;
 
@@ -129,6 +133,10 @@ static void unregister(void *data)
 		migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
+	migrate_offload_set_required(TEST_REASON, false);
+	migrate_offload_set_bound(TEST_REASON, ctx->was_bound);
+	*migrate_offload_pace(TEST_REASON) = ctx->was_pace;
+	migrate_cpu_page_ns = ctx->was_cpu_page_ns;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -166,6 +174,14 @@ static struct folio *add_folio(struct offload_test *ctx, struct file *file,
 	list_move_tail(&folio->lru, &ctx->folios);
 	folio_put(folio);
 	return folio;
+}
+
+static void add_folios(struct offload_test *ctx, unsigned int nr)
+{
+	unsigned int page;
+
+	for (page = 0; page < nr; page++)
+		add_folio(ctx, ctx->file, page);
 }
 
 static void save_stats(struct offload_test *ctx)
@@ -255,7 +271,6 @@ static bool was_mapped(struct folio *dst)
 static struct offload_test *setup(struct kunit *test, unsigned int nr)
 {
 	struct offload_test *ctx = test->priv;
-	unsigned int i;
 
 	if (!arch_copies_bytes())
 		kunit_skip(test, "every folio is declined here");
@@ -269,9 +284,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 	migrate_offload_set_enabled(true);
 
 	ctx->file = new_file(test, max(nr, 1));
-	for (i = 0; i < nr; i++)
-		add_folio(ctx, ctx->file, i);
-
+	add_folios(ctx, nr);
 	return ctx;
 }
 
@@ -292,6 +305,9 @@ static int offload_test_init(struct kunit *test)
 	init_completion(&ctx->go);
 	init_completion(&ctx->done);
 	ctx->was_enabled = migrate_offload_set_enabled(false);
+	ctx->was_bound = migrate_offload_set_bound(TEST_REASON, 0);
+	ctx->was_pace = *migrate_offload_pace(TEST_REASON);
+	ctx->was_cpu_page_ns = migrate_cpu_page_ns;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, unregister, ctx);
 }
@@ -691,6 +707,199 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 	expect_contents(ctx, 4);
 }
 
+/* A route that requires its migrator */
+
+static void required_leaves_what_is_not_copied(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 12);
+
+	ctx->copy = every_other_fails;
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 6, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 6);
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 6);
+	KUNIT_EXPECT_EQ(test, 6, ctx->nr_put);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 12);
+}
+
+static void required_route_without_migrator_is_closed(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_required(TEST_REASON, true);
+	migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	KUNIT_ASSERT_NULL(test, migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 4);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+
+	migrate_offload_set_required(TEST_REASON, false);
+	add_folios(ctx, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 0);
+	expect_contents(ctx, 4);
+}
+
+/* The main switch takes migrators away; it does not let the CPU copy. */
+static void required_route_that_is_off_is_closed(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_required(TEST_REASON, true);
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_REQUIRED_FAILED, 4);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+
+	migrate_offload_set_enabled(true);
+	add_folios(ctx, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	expect_contents(ctx, 4);
+}
+
+/* A route that requires its migrator concerns no other one, nor turns anything on. */
+static void off_is_off_beside_a_required_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_enabled(false);
+	migrate_offload_set_required(MR_DEMOTION, true);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_required(MR_DEMOTION, false);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	expect_contents(ctx, 4);
+}
+
+static void required_has_no_smallest_batch(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.min_pages = 5;
+	setup(test, 4);
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 4);
+	expect_contents(ctx, 4);
+}
+
+/* A route that bounds how long memory is inaccessible */
+
+/* Longer than what else a kernel with sanitizers does for a folio. */
+#define SLOW_MS		2
+
+/* By the clock that core learns from: mdelay() of an emulated machine may be short. */
+static void be_slow(void)
+{
+	const u64 end = ktime_get_ns() + SLOW_MS * NSEC_PER_MSEC;
+
+	while (ktime_get_ns() < end)
+		cpu_relax();
+}
+
+static enum migrate_copy_status copy_slowly(struct offload_test *ctx,
+					    struct migrate_copy_pair *pair,
+					    unsigned int i)
+{
+	be_slow();
+	return copy_done(ctx, pair, i);
+}
+
+static int slow_cpu(struct folio *dst, struct folio *src)
+{
+	be_slow();
+	folio_copy(dst, src);
+	return 0;
+}
+
+static void bound_makes_batches_small(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	ctx->copy = copy_slowly;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+
+	/* It takes one call that is too long to learn that a folio takes SLOW_MS. */
+	migrate_offload_set_bound(TEST_REASON, 5 * SLOW_MS * USEC_PER_MSEC);
+	add_folios(ctx, 50);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	add_folios(ctx, 50);
+	ctx->nr_submits = 0;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 5);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 50);
+	expect_contents(ctx, 50);
+}
+
+static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
+			   unsigned int nr)
+{
+	while (rounds--) {
+		add_folios(ctx, nr);
+		KUNIT_EXPECT_EQ(ctx->test, 0, migrate(ctx));
+	}
+}
+
+/* Learn that the CPU takes SLOW_MS for a folio, and then that the migrator is fast. */
+static void learn_slow_cpu(struct offload_test *ctx)
+{
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 30, 1);
+	KUNIT_EXPECT_GT(ctx->test, migrate_cpu_page_ns,
+			SLOW_MS * NSEC_PER_MSEC / 2);
+	ctx->submit_error = 0;
+	migrate_rounds(ctx, 8, 50);
+}
+
+/* What was learnt of one migrator does not count for the next one. */
+static void bound_learns_each_migrator(struct kunit *test)
+{
+	setup(test, 0);
+	migrate_offload_pace(TEST_REASON)->page_ns = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_pace(TEST_REASON)->page_ns);
+}
+
+/*
+ * What the CPU has no time for is mapped again, once, and migrates all the same. The
+ * migrator has been asked for it, and is not asked again.
+ */
+static void bound_puts_off_what_nobody_copies(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	learn_slow_cpu(ctx);
+
+	ctx->nr_put = 0;
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 1, 50);
+	KUNIT_EXPECT_GT(test, ctx->nr_put, 0);
+	KUNIT_EXPECT_LE(test, ctx->nr_put, 2 * 50);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FALLBACK_BUSY, 50);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 0);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 50);
+}
+
+/* However short the time is, one folio after the other migrates. */
+static void bound_too_short_for_a_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	migrate_offload_set_bound(TEST_REASON, 1);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 4, 50);
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 4 * 50);
+	expect_contents(ctx, 50);
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the
  * move fails with -EAGAIN. Before the retry, the callback of the second folio
@@ -855,40 +1064,7 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 
 /* Sizes */
 
-static unsigned int batch_pages(void)
-{
-	struct migrate_route route = {};
-	unsigned int pages;
-
-	migrate_route_enter(&route, TEST_REASON);
-	pages = migrate_offload_batch_pages(&route);
-	migrate_route_leave(&route);
-	return pages;
-}
-
-static unsigned int prefer_all(struct migrator *migrator)
-{
-	return MAX_FOLIOS;
-}
-
-static void large_batch_comes_in_parts(struct kunit *test)
-{
-	struct offload_test *ctx = test->priv;
-
-	ctx->migrator.preferred_pages = prefer_all;
-	setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, batch_pages());
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-
-	/* All folios were unmapped before the first was copied. */
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_dsts_at_first_submit);
-	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(MAX_FOLIOS, MIGRATE_COPY_MAX_PAIRS),
-			ctx->nr_submits);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
-	expect_contents(ctx, MAX_FOLIOS);
-}
-
-static void batch_is_not_larger_than_preferred(struct kunit *test)
+static void long_list_comes_in_batches(struct kunit *test)
 {
 	struct offload_test *ctx;
 	unsigned int limit = 512;
@@ -899,7 +1075,6 @@ static void batch_is_not_larger_than_preferred(struct kunit *test)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx = setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, 0, batch_pages());
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, limit, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
@@ -988,12 +1163,20 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),
 	KUNIT_CASE(batch_has_a_deadline),
 	KUNIT_CASE(small_batch_is_copied_by_cpu),
+	KUNIT_CASE(required_leaves_what_is_not_copied),
+	KUNIT_CASE(required_route_without_migrator_is_closed),
+	KUNIT_CASE(required_route_that_is_off_is_closed),
+	KUNIT_CASE(off_is_off_beside_a_required_route),
+	KUNIT_CASE(required_has_no_smallest_batch),
+	KUNIT_CASE(bound_makes_batches_small),
+	KUNIT_CASE(bound_learns_each_migrator),
+	KUNIT_CASE(bound_puts_off_what_nobody_copies),
+	KUNIT_CASE(bound_too_short_for_a_folio),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(lost_folio_stays_and_leaks),
-	KUNIT_CASE(large_batch_comes_in_parts),
-	KUNIT_CASE(batch_is_not_larger_than_preferred),
+	KUNIT_CASE(long_list_comes_in_batches),
 	KUNIT_CASE(unregister_waits_for_copies),
 	{}
 };

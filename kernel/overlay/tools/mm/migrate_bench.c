@@ -7,8 +7,8 @@
  * to another node ("move 1") and back ("move 2"). The two are reported apart:
  * the second migration of a folio may cost more than the first.
  *
- * Only the calls of move_pages(2) are timed. Each gets one address per folio, in
- * arrays that exist and are in memory before.
+ * Only the calls of move_pages(2) are timed. Each gets one address per folio, or
+ * that of every page, in arrays that exist and are in memory before.
  *
  * Latencies come from the kernel's own instrument in debugfs, where there is one.
  * It costs a little, so they are measured in a run of their own.
@@ -53,6 +53,7 @@
 #define NODE_DIR	"/sys/devices/system/node"
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
+#define ROUTE		OFFLOAD_DIR "/routes/syscall_or_cpuset"
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
 #define COPIED_TWICE	OFFLOAD_DIR "/stats/live_written"
@@ -94,6 +95,19 @@ static const char * const instrument_names[] = {
 	[INSTRUMENT_ONLY]	= "only",
 };
 
+/* Which addresses of a folio move_pages(2) gets, or a range that mbind(2) gets. */
+enum addresses {
+	ADDRESSES_HEADS,
+	ADDRESSES_ALL,
+	ADDRESSES_RANGE,
+};
+
+static const char * const addresses_names[] = {
+	[ADDRESSES_HEADS]	= "heads",
+	[ADDRESSES_ALL]		= "all",
+	[ADDRESSES_RANGE]	= "range",
+};
+
 static struct {
 	unsigned long folio_kib[MAX_SIZES];
 	unsigned int nr_sizes;
@@ -108,6 +122,7 @@ static struct {
 	unsigned int warmup;
 	unsigned int repeat;
 	enum instrument_use instrument;
+	enum addresses addresses;
 	bool verify;
 	bool quiet;
 	const char *output;
@@ -176,18 +191,24 @@ struct result {
 	__s64 twice;
 };
 
-/* Memory that is moved, and the arguments of move_pages(2), one entry per folio. */
+/* Memory that is moved, and the arguments of move_pages(2), @per_folio of each folio. */
 struct area {
 	char *addr;
 	size_t len;
 	size_t folio_size;
 	size_t folios;
-	void **heads;
+	size_t per_folio;
+	void **named;
 	int *nodes;
 	int *status;
 };
 
 static size_t page_size;
+
+static char *folio_at(const struct area *area, size_t i)
+{
+	return area->addr + i * area->folio_size;
+}
 
 static void *allocate(size_t nr, size_t size)
 {
@@ -401,14 +422,27 @@ static void check_free(int node)
 		     node, free, need, options.mib);
 }
 
+/* As system calls want it: with MAX_NODES + 1. */
+struct node_mask {
+	unsigned long bits[MAX_NODES / BITS_PER_LONG + 1];
+};
+
+static struct node_mask mask_of(int node)
+{
+	struct node_mask mask = { 0 };
+
+	mask.bits[node / BITS_PER_LONG] = 1UL << (node % BITS_PER_LONG);
+	return mask;
+}
+
 static int bind_to(int node)
 {
-	unsigned long mask[MAX_NODES / BITS_PER_LONG + 1] = { 0 };
+	struct node_mask mask;
 
 	if (node < 0)
 		return syscall(__NR_set_mempolicy, MPOL_DEFAULT, NULL, 0);
-	mask[node / BITS_PER_LONG] = 1UL << (node % BITS_PER_LONG);
-	return syscall(__NR_set_mempolicy, MPOL_BIND, mask, MAX_NODES + 1);
+	mask = mask_of(node);
+	return syscall(__NR_set_mempolicy, MPOL_BIND, mask.bits, MAX_NODES + 1);
 }
 
 /* Folio sizes. */
@@ -550,7 +584,7 @@ static __s64 count_split(const struct area *area)
 	if (!maps_open(&maps))
 		err(1, "cannot open the page maps");
 	for (size_t i = 0; i < area->folios; i++)
-		split += !is_whole_folio(&maps, area->heads[i], area->folio_size);
+		split += !is_whole_folio(&maps, folio_at(area, i), area->folio_size);
 	maps_close(&maps);
 	return split;
 }
@@ -567,7 +601,7 @@ static __u64 count_elsewhere(const struct area *area, int node)
 		bool here = true;
 
 		for (size_t j = 0; j < nr; j++)
-			pages[j] = (char *)area->heads[i] + j * page_size;
+			pages[j] = folio_at(area, i) + j * page_size;
 		if (syscall(__NR_move_pages, 0, nr, pages, NULL, status, 0))
 			err(1, "cannot ask where pages are");
 		for (size_t j = 0; j < nr; j++)
@@ -652,8 +686,8 @@ static void area_create(struct area *area)
 	/* Without transparent huge pages there is no advice, and no need of it. */
 	if (madvise(area->addr, area->len, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE) && !small)
 		err(1, "cannot ask for huge pages");
-	for (size_t i = 0; i < area->folios; i++)
-		area->heads[i] = area->addr + i * area->folio_size;
+	for (size_t i = 0; i < area->folios * area->per_folio; i++)
+		area->named[i] = area->addr + i * (area->folio_size / area->per_folio);
 
 	if (bind_to(options.from))
 		err(1, "cannot allocate from node %d", options.from);
@@ -934,16 +968,29 @@ static __s64 read_copied_twice(void)
 
 /* Measurements. */
 
+/* Moves what is named from @first on, @nr times. All of it goes to the same node. */
+static long call_one(const struct area *area, size_t first, size_t nr)
+{
+	struct node_mask mask;
+
+	if (options.addresses != ADDRESSES_RANGE)
+		return syscall(__NR_move_pages, 0, nr, area->named + first, area->nodes + first,
+			       area->status + first, MPOL_MF_MOVE);
+	mask = mask_of(area->nodes[first]);
+	return syscall(__NR_mbind, area->named[first], nr * area->folio_size, MPOL_BIND,
+		       mask.bits, MAX_NODES + 1, MPOL_MF_MOVE);
+}
+
 static int call_all(const struct area *area)
 {
-	size_t step = options.folios_per_call ? options.folios_per_call : area->folios;
+	size_t nr = area->folios * area->per_folio;
+	size_t step = options.folios_per_call ? options.folios_per_call * area->per_folio : nr;
 
-	for (size_t i = 0; i < area->folios; i += step) {
-		size_t left = area->folios - i;
+	for (size_t i = 0; i < nr; i += step) {
+		size_t left = nr - i;
 
 		/* What a positive result says of some folios is counted later, of all. */
-		if (syscall(__NR_move_pages, 0, left < step ? left : step, area->heads + i,
-			    area->nodes + i, area->status + i, MPOL_MF_MOVE) < 0)
+		if (call_one(area, i, left < step ? left : step) < 0)
 			return -errno;
 	}
 	return 0;
@@ -1004,7 +1051,7 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 	static __u64 seed;
 	int target = move == 1 ? options.to : options.from;
 
-	for (size_t i = 0; i < area->folios; i++)
+	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->nodes[i] = target;
 	/* New contents for each move: those of the one before may still be anywhere. */
 	if (options.verify)
@@ -1102,6 +1149,7 @@ static void measure_size(struct area *area, unsigned long folio_kib, struct resu
 
 	area->folio_size = folio_kib * KIB;
 	area->folios = area->len / area->folio_size;
+	area->per_folio = options.addresses == ADDRESSES_ALL ? area->folio_size / page_size : 1;
 	allow_only(folio_kib);
 
 	for (unsigned int i = 0; i < options.moves; i++) {
@@ -1300,11 +1348,24 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
+/* As the administrator said; or, if the kernel decides, whether it was so. */
+static bool copied_live(void)
+{
+	char live[16], copied[32];
+
+	if (!read_line(ROUTE "/live", live, sizeof(live)))
+		return false;
+	if (strcmp(live, "auto"))
+		return !strcmp(live, "1");
+	return read_line(ROUTE "/stats/live_copied", copied, sizeof(copied)) &&
+	       strcmp(copied, "0");
+}
+
 static void json_offload(FILE *out)
 {
 	char migrator[64];
 
-	if (!read_line(OFFLOAD_DIR "/routes/syscall_or_cpuset", migrator, sizeof(migrator))) {
+	if (!read_line(ROUTE "/migrator", migrator, sizeof(migrator))) {
 		fputs("null", out);
 		return;
 	}
@@ -1318,7 +1379,7 @@ static void json_offload(FILE *out)
 	fputs(", \"copy_pages\": ", out);
 	json_line_of(out, COPY_PRIMITIVE);
 	fprintf(out, ", \"live\": %s}",
-		flag_set(OFFLOAD_DIR "/live/syscall_or_cpuset") ? "true" : "false");
+		copied_live() ? "true" : "false");
 }
 
 static void json_machine(FILE *out, int nr_nodes)
@@ -1334,6 +1395,7 @@ static void json_machine(FILE *out, int nr_nodes)
 	fprintf(out, "},\n  \"from\": %d,\n  \"to\": %d,\n  \"mib\": %lu", options.from,
 		options.to, options.mib);
 	fprintf(out, ",\n  \"folios_per_call\": %lu", options.folios_per_call);
+	fprintf(out, ",\n  \"addresses\": \"%s\"", addresses_names[options.addresses]);
 	fputs(",\n  \"offload\": ", out);
 	json_offload(out);
 }
@@ -1448,8 +1510,10 @@ static void usage(void)
 	      "  --folio-kib=LIST     folio sizes in KiB: powers of two from 4 to 2048 except 8,\n"
 	      "                       with commas between (default 4,16,64,256,1024,2048)\n"
 	      "  --mib=N              memory moved per measurement, in MiB (default 256)\n"
-	      "  --folios-per-call=N  folios that one move_pages() call gets; 0: all of them\n"
-	      "                       (default 0)\n"
+	      "  --folios-per-call=N  folios that one call gets; 0: all of them (default 0)\n"
+	      "  --addresses=WHICH    what a call gets of each folio: heads: the address of its\n"
+	      "                       first page (default); all: those of all its pages;\n"
+	      "                       range: mbind(2) gets the range of all folios\n"
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"
@@ -1515,15 +1579,20 @@ static void parse_sizes(char *list)
 		add_size(text);
 }
 
-static void parse_instrument(const char *text)
+/* Which of @nr names @text is. */
+static unsigned int parse_name(const char *text, const char *option,
+			       const char * const *names, unsigned int nr)
 {
-	for (unsigned int i = 0; i < ARRAY_SIZE(instrument_names); i++) {
-		if (strcmp(text, instrument_names[i]))
-			continue;
-		options.instrument = i;
-		return;
+	char known[64] = "";
+	size_t len = 0;
+
+	for (unsigned int i = 0; i < nr; i++) {
+		if (!strcmp(text, names[i]))
+			return i;
+		len += snprintf(known + len, sizeof(known) - len, "%s%s",
+				!i ? "" : i == nr - 1 ? " or " : ", ", names[i]);
 	}
-	errx(2, "--instrument: '%s' is not auto, off or only", text);
+	errx(2, "--%s: '%s' is not %s", option, text, known);
 }
 
 static void parse_touch(char *list)
@@ -1542,6 +1611,7 @@ static void parse_options(int argc, char **argv)
 		{ "folio-kib", required_argument, NULL, 'k' },
 		{ "mib", required_argument, NULL, 'm' },
 		{ "folios-per-call", required_argument, NULL, 'c' },
+		{ "addresses", required_argument, NULL, 'a' },
 		{ "from", required_argument, NULL, 'f' },
 		{ "to", required_argument, NULL, 't' },
 		{ "moves", required_argument, NULL, 'n' },
@@ -1569,6 +1639,10 @@ static void parse_options(int argc, char **argv)
 			options.folios_per_call = parse_number(optarg, "folios-per-call", 0,
 							       INT_MAX);
 			break;
+		case 'a':
+			options.addresses = parse_name(optarg, "addresses", addresses_names,
+						       ARRAY_SIZE(addresses_names));
+			break;
 		case 'f':
 			options.from = parse_number(optarg, "from", 0, MAX_NODES - 1);
 			break;
@@ -1585,7 +1659,8 @@ static void parse_options(int argc, char **argv)
 			options.repeat = parse_number(optarg, "repeat", 1, MAX_REPEAT);
 			break;
 		case 'i':
-			parse_instrument(optarg);
+			options.instrument = parse_name(optarg, "instrument", instrument_names,
+							ARRAY_SIZE(instrument_names));
 			break;
 		case 'T':
 			parse_touch(optarg);
@@ -1632,12 +1707,14 @@ static void prepare_area(struct area *area)
 	size_t smallest = options.folio_kib[0];
 	size_t nr;
 
+	if (options.addresses == ADDRESSES_ALL)
+		smallest = page_size / KIB;
 	for (unsigned int i = 1; i < options.nr_sizes; i++)
 		if (options.folio_kib[i] < smallest)
 			smallest = options.folio_kib[i];
 	area->len = options.mib * MIB;
 	nr = area->len / (smallest * KIB);
-	area->heads = allocate(nr, sizeof(*area->heads));
+	area->named = allocate(nr, sizeof(*area->named));
 	area->nodes = allocate(nr, sizeof(*area->nodes));
 	area->status = allocate(nr, sizeof(*area->status));
 }

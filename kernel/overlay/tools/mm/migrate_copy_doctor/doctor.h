@@ -79,7 +79,8 @@ struct way {
 	/* "none" is the kernel without copy offload. */
 	const char *migrator;
 	bool live;
-	unsigned int batch_pages;
+	/* The bound of what is unmapped before it is copied. */
+	unsigned int max_us;
 	/* For dcbm. */
 	struct engine *engine;
 };

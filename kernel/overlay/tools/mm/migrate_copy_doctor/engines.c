@@ -86,7 +86,7 @@ static void add_channel(struct exam *exam, const char *channel)
 
 static int route(const char *migrator)
 {
-	return write_text(OFFLOAD_DIR "/routes/" REASON, migrator);
+	return write_text(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
 }
 
 int set_way(const struct way *way)
@@ -95,11 +95,12 @@ int set_way(const struct way *way)
 
 	error = write_number(OFFLOAD_DIR "/enabled", 0);
 	if (!error && way->engine)
-		error = write_text(DCBM_DIR "/providers", way->engine->driver) ?:
-			write_number(DCBM_DIR "/batch_pages", way->batch_pages);
+		error = write_text(DCBM_DIR "/providers", way->engine->driver);
 	if (!error)
 		error = route(way->migrator) ?:
-			write_number(OFFLOAD_DIR "/live/" REASON, way->live);
+			write_number(OFFLOAD_DIR "/routes/" REASON "/live", way->live) ?:
+			write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
+				     way->max_us);
 	if (!error && strcmp(way->migrator, "none"))
 		error = write_number(OFFLOAD_DIR "/enabled", 1);
 	return error;
@@ -155,14 +156,18 @@ static void ask_dcbm(struct exam *exam, struct engine *only)
 	route("none");
 }
 
-/* Nobody's memory is copied by a migrator until the doctor is done. */
+/*
+ * Nobody's memory is copied by a migrator until the doctor is done, and the doctor's may be
+ * copied by the CPU.
+ */
 static bool remove_routes(struct exam *exam)
 {
 	glob_t found;
 	int error = write_number(OFFLOAD_DIR "/enabled", 0) ?:
-		    write_number(OFFLOAD_DIR "/min_folio_order", 0);
+		    write_number(OFFLOAD_DIR "/min_folio_order", 0) ?:
+		    write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
 
-	if (glob(OFFLOAD_DIR "/routes/*", 0, NULL, &found)) {
+	if (glob(OFFLOAD_DIR "/routes/*/migrator", 0, NULL, &found)) {
 		hinder(exam, "%s/routes is missing", OFFLOAD_DIR);
 		return false;
 	}

@@ -58,8 +58,8 @@ static void print_point(const struct point *point)
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, \"live\": %s, \"batch_pages\": %u, ", point->folio_kib,
-	       truth(way->live), way->batch_pages);
+	printf("\"folio_kib\": %zu, \"live\": %s, \"max_inaccessible_us\": %u, ", point->folio_kib,
+	       truth(way->live), way->max_us);
 	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
 	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
 	printf("\"copied\": %llu, \"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",

@@ -19,7 +19,7 @@
 
 #define NODE_DIR	"/sys/devices/system/node"
 #define LARGEST_KIB	2048UL
-/* What one call moves: it cannot be interrupted, and larger batches are not measured. */
+/* What one call moves: it cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* Of so many accesses one is a write. */
 #define WRITE_EVERY	16
@@ -326,14 +326,14 @@ static void measure_rest(struct exam *exam, struct area *area)
 /* The curve: from what nobody waits for to what is fastest. */
 static const struct way no_engine[] = {
 	{ .migrator = "none" },
-	{ .migrator = "cpu", .live = true },
-	{ .migrator = "mtcopy" },
-	{ .migrator = "mtcopy", .live = true },
+	{ .migrator = "cpu", .live = true, .max_us = 500 },
+	{ .migrator = "mtcopy", .max_us = 500 },
+	{ .migrator = "mtcopy", .live = true, .max_us = 500 },
 }, with_engine[] = {
-	{ .migrator = "dcbm", .live = true },
-	{ .migrator = "dcbm" },
-	{ .migrator = "dcbm", .batch_pages = 2048 },
-	{ .migrator = "dcbm", .batch_pages = 8192 },
+	{ .migrator = "dcbm", .live = true, .max_us = 500 },
+	{ .migrator = "dcbm", .max_us = 500 },
+	{ .migrator = "dcbm", .max_us = 2000 },
+	{ .migrator = "dcbm", .max_us = 8000 },
 };
 
 static void try_way(struct exam *exam, struct area *area, struct way way)

@@ -180,9 +180,8 @@ void remember_all(void)
 			 modules[i].name);
 		remember(pattern);
 	}
-	/* Writing a route resets its live, and what is on again finds its routes. */
-	remember(OFFLOAD_DIR "/routes/*");
-	remember(OFFLOAD_DIR "/live/*");
+	/* What is on again finds its routes. */
+	remember(OFFLOAD_DIR "/routes/*/*");
 	remember(OFFLOAD_DIR "/*");
 	remember(THP_DIR "/hugepages-*/enabled");
 	remember(NUMA_BALANCING);

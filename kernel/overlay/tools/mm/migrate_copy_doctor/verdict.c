@@ -25,7 +25,7 @@ static const char * const bulk_reasons[] = {
 static bool same_way(const struct way *a, const struct way *b)
 {
 	return !strcmp(a->migrator, b->migrator) && a->live == b->live &&
-	       a->batch_pages == b->batch_pages && a->engine == b->engine;
+	       a->max_us == b->max_us && a->engine == b->engine;
 }
 
 static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
@@ -187,14 +187,14 @@ void judge(struct exam *exam)
 
 void describe_way(const struct way *way, char *text, size_t size)
 {
-	char batch[32] = "";
+	char bound[32] = "";
 
-	if (way->batch_pages)
-		snprintf(batch, sizeof(batch), ", batches of %u pages", way->batch_pages);
+	if (way->max_us)
+		snprintf(bound, sizeof(bound), ", at most %u us", way->max_us);
 	snprintf(text, size, "%s%s%s%s%s",
 		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
 		 way->engine ? " on " : "", way->engine ? way->engine->driver : "",
-		 way->live ? ", live" : "", batch);
+		 way->live ? ", live" : "", bound);
 }
 
 static unsigned int order_of(size_t kib)
@@ -209,15 +209,15 @@ static unsigned int order_of(size_t kib)
 bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size)
 {
 	const struct way *way = exam->best;
-	unsigned int reason;
+	unsigned int reason, file;
 
 	if (!way)
 		return false;
 	switch (index) {
 	case 0:
-		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s batch_pages=%u" :
+		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s" :
 			 strcmp(way->migrator, "cpu") ? "modprobe %s" : "true # %s is built in",
-			 way->engine ? way->engine->driver : way->migrator, way->batch_pages);
+			 way->engine ? way->engine->driver : way->migrator);
 		return true;
 	case 1:
 		snprintf(text, size, "cd %s", OFFLOAD_DIR);
@@ -226,16 +226,22 @@ bool setting_to_make(const struct exam *exam, unsigned int index, char *text, si
 		snprintf(text, size, "echo %u > min_folio_order", order_of(exam->best_kib));
 		return true;
 	}
-	reason = (index - 3) / 2;
+	reason = (index - 3) / 3;
+	file = (index - 3) % 3;
 	if (reason >= ARRAY_SIZE(bulk_reasons))
 		return false;
 	if (!bulk_reasons[reason])
 		snprintf(text, size, "echo 1 > enabled");
-	else if (index % 2)
-		snprintf(text, size, "echo %s > routes/%s", way->migrator, bulk_reasons[reason]);
+	else if (!file)
+		snprintf(text, size, "echo %s > routes/%s/migrator", way->migrator,
+			 bulk_reasons[reason]);
+	else if (file == 1)
+		snprintf(text, size, "echo %d > routes/%s/live", way->live,
+			 bulk_reasons[reason]);
 	else
-		snprintf(text, size, "echo %d > live/%s", way->live, bulk_reasons[reason]);
-	return bulk_reasons[reason] || index % 2;
+		snprintf(text, size, "echo %u > routes/%s/max_inaccessible_us", way->max_us,
+			 bulk_reasons[reason]);
+	return bulk_reasons[reason] || !file;
 }
 
 static const char *stated(const struct engine *engine)

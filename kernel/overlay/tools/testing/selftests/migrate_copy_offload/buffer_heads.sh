@@ -46,7 +46,7 @@ quietly()
 
 routes()
 {
-	for route in "$offload"/routes/*; do
+	for route in "$offload"/routes/*/migrator; do
 		echo "$1" >"$route" || return 1
 	done
 }

@@ -34,8 +34,8 @@ int module_unload(const char *name);
 const char *engine_module(void);
 /*
  * Loads dmasim with @parameters, no fault on, and dcbm on top, and routes only the
- * reason of move_pages(2) to it, not live. Another engine than dmasim has no parameters.
- * The settings of the feature were saved before.
+ * reason of move_pages(2) to it, not live and without a bound of time. Another engine
+ * than dmasim has no parameters. The settings of the feature were saved before.
  */
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 /* Unloads both, and the other migrators; true also when they were not loaded. */
@@ -83,12 +83,6 @@ unsigned int engine_quarantined(void);
 int kernel_log_open(void);
 /* How many lines since kernel_log_open() or the last call are such; prints them. */
 size_t kernel_log_bad(int fd);
-
-/*
- * Pages that are neither free nor have an owner that the kernel counts. They grow
- * when something keeps pages and forgets them.
- */
-long pages_unaccounted(void);
 
 /*
  * Moves @area back and forth, @moves times in each of several rounds, and looks after

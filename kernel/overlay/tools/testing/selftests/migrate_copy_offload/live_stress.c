@@ -436,10 +436,12 @@ static size_t any_page(struct writer *writer, enum part last)
 static void *writer_run(void *arg)
 {
 	struct writer *writer = arg;
+	/* CONFIG_DEBUG_VM prints a trace of a futex in memory that userfaultfd protects. */
+	const enum part last = writer->index == FUTEX && debug_kernel() ? WATCHED : MOVED;
 	size_t page;
 
 	while (!stopped()) {
-		page = any_page(writer, MOVED);
+		page = any_page(writer, last);
 		write_page_at(writer, page, place(writer, page));
 	}
 	return NULL;

@@ -219,6 +219,17 @@ static bool create_file_shared(struct region *region, const struct memory_kind *
 	return open_file(region) && map_shared_file(region) && !fsync(region->fd);
 }
 
+/* One folio a page: a fault would read ahead, in large folios, which fit into no hole. */
+static bool create_file_4k(struct region *region, const struct memory_kind *kind)
+{
+	if (!open_file(region))
+		return false;
+	for (size_t i = 0; i < region->len; i += memory_page_size())
+		if (pwrite(region->fd, "", 1, i) != 1)
+			return false;
+	return map_shared_file(region) && !fsync(region->fd);
+}
+
 /* A write to the first half of a private mapping makes it anonymous. */
 static bool create_file_private(struct region *region, const struct memory_kind *kind)
 {
@@ -382,6 +393,11 @@ static const struct memory_kind tmpfs_2m = {
 static const struct memory_kind file_shared = {
 	.len = 4 * MIB, .part = DECLINED, .missing = file_missing,
 	.create = create_file_shared,
+};
+
+static const struct memory_kind file_4k = {
+	.len = 4 * MIB, .part = DECLINED, .missing = file_missing,
+	.create = create_file_4k,
 };
 
 static const struct memory_kind file_private = {
@@ -837,7 +853,7 @@ FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_compaction) { &anon_4k, &compac
 FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_compaction) { &anon_64k, &compaction };
 FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_compaction) { &shmem, &compaction };
 FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_by_compaction) { &tmpfs, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_compaction) { &file_shared, &compaction };
+FIXTURE_VARIANT_ADD(migrate_contents, file_4k_by_compaction) { &file_4k, &compaction };
 FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_compaction) { &mlocked, &compaction };
 FIXTURE_VARIANT_ADD(migrate_contents, forked_by_compaction) { &forked, &compaction };
 

@@ -77,7 +77,7 @@ static void end_faults(FIXTURE_DATA(doctor) *self)
 static char *state_of_machine(void)
 {
 	static const char * const patterns[] = {
-		OFFLOAD_DIR "/*", OFFLOAD_DIR "/routes/*", OFFLOAD_DIR "/live/*",
+		OFFLOAD_DIR "/*", OFFLOAD_DIR "/routes/*/*",
 		THP_DIR "/hugepages-*/enabled", NUMA_BALANCING, DMATEST "*", DCBM_PARAMETERS "*",
 		"/sys/module/mtcopy/parameters/[at]*",
 	};
@@ -295,13 +295,16 @@ TEST_F_TIMEOUT(doctor, does_not_state, TIMEOUT)
 static void use_copy_offload(struct __test_metadata *_metadata)
 {
 	ASSERT_EQ(0, module_load("mtcopy", "threads=3"));
-	ASSERT_EQ(0, module_load("dcbm", "providers=none batch_pages=1024"));
+	ASSERT_EQ(0, module_load("dcbm", "providers=none min_pages=24"));
 	ASSERT_EQ(0, module_load("dmatest", "iterations=7 test_buf_size=4096"));
 	ASSERT_EQ(0, offload_set_route("compaction", "cpu"));
 	ASSERT_EQ(0, offload_set_live("compaction", true));
 	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy"));
 	ASSERT_EQ(0, offload_set_route("damon", "dcbm"));
 	ASSERT_EQ(0, offload_set_live("damon", false));
+	/* The doctor measures what the CPU copies all the same. */
+	ASSERT_EQ(0, setting_write(ROUTE("syscall_or_cpuset", "required"), "1"));
+	ASSERT_EQ(0, offload_set_bound("demotion", 100));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(THP_DIR "/hugepages-64kB/enabled", "always"));
 	ASSERT_EQ(0, setting_write(NUMA_BALANCING, "1"));

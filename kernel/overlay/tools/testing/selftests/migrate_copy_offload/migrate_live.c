@@ -84,17 +84,6 @@ static long faults_of_writing(const struct area *area)
 	return minor_faults() - before;
 }
 
-/* A child that shares all memory of the caller until it is killed. */
-static pid_t fork_sleeper(void)
-{
-	pid_t pid = fork();
-
-	if (!pid)
-		for (;;)
-			pause();
-	return pid;
-}
-
 TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 {
 	/* The first call may fault for its own code. */
@@ -123,16 +112,31 @@ TEST_F(migrate_live, off_is_off)
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
-TEST_F(migrate_live, a_route_resets_it)
+/* By default the route decides by its migrator, and the CPU does nothing meanwhile. */
+TEST_F(migrate_live, not_by_default_where_the_cpu_copies)
 {
+	ASSERT_EQ(0, setting_write(ROUTE(REASON, "live"), "auto"));
+	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
+	EXPECT_EQ(0, offload_grown("live_"));
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* What its migrator has done for this reason, and for no other one. */
+TEST_F(migrate_live, the_route_counts)
+{
+	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
+	EXPECT_EQ(area_folios(&self->area),
+		  setting_read_number(ROUTE(REASON, "stats/live_copied")));
+	EXPECT_EQ(0, setting_read_number(ROUTE("demotion", "stats/live_copied")));
 	ASSERT_EQ(0, offload_set_route(REASON, "none"));
 	ASSERT_EQ(0, offload_set_route(REASON, "cpu"));
-	EXPECT_EQ(0, setting_read_number(OFFLOAD_DIR "/live/" REASON));
+	EXPECT_EQ(0, setting_read_number(ROUTE(REASON, "stats/live_copied")));
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
 }
 
 TEST_F(migrate_live, shared_memory_is_declined)
 {
-	pid_t child = fork_sleeper();
+	pid_t child = fork_idle();
 
 	ASSERT_LT(0, child);
 	memory_move(0, self->area.addr, self->area.size, self->area.folio_size,

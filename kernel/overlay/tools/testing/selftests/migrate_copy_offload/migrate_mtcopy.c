@@ -112,6 +112,7 @@ static void set_up(struct __test_metadata *_metadata, struct run *run,
 		SKIP(return, "%s", missing);
 	ASSERT_EQ(module_load("mtcopy", parameters), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "mtcopy"), 0);
+	ASSERT_EQ(offload_set_bound("syscall_or_cpuset", 0), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
 	ASSERT_TRUE(create(&run->area, AREA_ANON_2M, 8 * MIB, run->test.nodes[0]));
 }

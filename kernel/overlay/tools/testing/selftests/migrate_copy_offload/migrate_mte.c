@@ -9,6 +9,8 @@
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 #include <asm/hwcap.h>
 #include <linux/mempolicy.h>
 
@@ -242,6 +244,18 @@ TEST_F_TIMEOUT(migrate_mte, tags_come_along, TIMEOUT)
 	 */
 	if (variant->part != LAST_PAGE)
 		move_and_check(_metadata, &self->memory, self->from);
+}
+
+/* Callers may name pages by pointers with tags, also those that only ask where pages are. */
+TEST_F(migrate_mte, pointers_have_tags)
+{
+	void *tagged = (void *)((uintptr_t)self->memory.addr + (5UL << TAG_SHIFT));
+	int node = self->to, status = -1;
+
+	ASSERT_EQ(0, syscall(__NR_move_pages, 0, 1, &tagged, NULL, &status, 0));
+	EXPECT_EQ(self->from, status);
+	ASSERT_EQ(0, syscall(__NR_move_pages, 0, 1, &tagged, &node, &status, MPOL_MF_MOVE));
+	EXPECT_EQ(self->to, status);
 }
 
 TEST_HARNESS_MAIN

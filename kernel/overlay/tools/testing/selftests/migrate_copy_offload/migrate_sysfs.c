@@ -73,19 +73,26 @@ TEST_F(migrate_sysfs, defaults)
 	EXPECT_EQ(0, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
 	EXPECT_EQ(1, setting_read_number(OFFLOAD_DIR "/live_min_order"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		char path[PATH_MAX];
+
 		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
 		EXPECT_STREQ("none", value);
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/live", offload_reasons[i]);
+		EXPECT_EQ(0, setting_read(path, value, sizeof(value)));
+		EXPECT_STREQ("auto", value);
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/max_inaccessible_us",
+			 offload_reasons[i]);
+		EXPECT_EQ(500, setting_read_number(path));
 	}
 }
 
-/* A route resets what is live: what a test saved it gives back in the right order. */
+/* What a test saved it gives back. */
 TEST_F(migrate_sysfs, restored_as_it_was)
 {
-	static const char route[] = OFFLOAD_DIR "/routes/damon", live[] = OFFLOAD_DIR "/live/damon";
+	static const char route[] = ROUTE("damon", "migrator"), live[] = ROUTE("damon", "live");
 	int status;
 	pid_t pid;
 
-	/* The opposite of what the route alone would set. */
 	ASSERT_EQ(0, setting_write(route, "cpu"));
 	ASSERT_EQ(0, setting_write(live, "1"));
 	pid = fork();
@@ -94,6 +101,7 @@ TEST_F(migrate_sysfs, restored_as_it_was)
 		settings_forget();
 		offload_save();
 		setting_write(route, "none");
+		setting_write(live, "0");
 		settings_restore();
 		_exit(setting_read_number(live) != 1);
 	}
@@ -282,8 +290,48 @@ static void check_mode(struct __test_metadata *_metadata, const char *path, mode
 	EXPECT_EQ(mode, status.st_mode & 07777) TH_LOG("%s", path);
 }
 
+/* Whoever asks for these cannot do without the migration. */
+TEST_F(migrate_sysfs, not_every_route_may_require)
+{
+	EXPECT_NE(0, access(ROUTE("memory_failure", "required"), F_OK));
+	EXPECT_NE(0, access(ROUTE("memory_hotplug", "required"), F_OK));
+	EXPECT_NE(0, access(ROUTE("contig_range", "required"), F_OK));
+	EXPECT_NE(0, access(ROUTE("longterm_pin", "required"), F_OK));
+	EXPECT_EQ(0, setting_read_number(ROUTE("demotion", "required")));
+	EXPECT_EQ(0, setting_write(ROUTE("demotion", "required"), "1"));
+	EXPECT_EQ(1, setting_read_number(ROUTE("demotion", "required")));
+	EXPECT_EQ(-EINVAL, setting_write(ROUTE("demotion", "required"), "maybe"));
+}
+
+TEST_F(migrate_sysfs, live_is_one_of_three)
+{
+	static const char * const values[] = { "0", "1", "auto" };
+	char value[16];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(values); i++) {
+		ASSERT_EQ(0, setting_write(ROUTE("damon", "live"), values[i]));
+		ASSERT_EQ(0, setting_read(ROUTE("damon", "live"), value, sizeof(value)));
+		EXPECT_STREQ(values[i], value);
+		/* It stays, whatever the migrator is. */
+		ASSERT_EQ(0, setting_write(ROUTE("damon", "migrator"), i % 2 ? "cpu" : "none"));
+		ASSERT_EQ(0, setting_read(ROUTE("damon", "live"), value, sizeof(value)));
+		EXPECT_STREQ(values[i], value);
+	}
+	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "live"), "2"));
+}
+
+TEST_F(migrate_sysfs, a_bound_is_at_most_a_second)
+{
+	EXPECT_EQ(0, setting_write(ROUTE("damon", "max_inaccessible_us"), "1000000"));
+	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "max_inaccessible_us"), "1000001"));
+	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "max_inaccessible_us"), "-1"));
+	EXPECT_EQ(0, setting_write(ROUTE("damon", "max_inaccessible_us"), "0"));
+	EXPECT_EQ(0, setting_read_number(ROUTE("damon", "max_inaccessible_us")));
+}
+
 TEST_F(migrate_sysfs, modes)
 {
+	static const char * const files[] = { "migrator", "live", "max_inaccessible_us" };
 	struct offload_stats stats;
 	char path[PATH_MAX];
 
@@ -293,10 +341,11 @@ TEST_F(migrate_sysfs, modes)
 	check_mode(_metadata, OFFLOAD_DIR "/live_min_order", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", offload_reasons[i]);
-		check_mode(_metadata, path, 0644);
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/live/%s", offload_reasons[i]);
-		check_mode(_metadata, path, 0644);
+		for (unsigned int j = 0; j < ARRAY_SIZE(files); j++) {
+			snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/%s",
+				 offload_reasons[i], files[j]);
+			check_mode(_metadata, path, 0644);
+		}
 	}
 	offload_read_stats(&stats);
 	for (unsigned int i = 0; i < stats.nr; i++) {
@@ -339,6 +388,7 @@ TEST_F(migrate_sysfs, all_counters)
 		"fallback_unreachable",
 		"declined_mapping", "declined_metadata", "declined_poison",
 		"declined_references", "declined_type",
+		"required_failed",
 		"live_copied", "live_written",
 		"live_declined_mapping", "live_declined_references",
 		"live_declined_shared", "live_declined_type",

@@ -12,17 +12,16 @@
 
 #define TRACE_DIR	"/sys/kernel/tracing"
 #define EVENT_DIR	TRACE_DIR "/events/migrate"
-#define FREE_ENABLE	TRACE_DIR "/events/kmem/mm_page_free/enable"
 #define REASON		"syscall_or_cpuset"
 #define PAGES		64
 #define MAX_EVENTS	(4 * PAGES)
 
 static const char * const events[] = {
 	"mm_migrate_batch_start", "mm_migrate_batch_flush", "mm_migrate_batch_copied",
-	"mm_migrate_folio_accessible",
+	"mm_migrate_folio_accessible", "mm_migrate_chunk_protected",
 };
 
-enum { START, FLUSH, COPIED, ACCESSIBLE };
+enum { START, FLUSH, COPIED, ACCESSIBLE, PROTECTED };
 
 struct event {
 	int kind;
@@ -50,7 +49,6 @@ static void __attribute__((constructor)) save_settings(void)
 		snprintf(path, sizeof(path), EVENT_DIR "/%s/enable", events[i]);
 		setting_save(path);
 	}
-	setting_save(FREE_ENABLE);
 	setting_save(TRACE_DIR "/tracing_on");
 	setting_save(TRACE_DIR "/set_event_pid");
 	memory_settings_save();
@@ -87,6 +85,7 @@ FIXTURE_SETUP(migrate_trace)
 	ASSERT_NE(NULL, run->seen);
 
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+	ASSERT_EQ(0, offload_set_bound(REASON, 0));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));
@@ -237,64 +236,25 @@ TEST_F(migrate_trace, without_route)
 	EXPECT_EQ(PAGES, count(run, ACCESSIBLE, &first));
 }
 
-#define LARGE_FOLIOS	8
-
-/*
- * Moves large folios. Returns how many of them were freed before the next one was
- * accessible again, or -1.
- */
-static int freed_at_once(struct area *area, int to)
-{
-	unsigned long src = 0, pfn;
-	bool waits = false;
-	char line[512];
-	int freed = 0;
-	FILE *file;
-
-	if (setting_write(TRACE_DIR "/trace", "\n") || trace(true) ||
-	    setting_write(FREE_ENABLE, "1") || area_move(area, to) ||
-	    setting_write(FREE_ENABLE, "0") || trace(false))
-		return -1;
-	file = fopen(TRACE_DIR "/trace", "r");
-	if (!file)
-		return -1;
-	while (fgets(line, sizeof(line), file)) {
-		const char *found = strstr(line, "mm_migrate_folio_accessible: src_pfn=");
-
-		if (found) {
-			src = strtoul(strchr(found, '=') + 1, NULL, 16);
-			waits = true;
-		}
-		found = strstr(line, "mm_page_free: ");
-		found = found ? strstr(found, "pfn=") : NULL;
-		if (!waits || !found)
-			continue;
-		pfn = strtoul(found + strlen("pfn="), NULL, 16);
-		if (pfn == src) {
-			freed++;
-			waits = false;
-		}
-	}
-	fclose(file);
-	return freed;
-}
-
-/*
- * Folios that migrated wait for the next copy to be freed only where a migrator copies.
- * The last one is freed after the last move, whoever copies.
- */
-TEST_F(migrate_trace, freed_where_nothing_copies)
+/* Live copies begin with as little as a batch, so that the first folio moves soon. */
+TEST_F(migrate_trace, first_live_chunk_is_small)
 {
 	struct run *run = &self->run;
-	struct area area;
+	unsigned int folios = 0, first;
+	unsigned long pages = 0;
+	int found;
 
-	if (access(FREE_ENABLE, W_OK))
-		SKIP(return, "no events of kmem");
-	ASSERT_TRUE(area_create(&area, AREA_ANON_64K, LARGE_FOLIOS * 64 * KIB, run->from));
-	EXPECT_EQ(1, freed_at_once(&area, run->to));
-	ASSERT_EQ(0, offload_route_only(NULL, "none"));
-	EXPECT_EQ(LARGE_FOLIOS, freed_at_once(&area, run->from));
-	area_destroy(&area);
+	area_destroy(&run->area);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_64K, 4 * MIB, run->from));
+	ASSERT_EQ(0, offload_set_live(REASON, true));
+	traced_move(_metadata, run);
+	EXPECT_EQ(area_folios(&run->area), count(run, ACCESSIBLE, &first));
+	ASSERT_LT(1, count(run, PROTECTED, &first));
+	found = sscanf(run->seen[first].fields, " nr_folios=%u nr_pages=%lu", &folios, &pages);
+	ASSERT_EQ(2, found)
+		TH_LOG("%s", run->seen[first].fields);
+	EXPECT_EQ(area_folios(&run->area) / 2, folios);
+	EXPECT_EQ(2 * MIB / memory_page_size(), pages);
 }
 
 TEST_HARNESS_MAIN

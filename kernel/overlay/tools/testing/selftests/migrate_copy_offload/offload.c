@@ -14,14 +14,14 @@ const char * const offload_reasons[] = {
 	"demotion", "damon", NULL
 };
 
-static void route_path(char *path, size_t size, const char *reason)
-{
-	snprintf(path, size, OFFLOAD_DIR "/routes/%s", reason);
-}
+/* What a route consists of; not all routes have "required". */
+static const char * const route_files[] = {
+	"migrator", "live", "required", "max_inaccessible_us", NULL
+};
 
-static void live_path(char *path, size_t size, const char *reason)
+static void route_path(char *path, size_t size, const char *reason, const char *file)
 {
-	snprintf(path, size, OFFLOAD_DIR "/live/%s", reason);
+	snprintf(path, size, OFFLOAD_DIR "/routes/%s/%s", reason, file);
 }
 
 void offload_save(void)
@@ -32,14 +32,12 @@ void offload_save(void)
 	setting_save(OFFLOAD_DIR "/timeout_ms");
 	setting_save(OFFLOAD_DIR "/min_folio_order");
 	setting_save(OFFLOAD_DIR "/live_min_order");
-	/* What is saved last is restored first: the routes, which reset what is live. */
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		live_path(path, sizeof(path), offload_reasons[i]);
-		setting_save(path);
-	}
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		route_path(path, sizeof(path), offload_reasons[i]);
-		setting_save(path);
+		for (unsigned int j = 0; route_files[j]; j++) {
+			route_path(path, sizeof(path), offload_reasons[i], route_files[j]);
+			if (!access(path, F_OK))
+				setting_save(path);
+		}
 	}
 }
 
@@ -80,15 +78,24 @@ int offload_set_route(const char *reason, const char *migrator)
 {
 	char path[PATH_MAX];
 
-	route_path(path, sizeof(path), reason);
+	route_path(path, sizeof(path), reason, "migrator");
 	return setting_write(path, migrator);
+}
+
+int offload_set_bound(const char *reason, unsigned int us)
+{
+	char path[PATH_MAX], value[16];
+
+	route_path(path, sizeof(path), reason, "max_inaccessible_us");
+	snprintf(value, sizeof(value), "%u", us);
+	return setting_write(path, value);
 }
 
 int offload_set_live(const char *reason, bool live)
 {
 	char path[PATH_MAX];
 
-	live_path(path, sizeof(path), reason);
+	route_path(path, sizeof(path), reason, "live");
 	return setting_write(path, live ? "1" : "0") ?:
 	       setting_write(OFFLOAD_DIR "/live_min_order", live ? "0" : "1");
 }
@@ -97,7 +104,7 @@ int offload_get_route(const char *reason, char *migrator, size_t size)
 {
 	char path[PATH_MAX];
 
-	route_path(path, sizeof(path), reason);
+	route_path(path, sizeof(path), reason, "migrator");
 	return setting_read(path, migrator, size);
 }
 

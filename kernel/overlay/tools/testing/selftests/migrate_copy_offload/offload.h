@@ -10,6 +10,8 @@
 #include "setting.h"
 
 #define OFFLOAD_DIR "/sys/kernel/mm/migrate_copy_offload"
+/* A file of the route of a reason. */
+#define ROUTE(reason, file)	OFFLOAD_DIR "/routes/" reason "/" file
 
 /* offload_save(): setting_save() for the main switch and all routes. */
 void offload_save(void);
@@ -21,7 +23,9 @@ bool offload_on_for(const char *reason);
 bool offload_on_only_for(const char *reason);
 int offload_set_enabled(bool enabled);
 int offload_set_route(const char *reason, const char *migrator);
-/* Whether the route copies live. Setting a route resets it. */
+/* For how long memory may be inaccessible; 0: no bound. */
+int offload_set_bound(const char *reason, unsigned int us);
+/* Whether the route copies live. */
 int offload_set_live(const char *reason, bool live);
 int offload_get_route(const char *reason, char *migrator, size_t size);
 /* @migrator for @reason, "none" for all others; @reason NULL: for all reasons. */

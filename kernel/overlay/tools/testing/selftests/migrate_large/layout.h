@@ -106,6 +106,8 @@ struct layout {
 	void *pause_page;
 	/* A migration is paused: operations must not wait for its end. */
 	bool paused;
+	/* KSM may have merged some of the pages. */
+	bool merged;
 	unsigned int nr_touched;
 	struct touched touched[MAX_TOUCHED];
 	/* Memory may be short: the kernel may drop clean pages. */

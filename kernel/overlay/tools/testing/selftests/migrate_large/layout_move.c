@@ -21,6 +21,7 @@
 
 #define MAX_NAMED	16384
 #define NOT_STORED	(-1000)
+#define MAX_PFN		(1UL << 22)
 
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
 struct other {
@@ -83,9 +84,20 @@ static void add_name(struct names *list, void *page, bool large)
 	list->large[list->nr++] = large;
 }
 
+/* True if a list has a page of this folio already. */
+static bool named_before(uint8_t *seen, uint64_t pfn)
+{
+	bool before = pfn && pfn < MAX_PFN && seen[pfn / 8] & 1U << pfn % 8;
+
+	if (pfn < MAX_PFN)
+		seen[pfn / 8] |= 1U << pfn % 8;
+	return before;
+}
+
 /*
- * move_pages(2) ends a batch at the second address of a large folio: only heads fill one.
- * Chance decides how many heads and how many other pages are named.
+ * Chance decides how many heads and how many other pages are named, but only one page of
+ * each folio: at the second one move_pages(2) of vanilla ends a batch, with an error for
+ * its status. What ours does is in migrate_addresses.c.
  */
 static void choose_names(struct layout *layout, struct names *list, pid_t pid)
 {
@@ -94,17 +106,20 @@ static void choose_names(struct layout *layout, struct names *list, pid_t pid)
 	unsigned int heads = rng_chance(&layout->rng, 85) ? 100 : others;
 	static struct page_state states[SLOT_SIZE / 4096];
 	static struct vma vmas[MAX_VMAS];
+	static uint8_t seen[MAX_PFN / 8];
 	size_t page = memory_page_size();
 	size_t nr = layout_vmas(pid, vmas, MAX_VMAS);
 
 	list->nr = 0;
+	memset(seen, 0, sizeof(seen));
 	for (size_t i = 0; i < nr; i++) {
 		if (!layout_states(pid, (struct range) { vmas[i].addr, vmas[i].len }, states))
 			printf("NO STATE: %d\n", errno);
 		for (size_t j = 0; j < vmas[i].len / page; j++) {
 			bool head = states[j].folio_pfn && !states[j].index;
 
-			if (rng_chance(&layout->rng, head ? heads : others))
+			if (rng_chance(&layout->rng, head ? heads : others) &&
+			    !named_before(seen, states[j].folio_pfn))
 				add_name(list, vmas[i].addr + j * page, head && states[j].order);
 		}
 	}
@@ -210,6 +225,8 @@ static void move_process(struct layout *layout, unsigned int number, int node)
 	printf("move process %u to node %d: %ld of %zu, %s\n", number, node, ret, list->nr,
 	       ret < 0 ? strerror(errno) : "done");
 	show_status(list, status);
+	/* A fork shared it meanwhile: it is copied, by kernels that stored nothing as well. */
+	memset(status, 0, list->nr * sizeof(*status));
 }
 
 static void move_and_meddle(struct layout *layout, int node)

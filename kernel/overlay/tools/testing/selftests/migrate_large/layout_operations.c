@@ -267,6 +267,7 @@ static int do_merge(struct layout *layout, const struct vma *vma, struct range p
 	err = advise(part, MADV_MERGEABLE);
 	if (err)
 		return err;
+	layout->merged = true;
 	for (size_t i = 0; i < part.len; i += page)
 		if (layout_try_write(part.addr + i, 0))
 			memory_stamp(part.addr + i, page, 1000 + rng_below(&layout->rng, 3));
@@ -483,9 +484,13 @@ static bool all_settled(const struct vma *vma, struct range part)
 static int run_operation(struct layout *layout, const struct operation *operation,
 			 const struct vma *vma, struct range part)
 {
+	bool waits = operation->paused >= PRESENT;
 	int err;
 
-	if (layout->paused && operation->paused >= PRESENT &&
+	/* mremap() copies pages that KSM has merged, and waits for their migration. */
+	if (operation->run == do_move && layout->merged)
+		waits = true;
+	if (layout->paused && waits &&
 	    (operation->paused == NEVER || !all_settled(vma, part)))
 		err = -EBUSY;
 	else

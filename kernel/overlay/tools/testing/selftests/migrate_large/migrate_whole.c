@@ -164,20 +164,6 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-/* A second process with the same memory; it ends with us. */
-static pid_t fork_idle(void)
-{
-	pid_t pid = fork();
-
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		while (getppid() != 1)
-			pause();
-		_exit(0);
-	}
-	return pid;
-}
-
 static bool move_by_one_page(FIXTURE_DATA(migrate_whole) *self)
 {
 	char *room = memory_map_aligned(self->len + PMD_SIZE, PMD_SIZE);
@@ -490,6 +476,83 @@ TEST(addresses_outside_of_the_vma)
 	EXPECT_EQ(-EFAULT, status[3]);
 	EXPECT_EQ(-EFAULT, status[4]);
 	munmap(addr + page, page);
+}
+
+/* What the rest of the system may allocate or free meanwhile, in pages. */
+#define NOISE_PAGES	24
+
+enum { ON_LRU, ISOLATED, MAPPED, NR_NODE_COUNTS };
+
+struct node_counts {
+	long of[2][NR_NODE_COUNTS];
+};
+
+/* What two nodes count of anonymous memory. */
+static struct node_counts read_node_counts(int first, int second)
+{
+	struct node_counts counts;
+	char path[64];
+
+	/* Of every CPU what it has not told yet. */
+	setting_write("/proc/sys/vm/stat_refresh", "1");
+	for (int i = 0; i < 2; i++) {
+		snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat",
+			 i ? second : first);
+		counts.of[i][ON_LRU] = setting_find_number(path, "nr_inactive_anon ") +
+				       setting_find_number(path, "nr_active_anon ") +
+				       setting_find_number(path, "nr_unevictable ");
+		counts.of[i][ISOLATED] = setting_find_number(path, "nr_isolated_anon ");
+		counts.of[i][MAPPED] = setting_find_number(path, "nr_anon_pages ");
+	}
+	return counts;
+}
+
+/*
+ * Folios are taken off the LRU, put back, freed and counted several at a time. There
+ * and back: nothing is missing, and nothing waits when move_pages(2) returns.
+ */
+TEST(lists_are_complete)
+{
+	const size_t sizes[] = { memory_page_size(), 64 * KIB };
+	const size_t len = 4 * MIB;
+	const long nr_pages = len / memory_page_size();
+	struct node_counts before, after;
+	int first, second;
+	char *addr;
+
+	if (!memory_two_nodes(&first, &second))
+		SKIP(return, "needs two nodes with memory");
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(*sizes); i++) {
+		ASSERT_EQ(0, thp_only(sizes[i]));
+		addr = memory_map_aligned(len, PMD_SIZE);
+		ASSERT_NE(NULL, addr);
+		ASSERT_EQ(0, memory_fill(addr, len, sizes[i], first, SEED));
+		/* On the LRU, and not in the list of a CPU: the first move sees to that. */
+		for (int round = 0; round < 3; round++) {
+			int node = round % 2 ? first : second;
+			long sign = round % 2 ? -1 : 1;
+
+			before = read_node_counts(first, second);
+			ASSERT_EQ(0, memory_move(0, addr, len, sizes[i], node,
+						 MPOL_MF_MOVE));
+			after = read_node_counts(first, second);
+			for (int n = 0; n < 2; n++) {
+				long grown = n ? sign * nr_pages : -sign * nr_pages;
+
+				EXPECT_EQ(before.of[n][ISOLATED], after.of[n][ISOLATED]);
+				grown -= after.of[n][MAPPED] - before.of[n][MAPPED];
+				EXPECT_GE(NOISE_PAGES, labs(grown));
+				if (!round)
+					continue;
+				/* Each page on a list is mapped, and the other way round. */
+				grown = after.of[n][ON_LRU] - before.of[n][ON_LRU] -
+					(after.of[n][MAPPED] - before.of[n][MAPPED]);
+				EXPECT_GE(NOISE_PAGES, labs(grown));
+			}
+		}
+		EXPECT_EQ(0, memory_verify(addr, len, SEED));
+		munmap(addr, len);
+	}
 }
 
 #define TOUCHED_FOLIOS	16

@@ -2,9 +2,12 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
@@ -12,6 +15,7 @@
 #include <linux/mempolicy.h>
 
 #include "memory.h"
+#include "setting.h"
 
 #define FLAG(bit)		(1ULL << (bit))
 #define PAGEMAP_PRESENT		FLAG(63)
@@ -48,6 +52,20 @@ void run_on_cpus(int first, int last)
 	for (int cpu = first; cpu <= last; cpu++)
 		CPU_SET(cpu, &cpus);
 	sched_setaffinity(0, sizeof(cpus), &cpus);
+}
+
+pid_t fork_idle(void)
+{
+	pid_t pid = fork();
+
+	if (!pid) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		/* The caller may have ended before that. */
+		while (getppid() != 1)
+			pause();
+		_exit(0);
+	}
+	return pid;
 }
 
 static uint64_t stamp_value(uint64_t seed, size_t index)
@@ -165,7 +183,7 @@ static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int n
 
 	/*
 	 * The kernel leaves out the status of an address that it did not try, and
-	 * may report an error for a folio's second address: ask where they are.
+	 * vanilla reports an error for a folio's second address: ask where they are.
 	 */
 	if (!query)
 		syscall(__NR_move_pages, pid, nr, pages, NULL, status, flags);
@@ -432,4 +450,55 @@ int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t se
 		return -errno;
 	memory_stamp(addr, len, seed);
 	return memory_bind(-1) ? -errno : 0;
+}
+
+static long meminfo_kib(const char *meminfo, const char *name)
+{
+	const char *at = strstr(meminfo, name);
+
+	return at ? atol(at + strlen(name)) : 0;
+}
+
+/* Free pages that wait on lists of single CPUs; they count as in use. */
+static long pages_on_cpu_lists(void)
+{
+	FILE *file = fopen("/proc/zoneinfo", "r");
+	char line[256];
+	long pages = 0, count;
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, " count: %ld", &count) == 1)
+			pages += count;
+	if (file)
+		fclose(file);
+	return pages;
+}
+
+long pages_unaccounted(void)
+{
+	static const char * const owners[] = {
+		"\nMemFree:", "\nBuffers:", "\nCached:", "\nSwapCached:", "\nAnonPages:",
+		"\nSlab:", "\nKernelStack:", "\nPageTables:", "\nPercpu:", "\nVmallocUsed:",
+		"\nHugetlb:", "\nHardwareCorrupted:", NULL
+	};
+	const char * const *owner;
+	char meminfo[8192];
+	FILE *file;
+	size_t len;
+	long kib;
+
+	/* Counters that wait on single CPUs are up to date then. */
+	setting_write("/proc/sys/vm/stat_refresh", "1");
+	file = fopen("/proc/meminfo", "r");
+	len = file ? fread(meminfo, 1, sizeof(meminfo) - 1, file) : 0;
+	if (!len) {
+		perror("/proc/meminfo");
+		exit(1);
+	}
+	fclose(file);
+	meminfo[len] = '\0';
+	kib = meminfo_kib(meminfo, "MemTotal:");
+	for (owner = owners; *owner; owner++)
+		kib -= meminfo_kib(meminfo, *owner);
+	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
 }

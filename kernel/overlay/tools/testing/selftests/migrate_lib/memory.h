@@ -20,6 +20,8 @@ size_t memory_page_size(void);
 double seconds_now(void);
 /* Lets the calling thread run on CPUs @first to @last only. */
 void run_on_cpus(int first, int last);
+/* A child with the same memory, which waits until it is killed, and ends with the caller. */
+pid_t fork_idle(void);
 
 /*
  * Every 8-byte word gets a value of its own, derived from @seed and the word's
@@ -66,5 +68,12 @@ void *memory_map_aligned(size_t len, size_t align);
  * @folio_size if the settings allow no other size. 0 or -errno.
  */
 int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed);
+
+/*
+ * Pages that are neither free nor have an owner that the kernel counts. They grow
+ * when something keeps pages and forgets them. Fewer than 0 if an owner counts some
+ * that another one counts too.
+ */
+long pages_unaccounted(void);
 
 #endif /* MEMORY_H */

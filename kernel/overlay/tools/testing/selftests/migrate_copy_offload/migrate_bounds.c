@@ -1,0 +1,421 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * What a route promises: that nothing migrates which its migrator has not copied, and
+ * that memory is inaccessible for no longer than it says, or at least that all of it
+ * migrates, however short that is.
+ */
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		300
+
+#define MOVE_PAGES	"syscall_or_cpuset"
+#define MBIND		"mempolicy_mbind"
+
+static long isolated_on(int node)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat", node);
+	return setting_find_number(path, "nr_isolated_anon ") +
+	       setting_find_number(path, "nr_isolated_file ");
+}
+
+/* How many pages are isolated, once what others do now is over. */
+static long isolated(const int nodes[2])
+{
+	long nr = 0;
+
+	for (int i = 0; i < 100; i++) {
+		/* CPUs add what they have counted by themselves. */
+		setting_write("/proc/sys/vm/stat_refresh", "1");
+		nr = isolated_on(nodes[0]) + isolated_on(nodes[1]);
+		if (!nr)
+			break;
+		usleep(100000);
+	}
+	return nr;
+}
+
+static int bind_range(void *addr, size_t len, int node)
+{
+	unsigned long mask = 1UL << node;
+
+	return syscall(SYS_mbind, addr, len, MPOL_BIND, &mask, 8 * sizeof(mask),
+		       MPOL_MF_MOVE | MPOL_MF_STRICT) ? -errno : 0;
+}
+
+FIXTURE(required)
+{
+	struct engine_test test;
+	struct area area;
+	char *huge;
+};
+
+FIXTURE_VARIANT(required)
+{
+	enum area_kind kind;
+	bool live;
+};
+
+FIXTURE_VARIANT_ADD(required, anon_4k) { AREA_ANON_4K, false };
+FIXTURE_VARIANT_ADD(required, anon_64k) { AREA_ANON_64K, false };
+FIXTURE_VARIANT_ADD(required, anon_2m) { AREA_ANON_2M, false };
+FIXTURE_VARIANT_ADD(required, shmem) { AREA_SHMEM, false };
+FIXTURE_VARIANT_ADD(required, live_4k) { AREA_ANON_4K, true };
+FIXTURE_VARIANT_ADD(required, live_2m) { AREA_ANON_2M, true };
+
+static bool load(const FIXTURE_VARIANT(required) *variant)
+{
+	/* Small batches are left to the CPU, if the CPU may. */
+	return engine_load("channels=2 sg=0", "min_pages=2000") &&
+	       !offload_set_route(MBIND, "dcbm") &&
+	       !setting_write(ROUTE(MOVE_PAGES, "required"), "1") &&
+	       !setting_write(ROUTE(MBIND, "required"), "1") &&
+	       !offload_set_live(MOVE_PAGES, variant->live) &&
+	       !offload_set_live(MBIND, variant->live);
+}
+
+FIXTURE_SETUP(required)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_TRUE(load(variant));
+	ASSERT_TRUE(area_create(&self->area, variant->kind, 4 * MIB, self->test.nodes[0]));
+}
+
+FIXTURE_TEARDOWN(required)
+{
+	if (self->huge)
+		munmap(self->huge, PMD_SIZE);
+	area_destroy(&self->area);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+static void all_is_on(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self,
+		      int node)
+{
+	EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
+	EXPECT_TRUE(area_is_whole(&self->area));
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, isolated(self->test.nodes));
+}
+
+/* Neither way moves anything, and each folio is counted once. */
+static void nothing_moves(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self)
+{
+	size_t folios = area_folios(&self->area);
+
+	offload_mark();
+	EXPECT_EQ(folios, area_move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(folios, offload_grown("required_failed"))
+		offload_show_grown();
+	all_is_on(_metadata, self, self->test.nodes[0]);
+
+	offload_mark();
+	EXPECT_EQ(-EIO, bind_range(self->area.addr, self->area.size, self->test.nodes[1]));
+	EXPECT_EQ(folios, offload_grown("required_failed"))
+		offload_show_grown();
+	all_is_on(_metadata, self, self->test.nodes[0]);
+}
+
+/* The engine copies all; nobody else copies anything. */
+static void all_moves(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self)
+{
+	int node;
+
+	for (int i = 0; i < 2; i++) {
+		node = self->test.nodes[1 - i];
+		offload_mark();
+		EXPECT_EQ(0, i ? bind_range(self->area.addr, self->area.size, node) :
+				 area_move(&self->area, node));
+		EXPECT_LE(area_folios(&self->area), offload_grown("folios_copied"))
+			offload_show_grown();
+		EXPECT_EQ(0, offload_grown("required_failed"));
+		all_is_on(_metadata, self, node);
+	}
+}
+
+TEST_F_TIMEOUT(required, engine_that_always_fails, TIMEOUT)
+{
+	all_moves(_metadata, self);
+	ASSERT_EQ(0, engine_set_fault("result_error", 100));
+	nothing_moves(_metadata, self);
+	EXPECT_EQ(0, offload_grown("folios_copied"));
+
+	/* The CPU copies where it may. */
+	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "0"));
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	all_is_on(_metadata, self, self->test.nodes[1]);
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
+
+	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
+	engine_clear_faults();
+	all_moves(_metadata, self);
+}
+
+TEST_F_TIMEOUT(required, engine_that_hangs, TIMEOUT)
+{
+	ASSERT_EQ(0, engine_set_timeout(20));
+	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
+	nothing_moves(_metadata, self);
+	engine_clear_faults();
+	/* Channels that hang are left alone for good. */
+	ASSERT_EQ(0, module_unload("dcbm"));
+	ASSERT_TRUE(load(variant));
+	all_moves(_metadata, self);
+}
+
+/* Without the migrator, and with the main switch off, the route is closed. */
+TEST_F_TIMEOUT(required, no_engine, TIMEOUT)
+{
+	ASSERT_EQ(0, offload_set_enabled(false));
+	nothing_moves(_metadata, self);
+	ASSERT_EQ(0, offload_set_enabled(true));
+	all_moves(_metadata, self);
+	ASSERT_EQ(0, module_unload("dcbm"));
+	nothing_moves(_metadata, self);
+	ASSERT_TRUE(load(variant));
+	all_moves(_metadata, self);
+}
+
+static const char *reserve_huge_page(int node)
+{
+	static char path[128];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
+	setting_save(path);
+	setting_write(path, "2");
+	return setting_read_number(path) == 2 ? NULL : path;
+}
+
+/* No migrator gets them. */
+TEST_F_TIMEOUT(required, hugetlb_stays, TIMEOUT)
+{
+	int from = self->test.nodes[0], to = self->test.nodes[1];
+	const char *missing = reserve_huge_page(from) ?: reserve_huge_page(to);
+
+	if (missing)
+		SKIP(return, "no huge pages in %s", missing);
+	ASSERT_EQ(0, memory_bind(from));
+	self->huge = mmap(NULL, PMD_SIZE, PROT_READ | PROT_WRITE,
+			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT),
+			  -1, 0);
+	ASSERT_NE(MAP_FAILED, self->huge);
+	memory_stamp(self->huge, PMD_SIZE, 1);
+	ASSERT_EQ(0, memory_bind(-1));
+
+	offload_mark();
+	EXPECT_EQ(1, memory_move(0, self->huge, PMD_SIZE, PMD_SIZE, to, MPOL_MF_MOVE));
+	EXPECT_EQ(-EIO, bind_range(self->huge, PMD_SIZE, to));
+	EXPECT_EQ(2, offload_grown("required_failed"));
+	EXPECT_EQ(0, memory_pages_not_on(self->huge, PMD_SIZE, from));
+
+	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "0"));
+	EXPECT_EQ(0, memory_move(0, self->huge, PMD_SIZE, PMD_SIZE, to, MPOL_MF_MOVE));
+	EXPECT_EQ(0, memory_pages_not_on(self->huge, PMD_SIZE, to));
+	EXPECT_EQ(0, memory_verify(self->huge, PMD_SIZE, 1));
+}
+
+/* Memory of every kind in one call, files among it, in folios of every size. */
+#define FILE_SIZE	PMD_SIZE
+
+FIXTURE(bound)
+{
+	struct engine_test test;
+	struct area areas[NR_AREA_KINDS];
+	char *file;
+};
+
+FIXTURE_VARIANT(bound)
+{
+	unsigned int us;
+	const char *migrator;
+	/* Of the engine, all the time; NULL: none. */
+	const char *fault;
+};
+
+FIXTURE_VARIANT_ADD(bound, shortest) { 1, "dcbm", NULL };
+FIXTURE_VARIANT_ADD(bound, shortest_no_engine) { 1, "dcbm", "prep_null" };
+FIXTURE_VARIANT_ADD(bound, shortest_broken_engine) { 1, "dcbm", "result_error" };
+FIXTURE_VARIANT_ADD(bound, shortest_cpu) { 1, "cpu", NULL };
+FIXTURE_VARIANT_ADD(bound, by_default) { 500, "dcbm", NULL };
+FIXTURE_VARIANT_ADD(bound, by_default_broken_engine) { 500, "dcbm", "result_error" };
+FIXTURE_VARIANT_ADD(bound, by_default_cpu) { 500, "cpu", NULL };
+FIXTURE_VARIANT_ADD(bound, longest) { 1000000, "dcbm", NULL };
+
+static char *map_file(int node)
+{
+	const char *dir = getenv("MIG_FILE_DIR") ?: ".";
+	int fd = open(dir, O_TMPFILE | O_RDWR, 0600);
+	char *addr;
+
+	if (fd < 0 || ftruncate(fd, FILE_SIZE) || memory_bind(node))
+		return MAP_FAILED;
+	addr = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (addr != MAP_FAILED)
+		memory_stamp(addr, FILE_SIZE, 1);
+	/* What is dirty may be under writeback when it is to migrate. */
+	fsync(fd);
+	close(fd);
+	memory_bind(-1);
+	return addr;
+}
+
+FIXTURE_SETUP(bound)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	self->file = MAP_FAILED;
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_TRUE(engine_load("channels=2 sg=0", ""));
+	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
+	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, variant->us));
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
+		ASSERT_TRUE(area_create(&self->areas[kind], kind, PMD_SIZE,
+					self->test.nodes[0]));
+	self->file = map_file(self->test.nodes[0]);
+	ASSERT_NE(MAP_FAILED, self->file);
+	if (variant->fault)
+		ASSERT_EQ(0, engine_set_fault(variant->fault, 100));
+}
+
+FIXTURE_TEARDOWN(bound)
+{
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
+		area_destroy(&self->areas[kind]);
+	if (self->file != MAP_FAILED)
+		munmap(self->file, FILE_SIZE);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+static long move_process(int from, int to)
+{
+	unsigned long old = 1UL << from, new = 1UL << to;
+
+	return syscall(SYS_migrate_pages, 0, 8 * sizeof(old), &old, &new);
+}
+
+TEST_F_TIMEOUT(bound, all_moves, TIMEOUT)
+{
+	for (int turn = 0; turn < 2; turn++) {
+		int from = self->test.nodes[turn], to = self->test.nodes[1 - turn];
+
+		EXPECT_LE(0, move_process(from, to));
+		for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+			struct area *area = &self->areas[kind];
+
+			EXPECT_EQ(0, memory_pages_not_on(area->addr, area->size, to));
+			EXPECT_TRUE(area_is_whole(area));
+			EXPECT_EQ(0, area_wrong(area));
+		}
+		EXPECT_EQ(0, memory_pages_not_on(self->file, FILE_SIZE, to));
+		EXPECT_EQ(0, memory_verify(self->file, FILE_SIZE, 1));
+		EXPECT_EQ(0, isolated(self->test.nodes));
+	}
+}
+
+#define EVENTS		"/sys/kernel/tracing/events/migrate/"
+#define TRACE		"/sys/kernel/tracing/trace"
+#define FOLIOS		64
+
+FIXTURE(put_off)
+{
+	struct engine_test test;
+	struct area area;
+};
+
+/*
+ * A batch is as large as the engine wants it, and the engine gets none of it. The CPU
+ * has time for a single folio.
+ */
+FIXTURE_SETUP(put_off)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	if (access(TRACE, R_OK))
+		SKIP(return, "no " TRACE);
+	ASSERT_TRUE(engine_load("channels=1", "min_pages=64"));
+	ASSERT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 4));
+	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, FOLIOS * memory_page_size(),
+				self->test.nodes[0]));
+	setting_save(EVENTS "mm_migrate_folio_accessible/enable");
+	setting_save(EVENTS "mm_migrate_folio_unmapped/enable");
+}
+
+FIXTURE_TEARDOWN(put_off)
+{
+	setting_write(TRACE, "\n");
+	area_destroy(&self->area);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+/* How often a folio was unmapped, became accessible where it was, and where it moved. */
+struct seen {
+	int unmapped;
+	int back;
+	int moved;
+};
+
+static struct seen read_trace(void)
+{
+	FILE *file = fopen(TRACE, "r");
+	unsigned long src, dst;
+	struct seen seen = {};
+	char line[512];
+
+	while (file && fgets(line, sizeof(line), file)) {
+		char *fields = strstr(line, "src_pfn=");
+		bool accessible = fields && sscanf(fields, "src_pfn=0x%lx dst_pfn=0x%lx",
+						   &src, &dst) == 2;
+
+		seen.unmapped += fields && !accessible;
+		seen.back += accessible && src == dst;
+		seen.moved += accessible && src != dst;
+	}
+	if (file)
+		fclose(file);
+	return seen;
+}
+
+TEST_F(put_off, is_traced)
+{
+	struct seen seen;
+
+	setting_write(TRACE, "\n");
+	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_unmapped/enable", "1"));
+	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_accessible/enable", "1"));
+	offload_mark();
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	settings_restore();
+	seen = read_trace();
+	EXPECT_EQ(0, area_wrong(&self->area));
+	/* The CPU copies what is put off, and no migrator is asked again. */
+	EXPECT_EQ(FOLIOS, offload_grown("fallback_small"));
+	EXPECT_EQ(2 * FOLIOS - 1, seen.unmapped);
+	EXPECT_EQ(FOLIOS - 1, seen.back);
+	EXPECT_EQ(FOLIOS, seen.moved);
+}
+
+TEST_HARNESS_MAIN
