@@ -355,7 +355,8 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 	/*
 	 * Use the time of the first PTE only if it belongs to this folio: a PMD is
 	 * restored without a PTE, and the first PTE of a folio that was put back
-	 * hides that of the next folio. Otherwise the end of the move counts.
+	 * hides that of the next folio, as does the first of folios that are mapped
+	 * together. Otherwise the end of the move counts.
 	 */
 	if (t->first_pte && t->first_pfn - folio_pfn(dst) < folio_nr_pages(dst))
 		first = t->first_pte;
