@@ -54,8 +54,12 @@ static bool enabled;
  */
 static DEFINE_MUTEX(migrate_offload_route_mutex);
 
-/* What the administrator allows a batch to take, and what is worth a batch. */
+/*
+ * What the administrator allows a batch to take, and what is worth a batch. A single
+ * folio may be larger than any batch: it may take as much longer.
+ */
 #define MAX_TIMEOUT_MS	60000
+#define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
 static unsigned int timeout_ms = 100;
 static unsigned int min_folio_order;
 static unsigned int live_min_order = 1;
@@ -543,7 +547,8 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 		goto refused;
 	}
 
-	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms));
+	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms)) *
+				    max(batch->nr_pages / TIMEOUT_PAGES, 1UL);
 	error = migrator->submit(migrator, batch);
 	if (!error)
 		return true;

@@ -32,7 +32,11 @@
 /* Entries of the tables of a job: each lane may cut one folio. */
 #define DCBM_MAX_ENTRIES	(MIGRATE_COPY_MAX_PAIRS + DCBM_MAX_LANES)
 
-/* Neighbours in physical memory are mapped together up to this length. */
+/*
+ * Neighbours in physical memory are mapped together up to this length. No descriptor
+ * is longer, however large a folio is: what an engine has begun it may have to finish
+ * before it stops.
+ */
 #define DCBM_MAX_MERGED		SZ_4M
 
 /* Consecutive bytes of a job, starting at @offset in folio @first. */

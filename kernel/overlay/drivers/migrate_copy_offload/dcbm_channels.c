@@ -282,7 +282,7 @@ static bool add_lane(struct dma_chan *chan)
 	lane->dev = dev;
 	strscpy(lane->name, dma_chan_name(chan));
 	strscpy(lane->provider, dev_driver_string(chan->device->dev));
-	lane->max_len = SIZE_MAX;
+	lane->max_len = DCBM_MAX_MERGED;
 	lane->nr_free = DCBM_MAX_SLOTS;
 	for (i = 0; i < DCBM_MAX_SLOTS; i++)
 		lane->free[i] = i;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -65,6 +66,70 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 		return false;
 	}
 	return true;
+}
+
+static void hugetlb_path(char *path, size_t len, size_t folio_size, int node,
+			 const char *file)
+{
+	snprintf(path, len,
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-%zukB/%s_hugepages",
+		 node, folio_size / KIB, file);
+}
+
+bool hugetlb_reserve(size_t folio_size, int node, unsigned int nr)
+{
+	char path[128];
+
+	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
+	if (setting_read_number(path) < (long)nr) {
+		setting_save(path);
+		setting_write_number(path, nr);
+	}
+	return setting_read_number(path) >= (long)nr;
+}
+
+long hugetlb_free(size_t folio_size, int node)
+{
+	char path[128];
+
+	hugetlb_path(path, sizeof(path), folio_size, node, "free");
+	return setting_read_number(path);
+}
+
+static void *map_hugetlb(size_t folio_size, bool shared, size_t size)
+{
+	/* The same bits for mmap() and memfd_create(). */
+	const unsigned int order = __builtin_ctzl(folio_size) << 26;
+	void *addr;
+	int fd;
+
+	if (!shared)
+		return mmap(NULL, size, PROT_READ | PROT_WRITE,
+			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | order, -1, 0);
+	fd = memfd_create("hugetlb", MFD_HUGETLB | order);
+	if (fd < 0)
+		return MAP_FAILED;
+	addr = ftruncate(fd, size) ? MAP_FAILED :
+	       mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	close(fd);
+	return addr;
+}
+
+bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
+			 int node)
+{
+	area->addr = map_hugetlb(folio_size, shared, size);
+	area->size = size;
+	area->folio_size = folio_size;
+	if (area->addr == MAP_FAILED) {
+		area->addr = NULL;
+		printf("# no hugetlb folios: %s\n", strerror(errno));
+		return false;
+	}
+	memory_bind(node);
+	area_stamp(area, 1);
+	memory_bind(-1);
+	return !memory_pages_not_on(area->addr, size, node) && area_is_whole(area);
 }
 
 void area_destroy(struct area *area)

@@ -34,6 +34,19 @@ struct area {
  * settings of memory.
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
+/*
+ * A pool of at least @nr hugetlb folios of @folio_size on @node, which the settings
+ * that were saved restore. False if the machine has no room for them.
+ */
+bool hugetlb_reserve(size_t folio_size, int node, unsigned int nr);
+/* How many of the pool nobody uses. */
+long hugetlb_free(size_t folio_size, int node);
+/*
+ * As area_create(), in hugetlb folios of the pool: private ones, or those of a file
+ * that nobody else has.
+ */
+bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
+			 int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);

@@ -63,7 +63,6 @@ FIXTURE(required)
 {
 	struct engine_test test;
 	struct area area;
-	char *huge;
 };
 
 FIXTURE_VARIANT(required)
@@ -102,8 +101,6 @@ FIXTURE_SETUP(required)
 
 FIXTURE_TEARDOWN(required)
 {
-	if (self->huge)
-		munmap(self->huge, PMD_SIZE);
 	area_destroy(&self->area);
 	EXPECT_EQ(0, engine_test_end(&self->test));
 }
@@ -193,45 +190,6 @@ TEST_F_TIMEOUT(required, no_engine, TIMEOUT)
 	nothing_moves(_metadata, self);
 	ASSERT_TRUE(load(variant));
 	all_moves(_metadata, self);
-}
-
-static const char *reserve_huge_page(int node)
-{
-	static char path[128];
-
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
-	setting_save(path);
-	setting_write(path, "2");
-	return setting_read_number(path) == 2 ? NULL : path;
-}
-
-/* No migrator gets them. */
-TEST_F_TIMEOUT(required, hugetlb_stays, TIMEOUT)
-{
-	int from = self->test.nodes[0], to = self->test.nodes[1];
-	const char *missing = reserve_huge_page(from) ?: reserve_huge_page(to);
-
-	if (missing)
-		SKIP(return, "no huge pages in %s", missing);
-	ASSERT_EQ(0, memory_bind(from));
-	self->huge = mmap(NULL, PMD_SIZE, PROT_READ | PROT_WRITE,
-			  MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << MAP_HUGE_SHIFT),
-			  -1, 0);
-	ASSERT_NE(MAP_FAILED, self->huge);
-	memory_stamp(self->huge, PMD_SIZE, 1);
-	ASSERT_EQ(0, memory_bind(-1));
-
-	offload_mark();
-	EXPECT_EQ(1, memory_move(0, self->huge, PMD_SIZE, PMD_SIZE, to, MPOL_MF_MOVE));
-	EXPECT_EQ(-EIO, bind_range(self->huge, PMD_SIZE, to));
-	EXPECT_EQ(2, offload_grown("required_failed"));
-	EXPECT_EQ(0, memory_pages_not_on(self->huge, PMD_SIZE, from));
-
-	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "0"));
-	EXPECT_EQ(0, memory_move(0, self->huge, PMD_SIZE, PMD_SIZE, to, MPOL_MF_MOVE));
-	EXPECT_EQ(0, memory_pages_not_on(self->huge, PMD_SIZE, to));
-	EXPECT_EQ(0, memory_verify(self->huge, PMD_SIZE, 1));
 }
 
 /* Memory of every kind in one call, files among it, in folios of every size. */

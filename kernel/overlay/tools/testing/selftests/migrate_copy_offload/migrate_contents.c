@@ -57,8 +57,6 @@ enum offload_part {
 	DECLINED,
 	/* Partly the one, partly the other. */
 	MIXED,
-	/* Never part of a batch. */
-	NOT_BATCHED,
 };
 
 struct memory_kind {
@@ -406,7 +404,7 @@ static const struct memory_kind file_private = {
 };
 
 static const struct memory_kind hugetlb = {
-	.len = 8 * MIB, .folio_size = PMD_SIZE, .part = NOT_BATCHED,
+	.len = 8 * MIB, .folio_size = PMD_SIZE,
 	.missing = hugetlb_missing, .create = create_hugetlb,
 };
 
@@ -1069,12 +1067,6 @@ static void check_stats(struct __test_metadata *_metadata, const struct memory_k
 		EXPECT_LE(method->may_split ? 1 : nearly_all(folios), declined);
 		if (method->exact)
 			EXPECT_EQ(0, copied);
-		break;
-	case NOT_BATCHED:
-		if (method->exact) {
-			EXPECT_EQ(0, copied);
-			EXPECT_EQ(0, fallback);
-		}
 		break;
 	}
 }

@@ -68,7 +68,7 @@ FIXTURE(pairs_quarantine)
 
 FIXTURE_SETUP(quarantine)
 {
-	set_up(_metadata, &self->run, "channels=4 ring_depth=1024", "segment_bytes=4096");
+	set_up(_metadata, &self->run, "channels=6 ring_depth=1024", "segment_bytes=4096");
 }
 
 FIXTURE_TEARDOWN(quarantine)
@@ -164,6 +164,43 @@ static void *unload_thread(void *arg)
 	area_wait_in_flight(unload->area);
 	unload->err = module_unload("dcbm");
 	return NULL;
+}
+
+#define POOL		4
+
+/* Neither a lost folio nor its destination returns to the pool: the engine may still write. */
+TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
+{
+	struct run *run = &self->run;
+	long before[2], node;
+
+	for (node = 0; node < 2; node++) {
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->test.nodes[node], POOL));
+		before[node] = hugetlb_free(PMD_SIZE, run->test.nodes[node]);
+	}
+	/* One channel has a folio, and others are left. */
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", PMD_SIZE), 0);
+
+	for (int shared = 0; shared < 2; shared++) {
+		ASSERT_TRUE(area_create_hugetlb(&run->area, PMD_SIZE, shared, PMD_SIZE,
+						run->test.nodes[0]));
+		break_engine(_metadata);
+		if (shared) {
+			lose(_metadata, &run->area, run->test.nodes[1]);
+		} else {
+			offload_mark();
+			EXPECT_EQ(area_move(&run->area, run->test.nodes[1]), 1);
+			EXPECT_EQ(offload_grown("fallback_lost"), 1);
+			EXPECT_EQ(area_wrong(&run->area), 0);
+		}
+		repair_engine(_metadata);
+		area_destroy(&run->area);
+		for (node = 0; node < 2; node++)
+			EXPECT_EQ(hugetlb_free(PMD_SIZE, run->test.nodes[node]),
+				  before[node] - 1 - shared);
+	}
+	EXPECT_EQ(engine_quarantined(), 2);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 4096), 0);
 }
 
 TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)

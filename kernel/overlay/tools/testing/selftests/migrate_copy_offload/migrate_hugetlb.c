@@ -1,0 +1,371 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * hugetlb folios of 2 MB and 1 GB, private ones and those of a file, by an engine: every
+ * byte, every fault, and what a route promises. quarantine has folios that are lost.
+ */
+#define _GNU_SOURCE
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/memfd.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "offload.h"
+
+#define TIMEOUT		300
+#define GIB		(1024 * MIB)
+#define CHANNELS	4
+
+#define MOVE_PAGES	"syscall_or_cpuset"
+
+/* Longest descriptor that an engine gets, and what may take timeout_ms. */
+#define LONGEST		(4 * MIB)
+#define TIMEOUT_BYTES	(64 * MIB)
+
+FIXTURE(hugetlb)
+{
+	struct engine_test test;
+	struct area area;
+};
+
+FIXTURE_VARIANT(hugetlb)
+{
+	size_t folio_size;
+	unsigned int folios;
+	bool shared;
+};
+
+FIXTURE_VARIANT_ADD(hugetlb, private_2m) { PMD_SIZE, 4, false };
+FIXTURE_VARIANT_ADD(hugetlb, shared_2m) { PMD_SIZE, 4, true };
+FIXTURE_VARIANT_ADD(hugetlb, private_1g) { GIB, 1, false };
+FIXTURE_VARIANT_ADD(hugetlb, shared_1g) { GIB, 1, true };
+
+static bool load(void)
+{
+	return engine_load("channels=4 sg=0", "");
+}
+
+FIXTURE_SETUP(hugetlb)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	for (int i = 0; i < 2; i++)
+		if (!hugetlb_reserve(variant->folio_size, self->test.nodes[i],
+				     variant->folios))
+			SKIP(return, "no %u hugetlb folios of %zu MB on each node",
+			     variant->folios, variant->folio_size / MIB);
+	ASSERT_TRUE(load());
+	ASSERT_TRUE(area_create_hugetlb(&self->area, variant->folio_size, variant->shared,
+					variant->folios * variant->folio_size,
+					self->test.nodes[0]));
+}
+
+FIXTURE_TEARDOWN(hugetlb)
+{
+	area_destroy(&self->area);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+/* Moves what other processes map, too. Returns how many folios stay. */
+static long move(const struct area *area, int node)
+{
+	return memory_move(0, area->addr, area->size, area->folio_size, node,
+			   MPOL_MF_MOVE_ALL);
+}
+
+static void all_is_on(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self, int node)
+{
+	EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
+	EXPECT_TRUE(area_is_whole(&self->area));
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* The engine copies each folio once, and nobody else copies any. */
+static void engine_moves(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self,
+			 int node)
+{
+	const uint64_t folios = area_folios(&self->area);
+
+	/* New contents: the destination may have the old ones. */
+	area_stamp(&self->area, self->area.seed + 1);
+	offload_mark();
+	EXPECT_EQ(0, move(&self->area, node));
+	EXPECT_EQ(folios, offload_grown("folios_copied"))
+		offload_show_grown();
+	EXPECT_EQ(folios, offload_grown("batches"));
+	EXPECT_EQ(self->area.size / memory_page_size(), offload_grown("pages_copied"));
+	EXPECT_EQ(0, offload_grown("fallback_") + offload_grown("declined_"));
+	EXPECT_EQ(0, offload_grown("required_failed"));
+	all_is_on(_metadata, self, node);
+}
+
+TEST_F_TIMEOUT(hugetlb, by_all_channels, TIMEOUT)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	const size_t folio_size = self->area.folio_size;
+	const unsigned int nr = engine_channels(channels);
+	/* As many as a channel's share needs. */
+	unsigned long least = folio_size / nr / LONGEST ?: 1;
+
+	ASSERT_EQ(CHANNELS, nr);
+	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_channels(channels);
+	for (unsigned int i = 0; i < nr; i++) {
+		EXPECT_EQ(self->area.size / nr, channels[i].bytes);
+		EXPECT_LE(area_folios(&self->area) * least, channels[i].descriptors);
+	}
+	engine_moves(_metadata, self, self->test.nodes[0]);
+}
+
+TEST_F_TIMEOUT(hugetlb, by_the_cpu_migrator, TIMEOUT)
+{
+	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, "cpu"));
+	engine_moves(_metadata, self, self->test.nodes[1]);
+}
+
+/* A route that is live, and bounded, moves them as any other route does. */
+TEST_F_TIMEOUT(hugetlb, by_a_live_route, TIMEOUT)
+{
+	ASSERT_EQ(0, offload_set_live(MOVE_PAGES, true));
+	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
+	engine_moves(_metadata, self, self->test.nodes[1]);
+	EXPECT_EQ(0, offload_grown("live_"));
+}
+
+struct fault {
+	const char *name;
+	const char *cause;
+	int timeout_ms;
+};
+
+/* The CPU copies what the engine does not, and a copy of which nothing is certain. */
+TEST_F_TIMEOUT(hugetlb, faults, TIMEOUT)
+{
+	static const struct fault faults[] = {
+		{ "result_error", "fallback_error", ENGINE_LONG_MS },
+		{ "short_copy", "fallback_error", ENGINE_LONG_MS },
+		{ "prep_null", "fallback_", ENGINE_LONG_MS },
+		{ "never_complete", "fallback_timeout", 50 },
+	};
+	const uint64_t folios = area_folios(&self->area);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++) {
+		const struct fault *fault = &faults[i];
+		uint64_t failed;
+
+		area_stamp(&self->area, 10 + i);
+		ASSERT_EQ(0, engine_set_timeout(fault->timeout_ms));
+		ASSERT_EQ(0, engine_set_fault(fault->name, 100));
+		offload_mark();
+		EXPECT_EQ(0, move(&self->area, self->test.nodes[1 - i % 2]));
+		all_is_on(_metadata, self, self->test.nodes[1 - i % 2]);
+		failed = offload_grown(fault->cause);
+		/* Channels that time out again and again are left alone. */
+		if (fault->timeout_ms != ENGINE_LONG_MS) {
+			EXPECT_LT(0, failed);
+			failed += offload_grown("fallback_busy");
+		}
+		EXPECT_EQ(folios, failed)
+			TH_LOG("%s", fault->name);
+		EXPECT_EQ(0, offload_grown("folios_copied"));
+		engine_clear_faults();
+	}
+
+	ASSERT_EQ(0, module_unload("dcbm"));
+	ASSERT_TRUE(load());
+	engine_moves(_metadata, self, self->test.nodes[1]);
+}
+
+/* A folio that is larger than any batch may take as much longer. */
+TEST_F_TIMEOUT(hugetlb, timeout_by_size, TIMEOUT)
+{
+	const unsigned int times = self->area.folio_size / TIMEOUT_BYTES ?: 1;
+	const double ms = 250;
+	double begin, took;
+
+	/* One folio of several is enough: each has a batch of its own. */
+	self->area.size = self->area.folio_size;
+	ASSERT_EQ(0, engine_set_timeout(ms));
+	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
+	offload_mark();
+	begin = seconds_now();
+	EXPECT_EQ(0, move(&self->area, self->test.nodes[1]));
+	took = 1000 * (seconds_now() - begin);
+	self->area.size *= variant->folios;
+	TH_LOG("%.0f ms", took);
+	EXPECT_EQ(1, offload_grown("fallback_timeout"));
+	EXPECT_LE(times * ms, took);
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+static void required_stays(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self)
+{
+	const uint64_t folios = area_folios(&self->area);
+
+	offload_mark();
+	EXPECT_EQ(folios, move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(folios, offload_grown("required_failed"))
+		offload_show_grown();
+	EXPECT_EQ(0, offload_grown("folios_copied"));
+	all_is_on(_metadata, self, self->test.nodes[0]);
+}
+
+/* Nothing migrates that the engine has not copied. */
+TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
+{
+	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
+	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(_metadata, self, self->test.nodes[0]);
+
+	ASSERT_EQ(0, engine_set_fault("result_error", 100));
+	required_stays(_metadata, self);
+	engine_clear_faults();
+	ASSERT_EQ(0, offload_set_enabled(false));
+	required_stays(_metadata, self);
+	ASSERT_EQ(0, offload_set_enabled(true));
+	ASSERT_EQ(0, module_unload("dcbm"));
+	required_stays(_metadata, self);
+	ASSERT_TRUE(load());
+	engine_moves(_metadata, self, self->test.nodes[1]);
+}
+
+/*
+ * A reference may be used to write: no migrator gets the folio, and it does not move until
+ * the reference is gone. That has nothing to do with what the route requires.
+ */
+TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
+{
+	struct iovec page = { self->area.addr, memory_page_size() };
+	const uint64_t others = area_folios(&self->area) - 1;
+	int pipes[2];
+
+	for (int required = 0; required < 2; required++) {
+		ASSERT_EQ(0, setting_write_number(ROUTE(MOVE_PAGES, "required"), required));
+		ASSERT_EQ(0, pipe(pipes));
+		ASSERT_EQ(page.iov_len, vmsplice(pipes[1], &page, 1, 0));
+		offload_mark();
+		EXPECT_EQ(1, move(&self->area, self->test.nodes[1]));
+		EXPECT_LT(0, offload_grown("declined_references"));
+		EXPECT_EQ(others, offload_grown("folios_copied"));
+		EXPECT_EQ(0, offload_grown("required_failed"));
+		EXPECT_EQ(0, area_wrong(&self->area));
+		close(pipes[0]);
+		close(pipes[1]);
+		EXPECT_EQ(0, move(&self->area, self->test.nodes[1]));
+		engine_moves(_metadata, self, self->test.nodes[0]);
+	}
+}
+
+/* A process that has the same memory says, once for each byte it gets, if all is right. */
+static pid_t fork_verifier(const struct area *area, int ask[2], int answer[2])
+{
+	pid_t child = fork();
+	char byte;
+
+	if (child)
+		return child;
+	close(ask[1]);
+	close(answer[0]);
+	while (read(ask[0], &byte, 1) == 1) {
+		byte = !area_wrong(area);
+		if (write(answer[1], &byte, 1) != 1)
+			break;
+	}
+	_exit(0);
+}
+
+static bool child_agrees(const int ask[2], const int answer[2])
+{
+	char byte = 0;
+
+	return write(ask[1], "?", 1) == 1 && read(answer[0], &byte, 1) == 1 && byte == 1;
+}
+
+#define SPARSE_FOLIOS	4
+
+/* Two processes whose page tables are the same: unmapping unshares them. */
+FIXTURE(shared_tables)
+{
+	struct engine_test test;
+	/* Both processes see what was stamped last. */
+	struct area *area;
+};
+
+/* Only whole page tables are shared: 1 GB, of which a part is allocated. */
+static char *map_sparsely(void)
+{
+	char *addr = memory_map_aligned(GIB, GIB);
+	int fd = memfd_create("sparse", MFD_HUGETLB | MFD_HUGE_2MB);
+	bool mapped;
+
+	mapped = addr && fd >= 0 && !ftruncate(fd, GIB) &&
+		 mmap(addr, GIB, PROT_READ | PROT_WRITE,
+		      MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == addr;
+	close(fd);
+	return mapped ? addr : NULL;
+}
+
+FIXTURE_SETUP(shared_tables)
+{
+	const char *missing = engine_test_begin(&self->test);
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	for (int i = 0; i < 2; i++)
+		if (!hugetlb_reserve(PMD_SIZE, self->test.nodes[i], SPARSE_FOLIOS))
+			SKIP(return, "no hugetlb folios");
+	ASSERT_TRUE(load());
+	self->area = mmap(NULL, sizeof(*self->area), PROT_READ | PROT_WRITE,
+			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+	ASSERT_NE(MAP_FAILED, self->area);
+	self->area->addr = map_sparsely();
+	ASSERT_NE(NULL, self->area->addr);
+	self->area->size = SPARSE_FOLIOS * PMD_SIZE;
+	self->area->folio_size = PMD_SIZE;
+	ASSERT_EQ(0, memory_bind(self->test.nodes[0]));
+	area_stamp(self->area, 1);
+	ASSERT_EQ(0, memory_bind(-1));
+}
+
+FIXTURE_TEARDOWN(shared_tables)
+{
+	if (self->area && self->area->addr)
+		munmap(self->area->addr, GIB);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+TEST_F_TIMEOUT(shared_tables, both_see_all, TIMEOUT)
+{
+	int ask[2], answer[2];
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(ask));
+	ASSERT_EQ(0, pipe(answer));
+	child = fork_verifier(self->area, ask, answer);
+	ASSERT_LT(0, child);
+	EXPECT_TRUE(child_agrees(ask, answer));
+	for (int i = 0; i < 4; i++) {
+		area_stamp(self->area, 2 + i);
+		offload_mark();
+		EXPECT_EQ(0, move(self->area, self->test.nodes[1 - i % 2]));
+		EXPECT_EQ(SPARSE_FOLIOS, offload_grown("folios_copied"))
+			offload_show_grown();
+		EXPECT_EQ(0, area_wrong(self->area));
+		EXPECT_TRUE(child_agrees(ask, answer));
+	}
+	kill(child, SIGKILL);
+	waitpid(child, NULL, 0);
+}
+
+TEST_HARNESS_MAIN
