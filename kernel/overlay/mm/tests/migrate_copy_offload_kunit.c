@@ -1042,7 +1042,7 @@ static enum migrate_copy_status copy_failed(struct offload_test *ctx,
 					    struct migrate_copy_pair *pair,
 					    unsigned int i)
 {
-	return MIGRATE_COPY_FAILED;
+	return MIGRATE_COPY_ERROR;
 }
 
 /* The engine fails, and the CPU meets the poison while the memory is mapped. */

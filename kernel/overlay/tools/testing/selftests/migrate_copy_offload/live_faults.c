@@ -31,6 +31,10 @@
 /* KPF_HWPOISON of /proc/kpageflags. */
 #define POISONED	(1ULL << 19)
 
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
+
 /* A descriptor takes that long; who does not wait for one is ready in half of it. */
 #define LATENCY		"600000000"
 #define WAITED		0.3
@@ -288,7 +292,7 @@ static long unpoison(void)
 
 static bool can_poison(void)
 {
-	return !module_load("hwpoison-inject", "") && !access(UNPOISON, W_OK);
+	return !module_load("hwpoison_inject", "") && !access(UNPOISON, W_OK);
 }
 
 /* Returns how many pages cannot be read. Others are as they were. */
