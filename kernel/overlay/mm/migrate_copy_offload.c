@@ -62,7 +62,7 @@ static DEFINE_MUTEX(migrate_offload_route_mutex);
 #define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
 static unsigned int timeout_ms = 100;
 static unsigned int min_folio_order;
-static unsigned int live_min_order = 1;
+VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
 
 /*
  * A migrator read from routes[] stays registered until the reader leaves its
@@ -449,7 +449,7 @@ bool migrate_offload_takes_live(const struct migrate_route *route,
 				const struct folio *src)
 {
 	return migrate_offload_takes(route, src) &&
-	       folio_order(src) >= READ_ONCE(live_min_order);
+	       folio_order(src) >= READ_ONCE(migrate_live_min_order);
 }
 
 /**
@@ -720,14 +720,15 @@ static ssize_t min_folio_order_store(struct kobject *kobj,
 static ssize_t live_min_order_show(struct kobject *kobj,
 				   struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(live_min_order));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_live_min_order));
 }
 
 static ssize_t live_min_order_store(struct kobject *kobj,
 				    struct kobj_attribute *attr,
 				    const char *buf, size_t count)
 {
-	return store_uint(buf, count, 0, MAX_FOLIO_ORDER, &live_min_order);
+	return store_uint(buf, count, 0, MAX_FOLIO_ORDER,
+			  &migrate_live_min_order);
 }
 
 static struct kobj_attribute timeout_ms_attr = __ATTR_RW(timeout_ms);

@@ -180,6 +180,7 @@ unsigned int migrate_offload_set_bound(enum migrate_reason reason,
 struct migrate_pace *migrate_offload_pace(enum migrate_reason reason);
 bool migrate_offload_set_enabled(bool on);
 unsigned long migrate_offload_read_stat(enum migrate_copy_stat stat);
+extern unsigned int migrate_live_min_order;
 #endif
 
 #endif /* __MM_MIGRATE_COPY_OFFLOAD_H */

@@ -17,10 +17,12 @@
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/migrate.h>
+#include <linux/mman.h>
 #include <linux/mm.h>
 #include <linux/pagemap.h>
 #include <linux/shmem_fs.h>
 #include <linux/swap.h>
+#include <linux/uaccess.h>
 
 #include "../internal.h"
 #include "../migrate_copy_offload.h"
@@ -36,6 +38,7 @@ struct offload_test {
 	bool registered;
 	bool was_enabled;
 	unsigned int was_bound;
+	unsigned int was_live_min_order;
 	struct migrate_pace was_pace;
 	unsigned int was_cpu_page_ns;
 	struct file *file;
@@ -137,6 +140,7 @@ static void unregister(void *data)
 	migrate_offload_set_bound(TEST_REASON, ctx->was_bound);
 	*migrate_offload_pace(TEST_REASON) = ctx->was_pace;
 	migrate_cpu_page_ns = ctx->was_cpu_page_ns;
+	migrate_live_min_order = ctx->was_live_min_order;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -158,6 +162,18 @@ static struct file *new_file(struct kunit *test, unsigned int nr)
 	return file;
 }
 
+/* Add @folio, of which the caller gives a reference, to the list to migrate. */
+static void isolate(struct offload_test *ctx, struct folio *folio)
+{
+	lru_add_drain();
+	if (!folio_test_lru(folio))
+		lru_add_drain_all();
+	KUNIT_ASSERT_TRUE(ctx->test,
+			  isolate_folio_to_list(folio, &ctx->folios));
+	list_move_tail(&folio->lru, &ctx->folios);
+	folio_put(folio);
+}
+
 /* Add page @index of @file to the list of folios to migrate. */
 static struct folio *add_folio(struct offload_test *ctx, struct file *file,
 			       unsigned int index)
@@ -166,13 +182,7 @@ static struct folio *add_folio(struct offload_test *ctx, struct file *file,
 
 	KUNIT_ASSERT_FALSE(ctx->test, IS_ERR(folio));
 	fill(folio, stamp(index));
-	lru_add_drain();
-	if (!folio_test_lru(folio))
-		lru_add_drain_all();
-	KUNIT_ASSERT_TRUE(ctx->test,
-			  isolate_folio_to_list(folio, &ctx->folios));
-	list_move_tail(&folio->lru, &ctx->folios);
-	folio_put(folio);
+	isolate(ctx, folio);
 	return folio;
 }
 
@@ -308,6 +318,7 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_bound = migrate_offload_set_bound(TEST_REASON, 0);
 	ctx->was_pace = *migrate_offload_pace(TEST_REASON);
 	ctx->was_cpu_page_ns = migrate_cpu_page_ns;
+	ctx->was_live_min_order = migrate_live_min_order;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, unregister, ctx);
 }
@@ -1018,6 +1029,72 @@ static void poison_fails_one_folio(struct kunit *test)
 	}
 }
 
+#ifdef CONFIG_MIGRATE_COPY_LIVE
+static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
+{
+	struct page *page;
+
+	KUNIT_ASSERT_EQ(test, 1, get_user_pages_fast(addr, 1, 0, &page));
+	return page_folio(page);
+}
+
+static enum migrate_copy_status copy_failed(struct offload_test *ctx,
+					    struct migrate_copy_pair *pair,
+					    unsigned int i)
+{
+	return MIGRATE_COPY_ERROR;
+}
+
+/* The engine fails, and the CPU meets the poison while the memory is mapped. */
+static void poison_fails_one_live_folio(struct kunit *test)
+{
+	u8 *bytes = kunit_kmalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct offload_test *ctx = test->priv;
+	unsigned long start, addr;
+	unsigned int page;
+
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	/* So its routes are live. */
+	ctx->migrator.asynchronous = true;
+	migrate_live_min_order = 0;
+	setup(test, 0);
+	ctx->copy = copy_failed;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+
+	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, 0);
+	KUNIT_ASSERT_NE(test, 0, start);
+	for (page = 0; page < 5; page++) {
+		struct folio *folio;
+
+		addr = start + page * PAGE_SIZE;
+		memset(bytes, stamp(page), PAGE_SIZE);
+		KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr,
+						      bytes, PAGE_SIZE));
+		folio = mapped_folio(test, addr);
+		if (page == 1)
+			poisoned = folio;
+		isolate(ctx, folio);
+	}
+
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	expect_stat(ctx, MIGRATE_COPY_STAT_LIVE_COPIED, 4);
+
+	/* Only the poisoned folio has not moved. */
+	for (page = 0; page < 5; page++) {
+		struct folio *folio;
+
+		addr = start + page * PAGE_SIZE;
+		folio = mapped_folio(test, addr);
+		KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
+		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, stamp(page)),
+				      "page %u", page);
+		folio_put(folio);
+	}
+}
+#endif
+
 /* Folios that an engine may still access are never freed. */
 static enum migrate_copy_status second_is_lost(struct offload_test *ctx,
 					       struct migrate_copy_pair *pair,
@@ -1175,6 +1252,9 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
+#ifdef CONFIG_MIGRATE_COPY_LIVE
+	KUNIT_CASE(poison_fails_one_live_folio),
+#endif
 	KUNIT_CASE(lost_folio_stays_and_leaks),
 	KUNIT_CASE(long_list_comes_in_batches),
 	KUNIT_CASE(unregister_waits_for_copies),

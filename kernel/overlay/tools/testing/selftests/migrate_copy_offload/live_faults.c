@@ -4,7 +4,9 @@
  * that is mapped. The memory is right afterwards, nobody waited that had no need to, and
  * no page is left without an owner.
  */
+#define _GNU_SOURCE
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 
 #include "kselftest_harness.h"
@@ -24,6 +27,13 @@
 #define TIMEOUT		300
 #define REASON		"syscall_or_cpuset"
 #define FAIL_ALLOC	"/sys/kernel/debug/fail_page_alloc/"
+#define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
+/* KPF_HWPOISON of /proc/kpageflags. */
+#define POISONED	(1ULL << 19)
+
+#ifndef MADV_SOFT_OFFLINE
+#define MADV_SOFT_OFFLINE	101
+#endif
 
 /* A descriptor takes that long; who does not wait for one is ready in half of it. */
 #define LATENCY		"600000000"
@@ -256,8 +266,169 @@ TEST_F_TIMEOUT(live_faults, memory_is_refused, TIMEOUT)
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
+/*
+ * No page of the machine is poisoned any more. Returns how many were, or -1 if one stays
+ * so. A frame that was freed while it was poisoned must not become somebody's memory.
+ */
+static long unpoison(void)
+{
+	int file = open("/proc/kpageflags", O_RDONLY);
+	uint64_t flags[4096], pfn = 0;
+	long poisoned = 0;
+	ssize_t len;
+
+	while ((len = read(file, flags, sizeof(flags))) > 0) {
+		for (size_t i = 0; i < len / sizeof(*flags); i++, pfn++) {
+			if (!(flags[i] & POISONED))
+				continue;
+			if (setting_write_number(UNPOISON, pfn))
+				poisoned = LONG_MIN;
+			poisoned++;
+		}
+	}
+	close(file);
+	return poisoned < 0 ? -1 : poisoned;
+}
+
+static bool can_poison(void)
+{
+	return !module_load("hwpoison_inject", "") && !access(UNPOISON, W_OK);
+}
+
+/* Returns how many pages cannot be read. Others are as they were. */
+static size_t pages_lost(struct __test_metadata *_metadata, const struct area *area,
+			 const char *was)
+{
+	const size_t size = memory_page_size();
+	char *page = malloc(size);
+	size_t lost = 0;
+
+	for (size_t at = 0; at < area->size; at += size) {
+		struct iovec to = { page, size }, from = { area->addr + at, size };
+
+		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)size)
+			lost++;
+		else
+			EXPECT_EQ(0, memcmp(page, was + at, size));
+	}
+	free(page);
+	return lost;
+}
+
+static char *contents(const struct area *area)
+{
+	return memcpy(malloc(area->size), area->addr, area->size);
+}
+
+/*
+ * memory_failure() cannot take a page that is being migrated, and marks it. A PTE of its
+ * own becomes one that nobody may read; a PMD moves whole. Returns how many folios were
+ * copied live.
+ */
+static size_t poison_while_copied(struct __test_metadata *_metadata,
+				  FIXTURE_DATA(live_faults) *self, size_t at)
+{
+	const bool by_ptes = self->area.folio_size < PMD_SIZE;
+	char *was = contents(&self->area);
+
+	begin_move(_metadata, self);
+	EXPECT_EQ(-1, madvise(self->area.addr + at, memory_page_size(), MADV_HWPOISON));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	/* Nobody can tell where a page is that is gone. */
+	EXPECT_EQ(!at && by_ptes, self->missing);
+	EXPECT_EQ(by_ptes, pages_lost(_metadata, &self->area, was));
+	free(was);
+	area_destroy(&self->area);
+	EXPECT_EQ(1, unpoison());
+	return offload_grown("live_copied");
+}
+
+TEST_F_TIMEOUT(live_faults, a_page_is_poisoned, TIMEOUT)
+{
+	const size_t folios = area_folios(&self->area);
+
+	if (!can_poison())
+		SKIP(return, "no " UNPOISON);
+	/* Nobody reads what was copied of the page. */
+	EXPECT_EQ(folios, poison_while_copied(_metadata, self, 3 * memory_page_size()));
+	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
+	/* A folio tells of its first page, and is copied once more, by the CPU. */
+	EXPECT_EQ(folios - 1, poison_while_copied(_metadata, self, 0));
+	EXPECT_EQ(1, offload_grown("declined_poison"));
+}
+
 static void on_signal(int sig)
 {
+}
+
+/* Somebody's reference keeps the folio whole and mapped, and then it is moved. */
+TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
+{
+	const size_t folios = area_folios(&self->area);
+	char *was = contents(&self->area);
+	struct iovec word = { self->area.addr, sizeof(long) };
+	int ends[2];
+
+	if (!can_poison())
+		SKIP(return, "no " UNPOISON);
+	signal(SIGBUS, on_signal);
+	ASSERT_EQ(0, pipe(ends));
+	ASSERT_EQ((ssize_t)sizeof(long), vmsplice(ends[1], &word, 1, 0));
+	EXPECT_EQ(-1, madvise(self->area.addr + 3 * memory_page_size(), memory_page_size(),
+			      MADV_HWPOISON));
+	close(ends[0]);
+	close(ends[1]);
+
+	offload_mark();
+	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(folios - 1, offload_grown("live_copied"));
+	EXPECT_EQ(1, offload_grown("live_declined_type"));
+	EXPECT_EQ(1, offload_grown("declined_poison"));
+	EXPECT_EQ(variant->size < PMD_SIZE, pages_lost(_metadata, &self->area, was));
+	free(was);
+	area_destroy(&self->area);
+	EXPECT_EQ(1, unpoison());
+}
+
+/* Before, between and after the steps of a move that takes a few ms. */
+TEST_F_TIMEOUT(live_faults, a_page_is_poisoned_at_any_time, TIMEOUT)
+{
+	const unsigned int rounds = 12, pages = variant->size / memory_page_size();
+	long before = 0, grown;
+	size_t lost = 0;
+
+	if (!can_poison())
+		SKIP(return, "no " UNPOISON);
+	signal(SIGBUS, on_signal);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
+	srandom(1);
+	for (unsigned int i = 0; i < rounds; i++) {
+		const bool hard = i % 3;
+		char *page = self->area.addr + random() % pages * memory_page_size();
+		char *was = contents(&self->area);
+		size_t now;
+
+		ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
+		usleep(random() % 8000);
+		madvise(page, memory_page_size(), hard ? MADV_HWPOISON : MADV_SOFT_OFFLINE);
+		ASSERT_EQ(0, pthread_join(self->mover, NULL));
+		now = pages_lost(_metadata, &self->area, was);
+		free(was);
+		EXPECT_GE(hard, now);
+		lost += now;
+		area_destroy(&self->area);
+		EXPECT_LE(hard, unpoison());
+		ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
+					self->test.nodes[0]));
+		/* The first time is for what is allocated once. */
+		if (!i)
+			before = pages_unaccounted();
+	}
+	grown = pages_unaccounted() - before;
+	TH_LOG("%zu pages were lost; %ld pages more in use", lost, grown);
+	/* A page that is freed by itself while it is poisoned stays away. */
+	EXPECT_GT((long)(rounds + pages / 2), grown);
 }
 
 TEST_F_TIMEOUT(live_faults, a_signal, TIMEOUT)

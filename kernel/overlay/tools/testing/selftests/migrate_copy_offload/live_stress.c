@@ -492,6 +492,17 @@ static void *dump_run(void *arg)
 	return NULL;
 }
 
+/* What threads store to; others write without the permission of the mapping. */
+static uint64_t sum_of_stores(const char *addr, size_t len)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < len; i += memory_page_size())
+		sum += load((uint64_t *)(addr + i));
+	return sum;
+}
+
+/* What may not be written to does not change, whoever moves it meanwhile. */
 static void *protect_run(void *arg)
 {
 	static const int protections[] = { PROT_READ, PROT_NONE };
@@ -502,10 +513,16 @@ static void *protect_run(void *arg)
 		uint64_t turn = next_random(&random);
 		char *addr = part_addr(PROTECTED) + (turn & 1 ? half : 0);
 		size_t len = turn & 2 ? half : stress->part / 4;
+		int protection = protections[turn >> 2 & 1];
+		uint64_t sum = 0;
 
-		mprotect(addr, len, protections[turn >> 2 & 1]);
+		mprotect(addr, len, protection);
+		if (protection == PROT_READ)
+			sum = sum_of_stores(addr, len);
 		if (turn & 8)
-			usleep(turn >> 4 & 511);
+			usleep(turn >> 4 & 4095);
+		if (protection == PROT_READ && sum_of_stores(addr, len) != sum)
+			stress->wrong[PROTECTED]++;
 		if (mprotect(addr, len, PROT_READ | PROT_WRITE))
 			stress->wrong[PROTECTED]++;
 		stress->turns[PROTECTED]++;
