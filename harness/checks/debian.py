@@ -109,7 +109,7 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
     """Run commands of debugfs on a file system in a file; one that fails is an error."""
     script = image.with_suffix(".debugfs")
     script.write_text("".join(f"{command}\n" for command in commands))
-    said = process.capture(["debugfs", "-w", "-f", str(script), str(image)])
+    _, said = process.attempt(["debugfs", "-w", "-f", str(script), str(image)], image.parent)
     # debugfs exits with 0 whatever happens, and repeats each command
     wrong = [
         line

@@ -71,7 +71,7 @@ def get(paths: Paths, config: str) -> Packages:
         image = _kernel(paths, tree, kernel, version, out)
         step.progress(TOOLS)
         tools = _tools(paths, tree.path / "tools/mm", changelog(version, now), out)
-        sizes = ", ".join(f"{p.name} ({p.stat().st_size / 1e6:.1f} MB)" for p in (image, tools))
+        sizes = ", ".join(f"{p.name} ({p.stat().st_size // 1000} kB)" for p in (image, tools))
         step.done(f"{sizes} in {out}")
     return Packages(kernel.release, image, tools)
 
