@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import zip_longest
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +28,7 @@ from harness.guest.ktap import Case, Status
 from harness.kernel import arch, build, debian, kconfig, qemu
 
 CONFIG = "systemd"
+DOCUMENT = "docs/debian.md"
 SUITE = "trixie"
 PARTS = ("install", "doctor", "use", "remove", "back")
 """What happens between reboots: parts of guest/debian/lane."""
@@ -41,6 +43,8 @@ _HOOKS = (
 _DISK_MIB = 4096
 _FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
 
+# The check of the file system is slow under emulation.
+_COMMAND_LINE = "root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check fsck.mode=skip"
 _SECONDS = 900
 _SILENT = 400
 # Debian's kernel has loaded the first ones in the guest, and 4,000 others are modules of it.
@@ -162,7 +166,7 @@ def boot(paths: Paths, machine: Machine, part: str) -> suite.SuiteResult:
     guest = vm.Guest(
         kernel=read_file(machine.disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
         initrd=read_file(machine.disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
-        command_line=f"root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check lane={part}",
+        command_line=f"{_COMMAND_LINE} lane={part}",
         memory_mib=2048,
         machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", disk)),
         qemu=qemu.programs(paths),
@@ -194,6 +198,19 @@ def transcript(results: str) -> str:
         if shown:
             lines.append(text.rstrip())
     return "\n".join(lines[1:]) + "\n"
+
+
+def typed(text: str) -> list[str]:
+    """Return the commands that a text shows, without the numbers in them."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [re.sub(r"\d[\d.]*", "N", line) for line in lines if line.startswith(_PROMPT)]
+
+
+def documented(paths: Paths, seen: Path) -> list[Case]:
+    """Compare the commands that docs/debian.md shows with those that were typed."""
+    shown, real = (typed(path.read_text()) for path in (paths.root / DOCUMENT, seen))
+    apart = [line for pair in zip_longest(shown, real) if pair[0] != pair[1] for line in pair]
+    return [_case(DOCUMENT, bool(real) and not apart, "\n".join(map(str, apart)))]
 
 
 def lintian(paths: Paths, made: Packages) -> list[Case]:
@@ -248,5 +265,6 @@ def main(paths: Paths) -> int:
         stage("machine", partial(prepare, paths, out), "packages")
         for name in PARTS:
             stage(name, partial(part, name), "machine")
+        stage("docs", lambda _: documented(paths, out / "transcript.txt"))
         stage("debian", partial(distribution, paths), "machine")
     return summary(report)

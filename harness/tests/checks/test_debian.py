@@ -8,7 +8,8 @@ import pytest
 from harness.checks import debian
 from harness.core import process
 from harness.core.errors import HarnessError
-from harness.core.paths import ROOT
+from harness.core.paths import ROOT, Paths
+from harness.guest.ktap import Status
 
 RESULTS = """\
 KTAP version 1
@@ -36,6 +37,22 @@ def test_the_transcript_is_what_the_user_typed_and_saw() -> None:
     assert debian.transcript(RESULTS) == (
         "root@debian:~# uname -r\n7.3.4\n\nroot@debian:~# false\n"
     )
+
+
+def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    seen = tmp_path / "transcript.txt"
+    (tmp_path / "docs").mkdir()
+    seen.write_text(debian.transcript(RESULTS))
+    shown = "Words.\n\n    root@debian:~# uname -r\n    7.3.9\n    root@debian:~# {}\n"
+    for last, passed in (("false", True), ("true", False)):
+        (tmp_path / debian.DOCUMENT).write_text(shown.format(last))
+        (case,) = debian.documented(paths, seen)
+        assert (case.status is Status.PASSED) is passed
+    seen.write_text("")
+    (tmp_path / debian.DOCUMENT).write_text("")
+    assert debian.documented(paths, seen)[0].status is Status.FAILED
+    assert debian.typed("root@debian:~# x 7.3.4-a 12") == debian.typed("root@debian:~# x 8-a 3")
 
 
 def test_files_come_and_go_through_a_disk(tmp_path: Path) -> None:
