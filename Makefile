@@ -6,7 +6,9 @@
 #   CACHE_DIR=<dir>      where downloads, trees and objects live (default .cache)
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
-#   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell)
+#   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell, deb)
+#   KCONFIG=<file>       a kernel's configuration instead of Debian's: /proc/config.gz (deb)
+#   LSMOD=<file>         keep only the modules that lsmod has listed there (deb)
 #   ENGINE=dmasim|zdma|ptdma|ae4dma  which DMA engine, and the machine that has it (demo)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
@@ -19,7 +21,7 @@
 #   ALL=1                clean removes the cache as well, if the harness made it
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check bench-copy bench-mt lab layouts mutants report kernel qemu \
+.PHONY: help demo check check-debian deb bench-copy bench-mt lab layouts mutants report kernel qemu \
 	series edit save lint guest shell clean
 
 CONFIG ?= base
@@ -27,7 +29,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL PATCH
+	ALL PATCH KCONFIG LSMOD
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -36,6 +38,9 @@ help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
 	@echo "              [ENGINE=zdma, ptdma, ae4dma: on 16 channels of a real driver]"
 	@echo "make check    all tests; the last line counts them; logs in out/check/"
+	@echo "make deb      Debian packages of the kernel and its tools, in out/deb/ [LSMOD=file"
+	@echo "              KCONFIG=file: like a machine's kernel; CONFIG=systemd: for QEMU, quick]"
+	@echo "make check-debian  a Debian 13 guest installs, uses and removes them"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make qemu     the emulators that guests run in, with the devices in qemu/, in out/qemu/"
 	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step]"
@@ -58,8 +63,11 @@ help:
 demo:
 	$(HARNESS) $@ --engine "$$ENGINE"
 
-check lint qemu bench-copy bench-mt clean:
+check check-debian lint qemu bench-copy bench-mt clean:
 	$(HARNESS) $@
+
+deb:
+	$(HARNESS) $@ $(if $(filter command environment,$(origin CONFIG)),--config "$$CONFIG")
 
 series:
 	$(HARNESS) $@ $(if $(STEPS),--build)

@@ -31,6 +31,13 @@ packages=(
 	python3 python3-venv sparse shellcheck
 )
 
+case ${1:-} in
+deb | check-debian)
+	packages+=(dpkg-dev debhelper help2man libdw-dev) ;;&
+check-debian)
+	packages+=(genext2fs lintian) ;;
+esac
+
 die()
 {
 	echo "error: $*" >&2

@@ -10,11 +10,13 @@ from typing import Any, NoReturn
 
 from harness import demo
 from harness.bench import copy, mt
+from harness.checks import debian
 from harness.checks import main as check
 from harness.checks.lint import run as lint
 from harness.core import lock, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
+from harness.deb import packages
 from harness.guest import suite
 from harness.kernel import build, qemu
 from harness.lab.model import preset
@@ -60,7 +62,12 @@ def parser() -> argparse.ArgumentParser:
     engine = _option("which one", demo.DMASIM.name, choices=list(demo.ENGINES))
     command("demo", what, demo.main, engine=engine)
     command("check", "run all tests and count them", check.main)
+    what = "install, use and remove the Debian packages on a Debian 13 machine"
+    command("check-debian", what, debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
+    ours = _option("which kernel", "debian", choices=list(build.CONFIGS))
+    what = "build Debian packages of the kernel and its tools"
+    command("deb", what, _locked(packages.main), config=ours)
     command("qemu", "build the emulators that guests run in", _qemu)
     steps = _flag("build the kernel at every step")
     command(

@@ -315,10 +315,11 @@ def main(paths: Paths) -> int:
         except BaseException:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
-    return _summary(report)
+    return summary(report)
 
 
-def _summary(report: Report) -> int:
+def summary(report: Report) -> int:
+    """Print what is not passed, and the counts last; return the exit status."""
     for status in Status:
         if status is not Status.PASSED and (lines := report.listed(status)):
             ui.plain(f"\n{status.value}:")

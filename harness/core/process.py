@@ -15,10 +15,11 @@ starting = threading.Lock()
 
 # Variables that would steer the kernel's make or its tools from outside.
 _DROPPED = frozenset((
-    "ALL", "ARCH", "ARGS", "CFLAGS", "CONFIG", "COUNT", "CPPFLAGS", "CROSS_COMPILE", "ENGINE",
-    "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG_CONFIG", "LDFLAGS", "LLVM",
-    "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET",
-    "QUICK", "SEED", "STEPS", "SUITE", "TO", "V", "VCPUS", "W",
+    "ALL", "ARCH", "ARGS", "CFLAGS", "CONFIG", "COUNT", "CPPFLAGS", "CROSS_COMPILE",
+    "ENGINE", "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG",
+    "KCONFIG_CONFIG", "LDFLAGS", "LLVM", "LSMOD", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
+    "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "STEPS", "SUITE", "TO", "V",
+    "VCPUS", "W",
 ))  # fmt: skip
 
 

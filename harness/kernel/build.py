@@ -23,14 +23,17 @@ from harness.kernel.tree import Tree
 class Config:
     """A kernel that can be built: its fragments, in the order in which they apply.
 
-    `only` names the few steps of the stack in it (None for all). The objects of a first build
-    start as a copy of those of the configuration `seed`, whose headers are mostly the same.
+    They go on top of tinyconfig, or with `debian` on top of Debian's configuration, or the one
+    that KCONFIG names, cut down to the modules that are listed in the file LSMOD. `only` names
+    the few steps of the stack in it (None for all). The objects of a first build start as a
+    copy of those of the configuration `seed`, whose headers are mostly the same.
     """
 
     fragments: tuple[str, ...]
     only: tuple[str, ...] | None = None
     seed: str = ""
     architecture: Architecture = X86_64
+    debian: bool = False
 
 
 _BASE = ("base.config",)
@@ -40,6 +43,9 @@ CONFIGS = {
     "base": Config(_BASE),
     "debug": Config((*_BASE, "debug.config")),
     "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
+    # what Debian's user space boots on, and what Debian's kernel would be with ours
+    "systemd": Config((*_BASE, "systemd.config"), seed="base"),
+    "debian": Config(("debian.config",), debian=True),
     # for a look at what vanilla makes of a test
     "base-vanilla": Config(_BASE, only=()),
     "lab": Config(_LAB),
@@ -137,12 +143,13 @@ def fragments(paths: Paths, config: str) -> str:
     return "".join((paths.configs / name).read_text() for name in _known(config).fragments)
 
 
-def _make(
+def run(
     paths: Paths,
     tree: Tree,
     config: str,
     *targets: str,
     on_line: Callable[[str], None] | None = None,
+    env: Mapping[str, str] | None = None,
 ) -> None:
     """Build targets of a configuration, with a log that is named after the first."""
     architecture = _known(config).architecture
@@ -150,7 +157,7 @@ def _make(
         make(tree.path, object_dir(tree, config), *targets, architecture=architecture),
         paths.logs / f"{Path(targets[0]).name}-{config}.log",
         f"kernel {config}",
-        env=_STAMPS,
+        env={**_STAMPS, **(env or {})},
         on_line=on_line,
     )
 
@@ -160,17 +167,23 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
     objects = object_dir(tree, config)
     asked = fragments(paths, config)
     architecture = _known(config).architecture
-    key = jsonio.digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked)
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
+        start = _distribution(paths, step) if _known(config).debian else ()
+        key = jsonio.digest(
+            tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked, *start
+        )
         reused = stamp.exists() and stamp.read_text() == key and final.exists()
         if not reused:
             stamp.unlink(missing_ok=True)
             objects.mkdir(parents=True, exist_ok=True)
-            _make(paths, tree, config, "tinyconfig")
+            if start:
+                _start(paths, tree, config, *start)
+            else:
+                run(paths, tree, config, "tinyconfig")
             with final.open("a") as stream:
                 stream.write(asked)  # of an option that is there twice the last line counts
-            _make(paths, tree, config, "olddefconfig")
+            run(paths, tree, config, "olddefconfig")
             wanted = kconfig.parse(asked)
             wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
             kconfig.check(wanted, final, f"configuration {config}")
@@ -179,6 +192,29 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
         count = sum(value != "n" for value in options.values())
         step.done(f"{count} options on", reused=reused)
     return objects
+
+
+def _distribution(paths: Paths, step: ui.Step) -> tuple[str, str]:
+    """Return the configuration of Debian's kernel, and the modules to keep, or ''."""
+    modules = os.environ.get("LSMOD", "")
+    try:
+        listed = Path(modules).read_text() if modules else ""
+    except (OSError, UnicodeError) as error:
+        raise HarnessError(f"LSMOD={modules}: {error}") from error
+    if modules and not listed.startswith("Module "):
+        raise HarnessError(f"LSMOD={modules} is not what lsmod prints")
+    return source.configuration(paths, step), listed
+
+
+def _start(paths: Paths, tree: Tree, config: str, start: str, modules: str) -> None:
+    """Write the .config that the fragments go on top of."""
+    objects = object_dir(tree, config)
+    (objects / ".config").write_text(start)
+    run(paths, tree, config, "olddefconfig")  # localmodconfig would ask about what is new
+    if modules:
+        listing = objects / "lsmod"
+        listing.write_text(modules)
+        run(paths, tree, config, "localmodconfig", env={"LSMOD": str(listing)})
 
 
 def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:
@@ -215,7 +251,8 @@ def _seed(tree: Tree, config: str) -> None:
     with ui.step(f"objects of {config}") as step:
         built_from = tree.source.home / _tree_name(seed)
         copies = ["find", str(built_from), "-type", "f", "-links", "1", "-printf", "%P\\n"]
-        for name in {*process.capture(copies).splitlines(), *tree.files}:
+        names = {*process.capture(copies).splitlines(), *tree.files}
+        for name in names if built_from != tree.path else ():
             path, other = tree.path / name, built_from / name
             if path.exists():
                 patches.replace(path, path)
@@ -268,7 +305,7 @@ def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
             step.progress(f"{compiled} objects{of}, {match[1]}")
 
     image = Path(_known(config).architecture.image).name
-    _make(paths, tree, config, image, "modules", on_line=watch)
+    run(paths, tree, config, image, "modules", on_line=watch)
     return compiled
 
 
@@ -277,7 +314,7 @@ def _install(paths: Paths, tree: Tree, config: str, out: Path) -> str:
     objects, image = object_dir(tree, config), _known(config).architecture.image
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    _make(paths, tree, config, "modules_install", f"INSTALL_MOD_PATH={out}/modules")
+    run(paths, tree, config, "modules_install", f"INSTALL_MOD_PATH={out}/modules")
     shutil.copyfile(objects / image, out / Path(image).name)
     shutil.copyfile(objects / "System.map", out / "System.map")
     shutil.copyfile(objects / ".config", out / "config")

@@ -52,7 +52,7 @@ def mirrors(step: ui.Step) -> list[str]:
     return found
 
 
-def _from(kind: str, mirror: str, suite: str) -> str:
+def source_line(kind: str, mirror: str, suite: str) -> str:
     """Return a line of sources.list: 'deb' is for packages, 'deb-src' for sources."""
     for suffix in ("gpg", "pgp"):
         keyring = Path(f"/usr/share/keyrings/debian-archive-keyring.{suffix}")
@@ -109,7 +109,7 @@ def download(
             step.progress(f"{package}: {float(percent):.0f} %, {words}")
 
     def fetch(mirror: str) -> None:
-        line = _from("deb-src" if source else "deb", mirror, suite)
+        line = source_line("deb-src" if source else "deb", mirror, suite)
         apt = private_apt(paths.cache / "apt", line)
         log = paths.logs / "apt-update.log"
         process.run_logged([*apt, "update"], log, "apt-get update", on_line=watch)
@@ -157,7 +157,7 @@ def userland(paths: Paths, architecture: str) -> Path:
         process.run_logged(
             ["mmdebstrap", "--mode=chrootless", "--variant=extract",
              f"--architectures={architecture}", f"--include={','.join(PACKAGES)}",
-             codename(), str(fresh), _from("deb", mirror, codename())],
+             codename(), str(fresh), source_line("deb", mirror, codename())],
             paths.logs / f"mmdebstrap-{architecture}.log",
             "mmdebstrap",
         )  # fmt: skip

@@ -1,9 +1,12 @@
 """A pristine Linux 7.3 tree: Debian's linux-source-7.3, or what LINUX_SRC names.
 
+And Debian's configuration of it, or what KCONFIG names.
+
 The tree ends up in <cache>/linux/<id>/pristine. It is never written to afterwards, and
 neither is a tree that the user brought: that one is copied.
 """
 
+import gzip
 import hashlib
 import os
 import re
@@ -20,6 +23,8 @@ from harness.kernel import debian
 SERIES = "7.3"
 PACKAGE = f"linux-source-{SERIES}"
 SUITE = "trixie-backports"
+CONFIG_PACKAGE = f"linux-config-{SERIES}"
+CONFIG_MEMBER = f"./usr/src/{CONFIG_PACKAGE}/config.amd64_none_amd64.xz"
 
 _TREE_GB = 2.0  # 1.8, unpacked
 
@@ -85,6 +90,28 @@ def get(paths: Paths) -> Source:
         if path.is_file():
             return _from_tarball(paths, path, step)
         raise HarnessError(f"LINUX_SRC={own}: no such file or directory")
+
+
+def configuration(paths: Paths, step: ui.Step) -> str:
+    """Return Debian's configuration for amd64, or that in the file KCONFIG.
+
+    That may be compressed by gzip, as /proc/config.gz.
+    """
+    if own := os.environ.get("KCONFIG", ""):
+        try:
+            content = Path(own).read_bytes()
+            text = (gzip.decompress(content) if own.endswith(".gz") else content).decode()
+        except (OSError, EOFError, UnicodeError) as error:
+            raise HarnessError(f"KCONFIG={own}: {error}") from error
+        if "CONFIG_64BIT=y" not in text:
+            raise HarnessError(f"KCONFIG={own} is not the configuration of a 64-bit kernel")
+        return text
+    file = f"{CONFIG_PACKAGE}_*_amd64.deb"
+    package = debian.download(paths, CONFIG_PACKAGE, SUITE, file, step)
+    script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | xz -dc'
+    return process.capture(
+        ["bash", "-o", "pipefail", "-c", script, "bash", str(package), CONFIG_MEMBER]
+    )
 
 
 def _from_debian(paths: Paths, step: ui.Step) -> Source:

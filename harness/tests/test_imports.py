@@ -14,7 +14,7 @@ LAYERS = (
     ("core",),
     ("kernel",),
     ("guest", "series"),
-    ("lab", "layouts", "bench", "demo"),
+    ("lab", "layouts", "bench", "demo", "deb"),
     ("checks", "mutants"),
     ("cli", "__main__"),
 )

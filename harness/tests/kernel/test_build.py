@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
-from harness.kernel import build, kconfig
+from harness.kernel import build, kconfig, source
 from harness.kernel.arch import ARM64
 from harness.kernel.source import Source
 from harness.kernel.tree import Tree
@@ -150,3 +150,67 @@ def test_a_damaged_record_is_built_again(
     assert build.get(paths, tree, "base").release == "7.3-test"
     monkeypatch.setattr(build, "_compile", None)  # not called again
     assert build.get(paths, tree, "base").release == "7.3-test"
+
+
+def test_debian_s_configuration_is_cut_down_before_ours_is_added(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = replace(default_paths(), cache=tmp_path, out=tmp_path)
+    listing = tmp_path / "loaded"
+    listing.write_text("Module Size Used by\next4 1 0\n")
+    monkeypatch.setenv("LSMOD", str(listing))
+    monkeypatch.setattr(source, "configuration", lambda *_: "CONFIG_X=m\nCONFIG_Y=m\n")
+    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
+    final = build.object_dir(tree, "debian") / ".config"
+    made = []
+
+    def run(*words: object, env: dict[str, str] | None = None) -> None:
+        made.append((words[3], final.read_text().splitlines()[-1], env and env["LSMOD"]))
+        if words[3] == "localmodconfig":
+            assert env and Path(env["LSMOD"]).read_text() == listing.read_text()
+            final.write_text("CONFIG_X=m\n# CONFIG_Y is not set\n")
+
+    monkeypatch.setattr(build, "run", run)
+    build.configure(paths, tree, "debian")
+    last = build.fragments(paths, "debian").splitlines()[-1]
+    assert [target for target, _, _ in made] == [
+        "olddefconfig", "localmodconfig", "olddefconfig"
+    ]  # fmt: skip
+    assert [end for _, end, _ in made] == ["CONFIG_Y=m", "CONFIG_Y=m", last]
+    options = kconfig.parse(final.read_text())
+    assert options["CONFIG_Y"] == "n" and options["CONFIG_MIGRATE_COPY_DCBM"] == "m"
+
+    made.clear()
+    build.configure(paths, tree, "debian")
+    assert made == []  # nothing has changed
+    listing.write_text("Module Size Used by\nxfs 1 0\n")
+    build.configure(paths, tree, "debian")
+    assert len(made) == 3
+    listing.write_text("ext4\n")
+    with pytest.raises(HarnessError, match="is not what lsmod prints"):
+        build.configure(paths, tree, "debian")
+
+
+def test_a_machine_s_kernel_keeps_all_modules_that_nobody_lists(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths = replace(default_paths(), cache=tmp_path, out=tmp_path)
+    monkeypatch.setattr(source, "configuration", lambda *_: "CONFIG_X=m\n")
+    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
+    made: list[object] = []
+    monkeypatch.setattr(build, "run", lambda *words, **_: made.append(words[3]))
+    build.configure(paths, tree, "debian")
+    assert made == ["olddefconfig", "olddefconfig"]
+
+
+def test_objects_of_the_same_tree_leave_it_alone(tmp_path: Path) -> None:
+    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {"new.c": ""})
+    for path in (tree.path, tmp_path / "build-base"):
+        path.mkdir()
+    for path in (tree.path / "new.c", tmp_path / "build-base/.config"):
+        path.write_text("")
+        os.utime(path, (1000, 1000))
+    (tmp_path / "build-base/vmlinux.o").write_text("")
+    build._seed(tree, "systemd")
+    assert (tmp_path / "build-systemd/vmlinux.o").exists()
+    assert (tree.path / "new.c").stat().st_mtime == 1000

@@ -1,0 +1,270 @@
+"""`make check-debian`: a Debian 13 machine gets both packages, uses them, and loses them again.
+
+The root file system has what Debian's important packages are, Debian's own kernel, and numactl
+and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the boot
+loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from the
+disk before each boot.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Callable, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any
+
+from harness.checks.main import Report, Stage, suite_cases, summary
+from harness.core import jsonio, lock, process, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.deb import packages
+from harness.deb.packages import Packages
+from harness.guest import ktap, suite, vm
+from harness.guest.ktap import Case, Status
+from harness.kernel import arch, build, debian, kconfig, qemu
+
+CONFIG = "systemd"
+DOCUMENT = "docs/debian.md"
+SUITE = "trixie"
+PARTS = ("install", "doctor", "use", "remove", "back")
+"""What happens between reboots: parts of guest/debian/lane."""
+
+_INCLUDE = ("linux-image-amd64", "initramfs-tools", "zstd", "numactl", "trace-cmd")
+# Nobody is asked at the first boot, and the disk is the root file system.
+_HOOKS = (
+    'chroot "$1" systemd-machine-id-setup',
+    'echo debian >"$1/etc/hostname"',
+    'echo "/dev/sda / ext4 defaults 0 1" >"$1/etc/fstab"',
+)
+_DISK_MIB = 4096
+_FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
+
+# The check of the file system is slow under emulation.
+_COMMAND_LINE = "root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check fsck.mode=skip"
+_SECONDS = 900
+_SILENT = 400
+# Debian's kernel has loaded the first ones in the guest, and 4,000 others are modules of it.
+_LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
+_MODULES = 200
+_PROMPT = "root@debian:~# "
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A disk with a system on it, and what QEMU of it needs besides."""
+
+    disk: Path
+    out: Path
+
+
+def root_file_system(paths: Paths) -> Path:
+    """Return an image of a bare Debian 13, made once."""
+    words = (SUITE, *_INCLUDE, *_HOOKS, _FEATURES, str(_DISK_MIB))
+    image = paths.cache / f"debian13-{jsonio.digest(*words)[:12]}.ext4"
+    fresh = image.with_suffix(".ext2")
+    with ui.step("root file system") as step:
+
+        def extract(mirror: str) -> None:
+            fresh.unlink(missing_ok=True)
+            hooks = [f"--customize-hook={hook}" for hook in _HOOKS]
+            process.run_logged(
+                ["mmdebstrap", "--variant=important", f"--include={','.join(_INCLUDE)}",
+                 *hooks, SUITE, str(fresh), debian.source_line("deb", mirror, SUITE)],
+                paths.logs / "mmdebstrap-debian13.log",
+                "mmdebstrap",
+                on_line=step.progress,
+            )  # fmt: skip
+
+        reused = image.exists()
+        if not reused:
+            debian.from_any_mirror(extract, step, f"Debian {SUITE}")
+            log = paths.logs / "debian13.log"
+            process.run_logged(["tune2fs", "-O", _FEATURES, str(fresh)], log, "tune2fs")
+            # status 1: it has repaired what the new features want
+            status, said = process.attempt(["e2fsck", "-fyD", str(fresh)], paths.cache)
+            if status > 1:
+                raise HarnessError(f"e2fsck ended with status {status}", process.tail(said))
+            process.run_logged(["resize2fs", str(fresh), f"{_DISK_MIB}M"], log, "resize2fs")
+            fresh.rename(image)
+        step.done(f"Debian {SUITE} in {image}", reused=reused)
+    return image
+
+
+def files_on(image: Path, directory: str) -> list[str]:
+    """Return the names in a directory of a file system in a file."""
+    said = process.capture(["debugfs", "-R", f"ls -p {directory}", str(image)])
+    return [words[5] for line in said.splitlines() if len(words := line.split("/")) > 5]
+
+
+def read_file(image: Path, name: str, target: Path) -> Path:
+    """Copy a file out of a file system in a file."""
+    target.unlink(missing_ok=True)
+    process.capture(["debugfs", "-R", f"dump {name} {target}", str(image)])
+    if not target.is_file() or not target.stat().st_size:
+        raise HarnessError(f"{image} has no file {name}")
+    return target
+
+
+def write_files(image: Path, commands: Sequence[str]) -> None:
+    """Run commands of debugfs on a file system in a file; one that fails is an error."""
+    script = image.with_suffix(".debugfs")
+    script.write_text("".join(f"{command}\n" for command in commands))
+    _, said = process.attempt(["debugfs", "-w", "-f", str(script), str(image)], image.parent)
+    # debugfs exits with 0 whatever happens, and repeats each command
+    wrong = [
+        line
+        for line in said.splitlines()
+        if line and not re.match(r"debugfs[: ]|Allocated inode: ", line)
+    ]
+    if wrong:
+        raise HarnessError(f"debugfs: {wrong[0]}")
+
+
+def newest_kernel(names: Sequence[str]) -> str:
+    """Return the release of the newest kernel among the names in /boot, as GRUB chooses it."""
+    releases = [name.removeprefix("vmlinuz-") for name in names if name.startswith("vmlinuz-")]
+    if not releases:
+        raise HarnessError("there is no kernel in /boot")
+    return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)])
+
+
+def prepare(paths: Paths, out: Path, made: Packages) -> Machine:
+    """Return a machine with a fresh disk, on which the packages are files of root's."""
+    image = root_file_system(paths)
+    machine = Machine(out / "disk.ext4", out)
+    process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(machine.disk)])
+    (out / "release").write_text(f"{made.release}\n")
+    unit = "lane.service"
+    write_files(
+        machine.disk,
+        [
+            *("mkdir /lane", "cd /lane"),
+            f"write {out}/release release",
+            f"write {paths.guest}/lib.sh lib.sh",
+            f"write {paths.guest}/debian/lane lane",
+            "sif lane mode 0100755",
+            *("cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}"),
+            *("cd multi-user.target.wants", f"symlink {unit} ../{unit}"),
+            "cd /root",
+            *(f"write {path} {path.name}" for path in made.files),
+        ],
+    )
+    return machine
+
+
+def boot(paths: Paths, machine: Machine, part: str) -> suite.SuiteResult:
+    """Boot the newest kernel on the disk, and let the machine do its part."""
+    directory = machine.out / part
+    shutil.rmtree(directory, ignore_errors=True)
+    directory.mkdir(parents=True)
+    release = newest_kernel(files_on(machine.disk, "/boot"))
+    disk = f"file={machine.disk},format=raw,if=ide,cache=unsafe"
+    guest = vm.Guest(
+        kernel=read_file(machine.disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
+        initrd=read_file(machine.disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
+        command_line=f"{_COMMAND_LINE} lane={part}",
+        memory_mib=2048,
+        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", disk)),
+        qemu=qemu.programs(paths),
+        timeout=_SECONDS,
+        silent=_SILENT,
+    )
+    with ui.step(f"{part} ({release})") as step:
+        run = vm.run(guest, directory, step.progress)
+        cases = tuple(ktap.parse(run.results))
+        failure = suite.describe(run.verdict, cases)
+        step.done(f"FAILED: {failure}" if failure else str(ktap.count(cases)))
+    result = suite.SuiteResult(run, cases, failure)
+    if failure:
+        suite.show_failure(result, directory)
+    return result
+
+
+def transcript(results: str) -> str:
+    """Return what the user typed and saw, from the results of a part."""
+    lines: list[str] = []
+    shown = False
+    for line in results.splitlines():
+        text = line.removeprefix("# ")
+        if text.startswith(_PROMPT):
+            shown = True
+            lines.append("")
+        elif not line.startswith("#") or re.fullmatch(r"\w+: \d+ s", text):
+            shown = False
+        if shown:
+            lines.append(text.rstrip())
+    return "\n".join(lines[1:]) + "\n"
+
+
+def typed(text: str) -> list[str]:
+    """Return the commands that a text shows, without the numbers in them."""
+    lines = [line.strip() for line in text.splitlines()]
+    return [re.sub(r"\d[\d.]*", "N", line) for line in lines if line.startswith(_PROMPT)]
+
+
+def documented(paths: Paths, seen: Path) -> list[Case]:
+    """Compare the commands that docs/debian.md shows with those that were typed."""
+    shown, real = (typed(path.read_text()) for path in (paths.root / DOCUMENT, seen))
+    apart = [line for pair in zip_longest(shown, real) if pair[0] != pair[1] for line in pair]
+    return [_case(DOCUMENT, bool(real) and not apart, "\n".join(map(str, apart)))]
+
+
+def lintian(paths: Paths, made: Packages) -> list[Case]:
+    """Let lintian judge the package of the tools; that of the kernel is bindeb-pkg's."""
+    words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.tools)]
+    status, said = process.attempt(words, paths.root)
+    return [_case(made.tools.name, not status and not said.strip(), said)]
+
+
+def distribution(paths: Paths, machine: Machine) -> list[Case]:
+    """Cut Debian's configuration down to what Debian's kernel had loaded on the machine."""
+    modules = read_file(machine.disk, "/lane/lsmod", machine.out / "lsmod")
+    os.environ.update(LSMOD=str(modules), KCONFIG="")
+    tree = build.tree(paths, "debian")
+    final = build.configure(paths, tree, "debian") / ".config"
+    shutil.copyfile(final, machine.out / "config")
+    options = kconfig.parse(final.read_text())
+    lost = [name for name in _LOADED if options.get(f"CONFIG_{name}", "n") == "n"]
+    number = sum(value == "m" for value in options.values())
+    return [
+        _case("loaded modules are kept", not lost, f"lost: {', '.join(lost)}"),
+        _case("others are not", number <= _MODULES, f"{number} modules"),
+    ]
+
+
+def _case(name: str, passed: bool, detail: str) -> Case:
+    return Case(name, Status.PASSED if passed else Status.FAILED, detail)
+
+
+def main(paths: Paths) -> int:
+    """Run everything; the last line counts it."""
+    out = paths.out / "check-debian"
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    report = Report(out)
+    made: dict[str, Future[Any]] = {}
+
+    def stage(name: str, run: Callable[[Any], Any], needs: str = "") -> None:
+        made[name] = Future()
+        made[name].set_result(report.run(Stage(name, run, needs), made.get(needs)))
+
+    def part(name: str, machine: Machine) -> list[Case]:
+        result = boot(paths, machine, name)
+        with (out / "transcript.txt").open("a") as stream:
+            stream.write(f"{transcript(result.run.results)}\n")
+        return suite_cases(result)
+
+    with lock.cache(paths):
+        stage("qemu", lambda _: qemu.get(paths))
+        stage("packages", lambda _: packages.get(paths, CONFIG))
+        stage("lintian", partial(lintian, paths), "packages")
+        stage("machine", partial(prepare, paths, out), "packages")
+        for name in PARTS:
+            stage(name, partial(part, name), "machine")
+        stage("docs", lambda _: documented(paths, out / "transcript.txt"))
+        stage("debian", partial(distribution, paths), "machine")
+    return summary(report)

@@ -1,0 +1,1 @@
+"""Debian packages of the kernel and its tools, and a Debian 13 machine that has them."""
