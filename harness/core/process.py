@@ -19,6 +19,7 @@ _DROPPED = frozenset((
     "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG_CONFIG", "LDFLAGS", "LLVM",
     "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES", "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET",
     "QUICK", "SEED", "STEPS", "SUITE", "TO", "V", "VCPUS", "W",
+    "WORKLOAD",
 ))  # fmt: skip
 
 
