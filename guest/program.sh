@@ -75,9 +75,10 @@ keep_moving()
 	done
 }
 
-# while_moving <process> <command...>: runs it meanwhile. Says how many moves began and ended while
-# it ran, the seconds that they took, and how many us of the processor one takes. An odd number
-# of moves is followed by one more, so that the memory is where it was.
+# while_moving <process> <command...>: runs it meanwhile. Says how many moves ended while it ran (the
+# first one counts however late it ended), the seconds that they took, and how many us of the
+# processor one takes. An odd number of moves is followed by one more, so that the memory is where
+# it was.
 while_moving()
 {
 	moving=$1
@@ -100,8 +101,8 @@ while_moving()
 	[ "$left" -lt $((there / 50)) ] || fail "$left pages did not follow $there to node $node"
 	[ "$node" -eq 0 ] || debian migratepages "$moving" 1 0
 	awk -v ended="$ended" -v used="$used" '
-		$2 <= ended { moves++; seconds += $2 - $1 }
-		END { print "moves:", moves + 0, seconds + 0, used }' /run/moves
+		$2 <= ended || NR == 1 { moves++; seconds += $2 - $1 }
+		END { print "moves:", moves, seconds, used }' /run/moves
 }
 
 # while_busy <command...>: runs it beside a program that moves nothing and only wants the processor.

@@ -188,7 +188,7 @@ class Run(Key, frozen=True, kw_only=True):
 
 
 Way = Literal["vanilla", "off", "dcbm", "dcbm live", "cpu live"]
-"""Who copies a program's memory: an unmodified kernel, ours switched off, or one of its migrators."""
+"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator."""
 
 WAY_NAMES: dict[Way, str] = {
     "vanilla": "vanilla",

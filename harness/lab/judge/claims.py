@@ -52,8 +52,10 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     found = claims_of(results)
     if results.calibration is None:
         return [(claim, None) for claim in found]
-    known = [recorded(results.quick)] + [recorded_programs()] * bool(results.programs)
-    figures = {claim.name: claim.value for one in known for claim in claims_of(one)}
+    known = claims_of(recorded(results.quick))
+    if results.programs:
+        known += programs.claims_of(recorded_programs())
+    figures = {claim.name: claim.value for claim in known}
     return [
         (claim, None if claim.fitted else verdict(claim, figures.get(claim.name)))
         for claim in found

@@ -321,5 +321,6 @@ def main(files: Sequence[Path], to: Path | None) -> int:
     results = load(files)
     directory = to or files[0].parent
     write(results, directory)
-    ui.say(f"report: {len(results.runs) + len(results.programs)} runs, {results.label}; {directory}/report.html")
+    measured = len(results.runs) + len(results.programs)
+    ui.say(f"report: {measured} runs, {results.label}; {directory}/report.html")
     return 0
