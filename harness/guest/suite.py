@@ -203,11 +203,12 @@ def run_quietly(
     args: str = "",
     cpus: int = 1,
     devices: Sequence[str] = (),
+    programs: bytes = b"",
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
     """Run one suite with additional files on emulated processors, and print nothing.
 
-    `devices` are options that QEMU gets besides.
+    `devices` are options that QEMU gets besides, and `programs` one more archive of files.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(
@@ -216,7 +217,7 @@ def run_quietly(
     guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
-    guest = replace(guest, machine=machine, extra=image.archive(files))
+    guest = replace(guest, machine=machine, extra=image.archive(files) + programs)
     run = vm.run(guest, directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
