@@ -574,6 +574,7 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 		{ { .migrate_folio = NULL },			     false },
 	};
 	struct address_space *mapping;
+	struct inode *inode;
 	struct folio *folio;
 	int i;
 
@@ -581,8 +582,10 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 		kunit_skip(test, "every folio is declined here");
 
 	mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
+	inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
 	folio = folio_alloc(GFP_KERNEL, 0);
 	KUNIT_ASSERT_NOT_NULL(test, mapping);
+	KUNIT_ASSERT_NOT_NULL(test, inode);
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 
 	folio->mapping = mapping;
@@ -598,6 +601,13 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 			expect_declined(test, folio,
 					MIGRATE_COPY_STAT_DECLINED_MAPPING);
 	}
+
+	inode->i_mode = S_IFBLK;
+	mapping->host = inode;
+	mapping->a_ops = &kinds[1].aops;
+	expect_declined(test, folio, MIGRATE_COPY_STAT_DECLINED_MAPPING);
+	inode->i_mode = S_IFREG;
+	expect_eligible(test, folio);
 
 	mapping->a_ops = &kinds[0].aops;
 	mapping_set_inaccessible(mapping);
