@@ -260,7 +260,7 @@ def main(paths: Paths) -> int:
 
     with lock.cache(paths):
         stage("qemu", lambda _: qemu.get(paths))
-        stage("packages", lambda _: packages.get(paths, CONFIG))
+        stage("packages", lambda _: packages.get(paths, CONFIG, out / "deb"))
         stage("lintian", partial(lintian, paths), "packages")
         stage("machine", partial(prepare, paths, out), "packages")
         for name in PARTS:
