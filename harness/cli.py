@@ -65,7 +65,8 @@ def parser() -> argparse.ArgumentParser:
     what = "install, use and remove the Debian packages on a Debian 13 machine"
     command("check-debian", what, debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
-    ours = _option("which kernel", "debian", choices=list(build.CONFIGS))
+    native = [name for name, one in build.CONFIGS.items() if one.architecture.native]
+    ours = _option("which kernel", "debian", choices=native)
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
     command("qemu", "build the emulators that guests run in", _qemu)

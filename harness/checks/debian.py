@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.checks.main import Report, Stage, suite_cases, summary
-from harness.core import jsonio, lock, process, ui
+from harness.core import jsonio, lock, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.deb import packages
@@ -41,6 +41,7 @@ _HOOKS = (
     'echo "/dev/sda / ext4 defaults 0 1" >"$1/etc/fstab"',
 )
 _DISK_MIB = 4096
+_DISK_GB = 2.0  # twice: most of it is a hole
 _FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
 
 # The check of the file system is slow under emulation.
@@ -49,13 +50,13 @@ _SECONDS = 900
 _SILENT = 400
 # Debian's kernel has loaded the first ones in the guest, and 4,000 others are modules of it.
 _LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
-_MODULES = 200
+_MODULES = 100
 _PROMPT = "root@debian:~# "
 
 
 @dataclass(frozen=True)
 class Machine:
-    """A disk with a system on it, and what QEMU of it needs besides."""
+    """A disk with a system on it, and where logs of its boots go."""
 
     disk: Path
     out: Path
@@ -81,6 +82,7 @@ def root_file_system(paths: Paths) -> Path:
 
         reused = image.exists()
         if not reused:
+            space.need(image, _DISK_GB, "a Debian 13 machine")
             debian.from_any_mirror(extract, step, f"Debian {SUITE}")
             log = paths.logs / "debian13.log"
             process.run_logged(["tune2fs", "-O", _FEATURES, str(fresh)], log, "tune2fs")
@@ -260,7 +262,7 @@ def main(paths: Paths) -> int:
 
     with lock.cache(paths):
         stage("qemu", lambda _: qemu.get(paths))
-        stage("packages", lambda _: packages.get(paths, CONFIG))
+        stage("packages", lambda _: packages.get(paths, CONFIG, out / "deb"))
         stage("lintian", partial(lintian, paths), "packages")
         stage("machine", partial(prepare, paths, out), "packages")
         for name in PARTS:

@@ -28,7 +28,7 @@ _DISTRIBUTION = "trixie"
 
 @dataclass(frozen=True)
 class Packages:
-    """Packages in out/deb, and the release of the kernel in them."""
+    """Both packages, and the release of the kernel in the first."""
 
     release: str
     kernel: Path
@@ -57,11 +57,10 @@ def changelog(version: str, now: float) -> str:
     )
 
 
-def get(paths: Paths, config: str) -> Packages:
-    """Build both packages of a configuration into out/deb; objects that are there are used."""
+def get(paths: Paths, config: str, out: Path) -> Packages:
+    """Build both packages of a configuration into `out`; objects that are there are used."""
     tree = build.tree(paths, config)
     kernel = build.get(paths, tree, config)
-    out = paths.out / "deb"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     now = time.time()
@@ -128,7 +127,7 @@ def _collect(directory: Path, made: str, wanted: str, out: Path) -> Path:
 
 def main(paths: Paths, config: str) -> int:
     """Build the packages, and say how to install them."""
-    packages = get(paths, config)
+    packages = get(paths, config, paths.out / "deb")
     names = " ".join(f"./{path.name}" for path in packages.files)
     ui.say(f"install: cd {paths.out / 'deb'} && sudo apt install {names}")
     return 0

@@ -255,10 +255,9 @@ def _seed(tree: Tree, config: str) -> None:
     with ui.step(f"objects of {config}") as step:
         built_from = tree.source.home / _tree_name(seed)
         copies = ["find", str(built_from), "-type", "f", "-links", "1", "-printf", "%P\\n"]
-        names = {*process.capture(copies).splitlines(), *tree.files}
-        for name in names if built_from != tree.path else ():
+        for name in {*process.capture(copies).splitlines(), *tree.files}:
             path, other = tree.path / name, built_from / name
-            if path.exists():
+            if path != other and path.exists():
                 patches.replace(path, path)
                 if other.exists() and path.read_bytes() == other.read_bytes():
                     shutil.copystat(other, path)
