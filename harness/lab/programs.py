@@ -55,7 +55,7 @@ WORKLOADS = {
     "redis": Workload(
         ("redis-server", "redis-tools", "numactl"),
         ("redis-server", "redis-benchmark", "redis-cli", "migratepages"),
-        20_000,
+        10_000,
     ),
 }
 
