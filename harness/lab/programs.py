@@ -26,7 +26,7 @@ from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.lab.model.published import PAGE_KIB
 from harness.lab.report import report
-from harness.lab.results import Latency, Moves, Program, Results, Way
+from harness.lab.results import Latency, Moves, Program, Results, State, Way
 
 RELEASE = "trixie"
 """Debian's release whose programs run: the same on each host, like QEMU's."""
@@ -43,19 +43,26 @@ _GUESTS = 2  # at a time: each has one processor
 class Workload:
     """A suite of the same name, and what of Debian it runs.
 
-    `requests` is how many it makes in each case, without a pipeline.
+    `requests` is how many it makes in each case without a pipeline; `cases` are the suite's words
+    for those, and the report's.
     """
 
     packages: tuple[str, ...]
     programs: tuple[str, ...]
     requests: int
+    cases: dict[str, str]
 
 
 WORKLOADS = {
     "redis": Workload(
         ("redis-server", "redis-tools", "numactl"),
         ("redis-server", "redis-benchmark", "redis-cli", "migratepages"),
-        20_000,
+        10_000,
+        {
+            f"{operation}-{pipeline}": f"{operation}, pipeline of {pipeline}"
+            for operation in ("GET", "SET")
+            for pipeline in (1, 16)
+        },
     ),
 }
 
@@ -75,11 +82,16 @@ class Boot:
         """What its directory is called."""
         return f"{self.way.replace(' ', '-')}-{self.folio_kib}k"
 
-    def args(self, requests: int, dilation: float) -> str:
+    def states(self) -> tuple[State, ...]:
+        """Return what each case is measured in."""
+        return ("rest", "neighbour", "moving") if self.way == "vanilla" else ("rest", "moving")
+
+    def args(self, workload: Workload, dilation: float) -> str:
         """Return the arguments of its suite."""
         most = round(MOST_INACCESSIBLE_US * dilation)
         pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
-        return f"{self.migrator},{self.live:d},{most},{pages},{requests}"
+        cases = ",".join(workload.cases)
+        return f"{self.migrator},{self.live:d},{most},{pages},{workload.requests},{cases}"
 
 
 WAYS: tuple[tuple[Way, str, str, bool], ...] = (
@@ -96,7 +108,7 @@ def boots() -> list[Boot]:
     return [Boot(*way, kib) for kib in (2048, PAGE_KIB) for way in WAYS]
 
 
-_CASE = re.compile(r"^case: (\w+) (\d+) (\w+)$", re.MULTILINE)
+_CASE = re.compile(r"^case: (\S+) (\w+)$", re.MULTILINE)
 _PER_SECOND = re.compile(r"throughput summary: ([\d.]+) requests per second")
 _AT_MOST = re.compile(r"^([\d.]+)% <= ([\d.]+) milliseconds", re.MULTILINE)
 _SUMMARY = re.compile(r"^ +avg +min +p50 +p95 +p99 +max *\n +(.+)$", re.MULTILINE)
@@ -106,15 +118,20 @@ _MOVES = re.compile(r"^moves: (\d+) ([\d.]+) (\d+)$", re.MULTILINE)
 def redis_cases(text: str, boot: Boot, dilation: float, where: str) -> Iterator[Program]:
     """Yield what redis-benchmark measured in each case, in the modelled machine's time.
 
-    HarnessError if a case lacks a figure.
+    HarnessError if they are not the cases that were planned, or one lacks a figure.
     """
+    cases = WORKLOADS["redis"].cases
     _, *parts = _CASE.split(text)
-    for operation, pipeline, state, said in zip(*(parts[n::4] for n in range(4)), strict=True):
+    found = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+    planned = [(case, state) for case in cases for state in boot.states()]
+    if [(case, state) for case, state, _ in found] != planned:
+        raise HarnessError(f"{where}: not the cases that were planned", text)
+    for case, state, said in found:
         per_second, summary = _PER_SECOND.search(said), _SUMMARY.search(said)
         rare = [float(ms) for percent, ms in _AT_MOST.findall(said) if float(percent) >= 99.9]
         moves = _MOVES.search(said)
         if not (per_second and summary and rare) or (state == "moving") != bool(moves):
-            raise HarnessError(f"{where}: {operation} {pipeline} {state}: no figures", said)
+            raise HarnessError(f"{where}: {case} {state}: no figures", said)
         _, _, p50, _, p99, longest = (float(ms) * 1000 / dilation for ms in summary[1].split())
         moved = None
         if moves:
@@ -128,7 +145,7 @@ def redis_cases(text: str, boot: Boot, dilation: float, where: str) -> Iterator[
             "workload": "redis",
             "way": boot.way,
             "folio_kib": boot.folio_kib,
-            "case": f"{operation}, pipeline of {pipeline}",
+            "case": cases[case],
             "state": state,
             "per_s": float(per_second[1]) * dilation,
             "latency_us": latency,
@@ -157,7 +174,7 @@ class _Room:
             self.name,
             self.paths.out / "lab/guests" / f"{self.name}-{boot.name}",
             {},
-            args=boot.args(WORKLOADS[self.name].requests, self.dilation),
+            args=boot.args(WORKLOADS[self.name], self.dilation),
             devices=self.devices if boot.migrator == "dcbm" else (),
             programs=self.programs,
         )

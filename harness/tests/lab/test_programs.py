@@ -1,5 +1,6 @@
 """Programs whose memory moves: each case in the time of the machine, and rightly compared."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -29,10 +30,16 @@ Summary:
           avg       min       p50       p95       p99       max
         0.380     0.112     0.400     0.543     2.000     5.000
 """
-REST = f"case: GET 16 rest\n{SAID}"
-MOVING = f"case: GET 16 moving\n{SAID}moves: 4 2.0 100000\n"
+REST = f"case: GET-16 rest\n{SAID}"
+MOVING = f"case: GET-16 moving\n{SAID}moves: 4 2.0 100000\n"
 
-BOOT = programs.boots()[0]
+REDIS = replace(programs.WORKLOADS["redis"], requests=7, cases={"GET-16": "GET, 16 at once"})
+BOOT = programs.boots()[1]
+
+
+@pytest.fixture(autouse=True)
+def one_case(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(programs.WORKLOADS, "redis", REDIS)
 
 
 def test_every_way_boots_with_either_size_of_pages() -> None:
@@ -40,13 +47,14 @@ def test_every_way_boots_with_either_size_of_pages() -> None:
     assert len({boot.name for boot in boots}) == len(boots) == 10
     assert {boot.config for boot in boots} <= build.CONFIGS.keys()
     live = next(boot for boot in boots if boot.name == "dcbm-live-4k")
-    assert live.args(7, 4.0) == "dcbm,1,2000,4k,7"
-    assert BOOT.args(7, 4.0) == "off,0,2000,2m,7"
+    assert live.args(REDIS, 4.0) == "dcbm,1,2000,4k,7,GET-16"
+    assert BOOT.args(REDIS, 4.0) == "off,0,2000,2m,7,GET-16"
+    assert (len(boots[0].states()), len(BOOT.states())) == (3, 2)
 
 
 def test_what_the_load_generator_says_is_told_in_the_time_of_the_machine() -> None:
     rest, moving = programs.redis_cases(f"noise\n{REST}{MOVING}", BOOT, 5.0, "here")
-    assert (rest.case, rest.state, rest.moves) == ("GET, pipeline of 16", "rest", None)
+    assert (rest.case, rest.state, rest.moves) == ("GET, 16 at once", "rest", None)
     assert rest.per_s == 250_000
     assert rest.latency_us == Latency(p50=80, p99=400, p999=800, longest=1000)
     assert moving.moves == Moves(count=4, ms=100, cpu_ms=20)
@@ -55,14 +63,20 @@ def test_what_the_load_generator_says_is_told_in_the_time_of_the_machine() -> No
 @pytest.mark.parametrize(
     "text",
     [
-        REST.replace("throughput summary", "nothing"),
-        REST.replace("99.902% <= 4.000", "").replace("100.000% <= 5.000", ""),
-        MOVING.replace("moves:", "no moves:"),
-        f"{REST}moves: 4 2.0 100000\n",
+        REST.replace("throughput summary", "nothing") + MOVING,
+        REST.replace("99.902% <= 4.000", "").replace("100.000% <= 5.000", "") + MOVING,
+        REST + MOVING.replace("moves:", "no moves:"),
+        f"{REST}moves: 4 2.0 100000\n{MOVING}",
     ],
 )
 def test_a_case_without_its_figures_is_an_error(text: str) -> None:
-    with pytest.raises(HarnessError, match=r"here: GET 16 (rest|moving): no figures"):
+    with pytest.raises(HarnessError, match=r"here: GET-16 (rest|moving): no figures"):
+        list(programs.redis_cases(text, BOOT, 5.0, "here"))
+
+
+@pytest.mark.parametrize("text", ["", REST, MOVING + REST, REST + MOVING + MOVING])
+def test_all_cases_are_there_and_no_other(text: str) -> None:
+    with pytest.raises(HarnessError, match="here: not the cases that were planned"):
         list(programs.redis_cases(text, BOOT, 5.0, "here"))
 
 
