@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Small folios get pages that were allocated in bulk: whoever migrates them, they arrive
- * where they should, and what is left of the bulk is freed.
+ * Folios move to folios that were allocated in bulk: whoever migrates them, they arrive
+ * where they should, each of its own size, and what is left of the bulk is freed.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,7 +20,10 @@
 #define ROUNDS		200
 #define LARGE		(16 * KIB)
 #define LARGE_FOLIOS	15
-/* A page in eight of those that a call could lose. */
+/* At either end: the second one asks for as many as there are folios to come. */
+#define SMALL_FOLIOS	2
+#define FOLIOS		(SMALL_FOLIOS + LARGE_FOLIOS + SMALL_FOLIOS)
+/* A page in eight of those that a call could lose, by small folios alone. */
 #define MOST_LOST	(ROUNDS * LARGE_FOLIOS / 8)
 
 enum caller {
@@ -33,7 +36,7 @@ enum caller {
 
 FIXTURE(migrate_spares)
 {
-	/* One small folio, and behind it large ones. */
+	/* Large folios between small ones. */
 	char *addr;
 	size_t len;
 	size_t page;
@@ -58,6 +61,8 @@ static void __attribute__((constructor)) save_settings(void)
 
 FIXTURE_SETUP(migrate_spares)
 {
+	size_t small;
+
 	settings_restore();
 	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
 		SKIP(return, "needs two nodes with memory");
@@ -66,14 +71,15 @@ FIXTURE_SETUP(migrate_spares)
 	numa_balancing_off();
 	ASSERT_EQ(0, thp_only(LARGE));
 	self->page = memory_page_size();
-	self->len = (LARGE_FOLIOS + 1) * LARGE;
-	self->addr = memory_map_aligned(self->len, PMD_SIZE);
+	small = SMALL_FOLIOS * self->page;
+	self->len = small + LARGE_FOLIOS * LARGE + small;
+	self->addr = memory_map_aligned(self->len + 2 * LARGE, PMD_SIZE);
 	ASSERT_NE(NULL, self->addr);
-	ASSERT_EQ(0, munmap(self->addr, LARGE - self->page));
-	self->addr += LARGE - self->page;
-	self->len -= LARGE - self->page;
+	ASSERT_EQ(0, munmap(self->addr, LARGE - small));
+	self->addr += LARGE - small;
+	ASSERT_EQ(0, munmap(self->addr + self->len, LARGE + small));
 	ASSERT_EQ(0, memory_fill(self->addr, self->len, LARGE, self->nodes[0], SEED));
-	ASSERT_EQ(LARGE_FOLIOS + 1, memory_folios(self->addr, self->len));
+	ASSERT_EQ(FOLIOS, memory_folios(self->addr, self->len));
 }
 
 FIXTURE_TEARDOWN(migrate_spares)
@@ -115,7 +121,7 @@ TEST_F_TIMEOUT(migrate_spares, arrive_and_are_freed, TIMEOUT)
 			TH_LOG("in round %d", i);
 	}
 	EXPECT_GT(MOST_LOST, pages_unaccounted() - before);
-	EXPECT_EQ(LARGE_FOLIOS + 1, memory_folios(self->addr, self->len));
+	EXPECT_EQ(FOLIOS, memory_folios(self->addr, self->len));
 	EXPECT_EQ(0, memory_verify(self->addr, self->len, SEED));
 }
 
