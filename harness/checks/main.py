@@ -41,8 +41,8 @@ from harness.series import export
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
-    "latency", "migrators", "live", "live-stress", "bounds", "ptdma", "ae4dma", "doctor",
-    "doctor-ptdma", "doctor-ae4dma",
+    "latency", "migrators", "live", "live-stress", "bounds", "hugetlb", "ptdma", "ae4dma",
+    "doctor", "doctor-ptdma", "doctor-ae4dma",
 )  # fmt: skip
 DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
