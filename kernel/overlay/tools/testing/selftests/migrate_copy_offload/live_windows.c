@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -187,6 +188,34 @@ TEST_F_TIMEOUT(live_windows, a_store_protected_again, TIMEOUT)
 	protect(_metadata, &self->area, PROT_READ);
 	nobody_waited(_metadata, self);
 	end_move(_metadata, self, byte, old);
+}
+
+static struct area guarded;
+static volatile bool refused;
+
+static void refuse(int sig)
+{
+	refused = true;
+	mprotect(guarded.addr, guarded.size, PROT_READ | PROT_WRITE);
+}
+
+/* The move gives back only what the mapping allows by then. */
+TEST_F_TIMEOUT(live_windows, protected_for_good, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	begin_move(_metadata, self);
+	protect(_metadata, &self->area, PROT_READ);
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+
+	guarded = self->area;
+	signal(SIGSEGV, refuse);
+	*(volatile char *)byte = NEW_BYTE;
+	EXPECT_TRUE(refused);
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
 /* mprotect() makes PTEs writable without a fault. */
