@@ -134,3 +134,19 @@ def running(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] not in "ZX"
     except OSError:
         return False
+
+
+def test_what_few_commands_need_is_installed_for_them_only(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dpkg-query", "apt-get", "sudo"):
+        (tools / name).write_text("#!/bin/sh\nexit 1\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    rare = {"debhelper", "lintian"}
+    for target, wanted in (("demo", set()), ("deb", {"debhelper"}), ("check-debian", rare)):
+        done = make(checkout, target, cache=tmp_path / "cache")
+        assert "apt-get update failed" in the_error(done)
+        assert rare & set(done.stdout.split()) == wanted
