@@ -43,8 +43,8 @@ _GUESTS = 2  # at a time: each has one processor
 class Workload:
     """A suite of the same name, and what of Debian it runs.
 
-    `requests` is how many it makes in each case without a pipeline; `cases` are the words of
-    the suite for those, and of the report.
+    `requests` is how many it makes in each case without a pipeline; `cases` are the suite's
+    words for those, and the report's.
     """
 
     packages: tuple[str, ...]

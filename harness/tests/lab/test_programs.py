@@ -144,3 +144,11 @@ def test_the_report_shows_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Pa
     assert "<h2>redis while its memory moves</h2>" in page
     assert "What virtual time hides" in page
     assert (tmp_path / "redis.png").stat().st_size > 10_000
+
+
+def test_what_nobody_has_recorded_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(claims, "recorded_programs", results)
+    cases = claims.judge_programs(results(*FOUND), "redis")
+    assert {(case.status.value, case.detail) for case in cases} == {
+        ("failed", "no figure is recorded")
+    }
