@@ -125,7 +125,6 @@ TEST_F_TIMEOUT(hugetlb, by_all_channels, TIMEOUT)
 		EXPECT_EQ(self->area.size / nr, channels[i].bytes);
 		EXPECT_LE(area_folios(&self->area) * least, channels[i].descriptors);
 	}
-	engine_moves(_metadata, self, self->test.nodes[0]);
 }
 
 TEST_F_TIMEOUT(hugetlb, by_the_cpu_migrator, TIMEOUT)
