@@ -498,7 +498,7 @@ static int __meminit copy_pages_node_changed(struct notifier_block *self, unsign
 					     void *arg)
 {
 	if (action == NODE_ADDED_FIRST_MEMORY && READ_ONCE(copy_calibrated) &&
-	    READ_ONCE(copy_forced) == COPY_AUTO)
+	    copy_pages_forced() == COPY_AUTO)
 		queue_delayed_work(system_dfl_wq, &calibration_work, CALIBRATION_DELAY);
 	return NOTIFY_OK;
 }
@@ -507,7 +507,7 @@ static int __meminit copy_pages_node_changed(struct notifier_block *self, unsign
 
 static ssize_t primitive_show(struct kobject *kobj, struct kobj_attribute *attr, char *buf)
 {
-	int forced = READ_ONCE(copy_forced), i;
+	int forced = copy_pages_forced(), i;
 	ssize_t at = sysfs_emit(buf, forced == COPY_AUTO ? "[auto]" : "auto");
 
 	for (i = 0; i < NR_COPY_PRIMITIVES; i++) {
