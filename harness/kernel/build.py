@@ -154,10 +154,13 @@ def run(
     *targets: str,
     on_line: Callable[[str], None] | None = None,
     env: Mapping[str, str] | None = None,
-) -> None:
-    """Build targets of a configuration, with a log that is named after the first."""
+) -> str:
+    """Build targets of a configuration, with a log that is named after the first.
+
+    Return what make said.
+    """
     architecture = _known(config).architecture
-    process.run_logged(
+    return process.run_logged(
         make(tree.path, object_dir(tree, config), *targets, architecture=architecture),
         paths.logs / f"{Path(targets[0]).name}-{config}.log",
         f"kernel {config}",
