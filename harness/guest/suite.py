@@ -202,12 +202,13 @@ def run_quietly(
     *,
     args: str = "",
     cpus: int = 1,
+    tiers: bool = False,
     devices: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
     """Run one suite with additional files on emulated processors, and print nothing.
 
-    `devices` are options that QEMU gets besides.
+    `devices` are options that QEMU gets besides; for `tiers` see vm.Guest.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(
@@ -216,7 +217,7 @@ def run_quietly(
     guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
-    guest = replace(guest, machine=machine, extra=image.archive(files))
+    guest = replace(guest, machine=machine, tiers=tiers, extra=image.archive(files))
     run = vm.run(guest, directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
