@@ -193,11 +193,12 @@ set_live()
 	done
 }
 
-# no_bound: a batch is as large as without copy offload, however long memory is inaccessible.
-no_bound()
+# set_bound <us>: for how long memory may be inaccessible, on every route. With 0 a batch is as
+# large as without copy offload.
+set_bound()
 {
 	for route in "$offload"/routes/*/max_inaccessible_us; do
-		[ ! -f "$route" ] || echo 0 >"$route" || return 1
+		[ ! -f "$route" ] || echo "$1" >"$route" || return 1
 	done
 }
 

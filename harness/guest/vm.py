@@ -41,7 +41,8 @@ class Guest:
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
     `erms` only on demand. A single one is on the first node, and runs in virtual time: an
     instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
-    is the same, but takes three times as long. `qemu` is the directory of the emulators.
+    is the same, but takes three times as long; with `tiers` the firmware calls the second node
+    slower. `qemu` is the directory of the emulators.
     """
 
     kernel: Path
@@ -52,6 +53,7 @@ class Guest:
     accelerator: str = "tcg"
     extra: bytes = b""
     erms: bool = False
+    tiers: bool = False
     machine: Machine = PC
     device_tree: Path | None = None
     qemu: Path = DEBIAN
@@ -136,7 +138,7 @@ def _processors_and_memory(guest: Guest) -> list[str]:
     half, cores = guest.memory_mib // 2, guest.cpus // 2
     words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M"]
     if guest.cpus == 1:
-        processors = ("cpus=0,", "")
+        processors = ("cpus=0,", "initiator=0," if guest.tiers else "")
         words += ["-smp", "1", "-icount", "shift=0,sleep=off", "-seed", "1",
                   "-rtc", "base=2026-01-01T00:00:00,clock=vm"]  # fmt: skip
     else:
@@ -146,6 +148,16 @@ def _processors_and_memory(guest: Guest) -> list[str]:
     for node, cpus in enumerate(processors):
         words += ["-object", f"memory-backend-ram,id=memory{node},size={half}M",
                   "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}"]  # fmt: skip
+    return words + (_tiers() if guest.tiers else [])
+
+
+def _tiers() -> list[str]:
+    """Return what tells the kernel, by ACPI's HMAT, that the second node is slower."""
+    words = ["-machine", "hmat=on"]
+    for node, latency, bandwidth in ((0, 100, "20G"), (1, 300, "10G")):
+        common = f"hmat-lb,initiator=0,target={node},hierarchy=memory,data-type=access"
+        words += ["-numa", f"{common}-latency,latency={latency}",
+                  "-numa", f"{common}-bandwidth,bandwidth={bandwidth}"]  # fmt: skip
     return words
 
 

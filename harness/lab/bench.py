@@ -15,6 +15,7 @@ from harness.lab.results import (
     Addresses,
     Inaccessible,
     Kernel,
+    Memory,
     Phases,
     Positive,
     Results,
@@ -64,7 +65,8 @@ class Offload(Struct, frozen=True):
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
     drivers `providers`, and None where debugfs does not tell. `copy_pages` is the primitive
-    that the CPU copies with. `live` is whether it copies memory that is mapped.
+    that the CPU copies with. `live` is whether it copies memory that is mapped, and
+    `max_inaccessible_us` the bound for what is not.
     """
 
     enabled: bool
@@ -74,6 +76,7 @@ class Offload(Struct, frozen=True):
     channels: int | None
     copy_pages: str | None
     live: bool = False
+    max_inaccessible_us: float = 0
 
 
 class Bench(Struct, frozen=True):
@@ -87,6 +90,7 @@ class Bench(Struct, frozen=True):
     offload: Offload | None
     runs: tuple[BenchRun, ...]
     addresses: Addresses = "heads"
+    memory: Memory = "anon"
 
 
 def runs_of(
@@ -108,6 +112,8 @@ def runs_of(
                 "engine": setting["engine"] and (preset or setting["engine"])}  # fmt: skip
     if batch_pages:
         setting["batch_pages"] = batch_pages
+    offload = bench.offload
+    bound = offload.max_inaccessible_us if offload and offload.enabled else 0
     for number, one in enumerate(bench.runs):
         phases, inaccessible = one.phases_ns, one.inaccessible_ns
         batches = phases["batches"] if phases else 0
@@ -129,6 +135,8 @@ def runs_of(
             "total_mib": bench.mib,
             "folios_per_call": bench.folios_per_call or one.folios,
             "addresses": bench.addresses,
+            "memory": bench.memory,
+            "bound_us": round(bound / (dilation or 1.0)),
             "folios_failed": one.folios_failed,
             "folios_split": one.folios_split,
             "latency_lost": one.latency_lost,

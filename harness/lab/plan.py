@@ -10,7 +10,7 @@ from functools import partial
 
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
-from harness.lab.results import Addresses, Design, Kernel, Key
+from harness.lab.results import Addresses, Design, Kernel, Key, Memory
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT = "lab", "lab-without"
@@ -48,6 +48,22 @@ _LARGE_PAGES = 32768
 WORKLOADS: dict[Addresses, tuple[int, ...]] = {"all": (64, 1024), "range": (4, 64, 1024)}
 """Folio sizes that are moved with every page named, and by mbind(2)."""
 
+BOUND_US = 500
+"""For how long memory that is not copied live may be inaccessible by default."""
+
+MIXED_BOUND_US = 100
+
+CALLER_KIB = (64, 4)
+"""Folio sizes that reclaim demotes."""
+
+HUGE_KIB = 2048
+
+MIXED_FOLIOS, MIXED_MIB = 10000, 468
+"""What migrate_bench takes for mixed memory."""
+
+_FILES = "/tmp/lab"
+_ON_FILES = {"file", "mixed"}
+
 READS_PER_MS = 100
 WRITES_PER_MS = (1, 100, 10000)
 """How many pages threads touch that use memory while it moves."""
@@ -74,21 +90,32 @@ class Measurement:
     instrument: str = "auto"
     writes_per_ms: int = 0
     addresses: Addresses = "heads"
+    memory: Memory = "anon"
+    bound_us: int = 0
 
     def line(self, name: str, dilation: float = 1.0) -> str:
-        """Return the line of lab.plan; threads count ms of the machine that is modelled."""
+        """Return the line of lab.plan; its times are those of the machine that is modelled."""
         rates = (1000 * rate / dilation for rate in (READS_PER_MS, self.writes_per_ms))
         last = " --verify" if self.channels else ""
         if self.writes_per_ms:
             last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
         if self.addresses != "heads":
             last += f" --addresses={self.addresses}"
+        if self.memory != "anon":
+            last += f" --memory={self.memory} --dir={_FILES}"
         sizes = ",".join(map(str, self.folio_kib))
         return (
-            f"measure {name} {self.design} {self.batch_pages or 0} --folio-kib={sizes} "
+            f"measure {name} {self.design} {self.batch_pages or 0} "
+            f"{self.bound_us * dilation:.0f} --folio-kib={sizes} "
             f"--mib={self.mib} --folios-per-call={self.folios_per_call} --moves={self.moves} "
             f"--warmup=1 --repeat={self.repeat} --instrument={self.instrument}{last}"
         )
+
+    def folios(self, kib: int) -> int:
+        """Return how many folios of a size there are."""
+        if self.memory == "mixed":
+            return MIXED_FOLIOS
+        return self.mib * 1024 // kib
 
 
 @dataclass(frozen=True)
@@ -103,10 +130,17 @@ class Boot:
     def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
         lines = [f"engine {self.channels}"] if self.channels else []
+        lines += ["files"] if {one.memory for one in self.measurements} & _ON_FILES else []
+        lines += ["cgroup"] if self.tiers else []
         lines += [
             one.line(str(number), dilation) for number, one in enumerate(self.measurements)
         ]
         return "\n".join(lines) + "\n"
+
+    @property
+    def tiers(self) -> bool:
+        """Whether the second node is slower than the first."""
+        return any(one.addresses == "reclaim" for one in self.measurements)
 
     def keys(self, preset: str) -> list[Key]:
         """Return the key of each run that this guest is to measure."""
@@ -120,9 +154,11 @@ class Boot:
                 folio_kib=kib,
                 move=move,
                 total_mib=one.mib,
-                folios_per_call=one.folios_per_call or one.mib * 1024 // kib,
+                folios_per_call=one.folios_per_call or one.folios(kib),
                 writes_per_ms=one.writes_per_ms,
                 addresses=one.addresses,
+                memory=one.memory,
+                bound_us=one.bound_us,
             )
             for one in self.measurements
             for kib in one.folio_kib
@@ -132,9 +168,10 @@ class Boot:
 
 def keys(quick: bool, preset: str) -> list[Key]:
     """Return the key of each run that results must have."""
-    # Traced kernels add latencies to the runs of vanilla ones. And some of the workloads are
-    # the same measurement as a row of the baseline.
-    boots = [boot for boot in (*vanilla(quick), *ours(quick)) if boot.config != TRACED]
+    # In the calibration, traced kernels add latencies to the runs of vanilla ones. And some of
+    # the workloads are the same measurement as a row of the baseline.
+    calibrated = [boot for boot in vanilla(quick) if boot.config != TRACED]
+    boots = [*calibrated, *ours(quick)]
     return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 
@@ -186,7 +223,10 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _engine(quick, sizes)
     yield from _segments(sizes)
     yield from _live(sizes)
+    yield from _kinds()
+    yield from _callers()
     if not quick:
+        yield from _mixed()
         yield from _touched()
 
 
@@ -253,6 +293,36 @@ def _touched() -> Iterator[Boot]:
     for config, one in parts:
         some = tuple(replace(one, writes_per_ms=rate) for rate in WRITES_PER_MS)
         yield Boot(f"touched-{one.design}", config, one.channels, some)
+
+
+def _kinds() -> Iterator[Boot]:
+    """Yield memory that is not copied live, by default, and what vanilla makes of it."""
+    file = Measurement("off", 0, (64, 4), _QUICK_MIB, moves=1, memory="file")
+    huge = replace(file, folio_kib=(HUGE_KIB,), mib=_MIB, memory="hugetlb")
+    yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
+    some = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"),
+            file, huge)  # fmt: skip
+    yield Boot("kinds-16", OURS, 16, tuple(map(_by_default, some)))
+
+
+def _callers() -> Iterator[Boot]:
+    """Yield demotion by reclaim: vanilla, ours switched off, and with an engine."""
+    one = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off",
+                      addresses="reclaim")  # fmt: skip
+    yield Boot("reclaim-vanilla", VANILLA, 0, (one,))
+    yield Boot("reclaim-off", OURS, 0, (one,))
+    yield Boot("reclaim-16", OURS, 16, (_by_default(one),))
+
+
+def _mixed() -> Iterator[Boot]:
+    """Yield ten thousand folios of several kinds and sizes that move in one call, bounded."""
+    one = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
+    yield Boot("mixed-16", OURS, 16, (replace(_by_default(one), bound_us=MIXED_BOUND_US),))
+
+
+def _by_default(one: Measurement) -> Measurement:
+    """Return a measurement with all channels of an engine, and what the kernel chooses."""
+    return replace(one, design="live", channels=16, batch_pages=None, bound_us=BOUND_US)
 
 
 def _mib(batch_pages: int) -> int:

@@ -32,14 +32,29 @@ folios are cut, and a channel gets one descriptor for all that it copies of a ba
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
-Addresses = Literal["heads", "all", "range"]
+Addresses = Literal["heads", "all", "range", "reclaim"]
 """Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
 
-With "range" it is mbind(2) that moves the memory.
+Others move the memory too: mbind(2) a "range", and "reclaim" demotes it.
 """
 
-WORKLOAD_NAMES: dict[Addresses, str] = {"all": "every page named", "range": "mbind(2)"}
-"""How people call calls with other addresses than "heads"."""
+WORKLOAD_NAMES: dict[Addresses, str] = {
+    "all": "every page named",
+    "range": "mbind(2)",
+    "reclaim": "demotion",
+}
+"""How people call what moves memory otherwise than by "heads"."""
+
+Memory = Literal["anon", "shmem", "file", "hugetlb", "mixed"]
+"""What is moved; "file" is the page cache of ext4, and "mixed" ten thousand folios of three."""
+
+MEMORY_NAMES: dict[Memory, str] = {
+    "shmem": "shmem",
+    "file": "ext4",
+    "hugetlb": "hugetlb",
+    "mixed": "mixed memory",
+}
+"""How people call memory that is not anonymous."""
 
 Quantity = Literal["gbps", "first_folio_us"]
 
@@ -126,7 +141,8 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     how much they copy together: their `batch_pages` is None. `move` is 1 for the
     first move and 2 for the way back. With `writes_per_ms` threads use the memory while it
     moves: one writes to so many pages a millisecond, and another reads. `addresses` are those
-    that move_pages(2) gets.
+    that move_pages(2) gets. `bound_us` is for how long memory may be inaccessible that is not
+    copied live; 0 is for no bound.
     """
 
     kernel: Kernel
@@ -140,6 +156,8 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     folios_per_call: AtLeastOne
     writes_per_ms: Count = 0
     addresses: Addresses = "heads"
+    memory: Memory = "anon"
+    bound_us: Count = 0
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError combinations that no measurement can have."""
@@ -161,6 +179,10 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
             copied = f", {channels} threads"
         named = f", {WORKLOAD_NAMES[self.addresses]}" if self.addresses != "heads" else ""
         written = f", {self.writes_per_ms} writes per ms" if self.writes_per_ms else ""
+        if self.memory != "anon":
+            named += f", {MEMORY_NAMES[self.memory]}"
+        if self.bound_us:
+            named += f", at most {self.bound_us} us"
         return (
             f"{self.kernel}/{self.design}{copied}, {self.folio_kib} KiB, batch {batch} pages, "
             f"move {self.move}, {self.total_mib:g} MiB, {self.folios_per_call} folios per call"

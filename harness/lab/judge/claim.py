@@ -35,10 +35,11 @@ class Measured:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
         Nobody uses the memory meanwhile, and callers name the first page of each folio, unless
-        `writes_per_ms` and `addresses` are among them.
+        `writes_per_ms` and `addresses` are among them; it is anonymous, unless `memory` is.
         Of several, that with the most channels and the largest workload counts.
         """
-        wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", **wanted}
+        wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", "memory": "anon",
+                  **wanted}  # fmt: skip
         found = [
             key
             for key in self._planned

@@ -9,12 +9,20 @@ from collections.abc import Iterator
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.judge.claim import Claim, Measured, promise
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import FOLIO_KIB, SEGMENT_CHANNELS, SIZE_BATCH_PAGES, WORKLOADS
+from harness.lab.plan import (
+    CALLER_KIB,
+    FOLIO_KIB,
+    HUGE_KIB,
+    MIXED_BOUND_US,
+    SEGMENT_CHANNELS,
+    SIZE_BATCH_PAGES,
+    WORKLOADS,
+)
 from harness.lab.results import WORKLOAD_NAMES, Results, Run, size_name
 
-OFF, GAIN, WHOLE, SEGMENTS, LIVE = (
+OFF, GAIN, WHOLE, SEGMENTS, LIVE, KINDS, CALLERS = (
     "cost of being there", "gain over vanilla", "stays whole", "folios cut into segments",
-    "copied while it is mapped",
+    "copied while it is mapped", "other kinds of memory", "callers",
 )  # fmt: skip
 
 COPY_PAGE = 1553
@@ -65,6 +73,8 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
                 yield from promise(GAIN, f"{word} the copy phase, of vanilla's", "", rest)
     yield from _segments(measured)
     yield from _live(measured)
+    yield from _kinds(measured)
+    yield from _callers(measured)
 
 
 def _segments(measured: Measured) -> Iterator[Claim]:
@@ -109,8 +119,7 @@ def _live(measured: Measured) -> Iterator[Claim]:
             sized = live | {"folio_kib": size}
             name = f"{who}, {size_name(size)}"
             yield from promise(LIVE, f"{name}: speed", "GB/s", measured.figure("gbps", **sized))
-            longest = measured.figure("inaccessible_us", **sized)
-            longest = getattr(longest, "p99", longest)
+            longest = _inaccessible(measured, "p99", sized)
             yield from promise(LIVE, f"{name}: inaccessible, 99th percentile", "us", longest)
             other: Wanted = vanilla | {"folio_kib": size}
             faster = _quotient(measured, "gbps", sized, other, alike=False)
@@ -120,6 +129,51 @@ def _live(measured: Measured) -> Iterator[Claim]:
             yield from promise(LIVE, f"{name}: instructions, of not live", "", cost)
         first = measured.figure("first_folio_us", **live, folio_kib=_HUGE)
         yield from promise(LIVE, f"{who}, 2 MB: first folio", "us", first)
+
+
+def _kinds(measured: Measured) -> Iterator[Claim]:
+    """Yield what is not copied live, with an engine and a bound."""
+    for size in (_HUGE, 64):
+        shmem: Wanted = {"design": "live", "memory": "shmem", "folio_kib": size}
+        name, speed = f"shmem, {size_name(size)}", measured.figure("gbps", **shmem)
+        yield from promise(KINDS, f"{name}: speed", "GB/s", speed)
+        p99 = _inaccessible(measured, "p99", shmem)
+        yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
+    for size in (64, PAGE_KIB):
+        file: Wanted = {"memory": "file", "folio_kib": size}
+        over, under = (
+            _inaccessible(measured, "p99", file | {"design": design})
+            for design in ("live", "off")
+        )
+        if over is not None and under is not None:
+            name = f"ext4, {size_name(size)}: inaccessible, 99th percentile, of vanilla's"
+            yield from promise(KINDS, name, "", over / under)
+    huge: Wanted = {"memory": "hugetlb", "folio_kib": HUGE_KIB}
+    time = _quotient(measured, "gbps", huge | {"design": "off"}, huge | {"design": "live"})
+    yield from promise(KINDS, f"hugetlb, {size_name(HUGE_KIB)}: time, of vanilla's", "", time)
+    longest = _inaccessible(measured, "max", {"memory": "mixed"})
+    name = f"mixed memory, at most {MIXED_BOUND_US} us: longest inaccessible"
+    yield from promise(KINDS, name, "us", longest)
+
+
+def _callers(measured: Measured) -> Iterator[Claim]:
+    """Yield demotion by reclaim: CPU time and speed, over vanilla's."""
+    for size in CALLER_KIB:
+        called: Wanted = {"addresses": "reclaim", "folio_kib": size}
+        vanilla = called | {"kernel": "vanilla"}
+        for design, word in (("off", "switched off"), ("live", "with an engine")):
+            ours = called | {"kernel": "ours", "design": design}
+            name = f"{WORKLOAD_NAMES['reclaim']}, {size_name(size)}, {word}"
+            cost = _quotient(measured, _INSTRUCTIONS, ours, vanilla)
+            yield from promise(CALLERS, f"{name}: CPU time, of vanilla's", "", cost)
+            faster = _quotient(measured, "gbps", ours, vanilla)
+            yield from promise(CALLERS, f"{name}: speed, over vanilla's", "times", faster)
+
+
+def _inaccessible(measured: Measured, part: str, wanted: Wanted) -> float | None:
+    """Return a part of the inaccessible time of a run: NaN if not measured."""
+    times = measured.figure("inaccessible_us", **wanted)
+    return getattr(times, part, times)
 
 
 def _quotient(

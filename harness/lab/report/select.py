@@ -51,7 +51,10 @@ def compared(runs: Iterable[Run]) -> list[Run]:
     return [
         run
         for run in runs
-        if run.kernel != "without" and not run.writes_per_ms and run.addresses == "heads"
+        if run.kernel != "without"
+        and not run.writes_per_ms
+        and run.addresses == "heads"
+        and run.memory == "anon"
     ]
 
 

@@ -86,6 +86,16 @@ def test_every_page_named_is_another_workload() -> None:
         parse(bench(addresses="some"))
 
 
+def test_kinds_of_memory_and_bounds_are_workloads() -> None:
+    document = bench(memory="shmem", offload=offload(max_inaccessible_us=2000))
+    (run,) = bench_module.runs_of(parse(document), "b.json", 4.0)
+    assert (run.memory, run.bound_us) == ("shmem", 500)
+    assert run.name.endswith(", shmem, at most 500 us")
+    off = bench(offload=offload(max_inaccessible_us=500, enabled=False))
+    (run,) = bench_module.runs_of(parse(off), "b.json")
+    assert (run.memory, run.bound_us) == ("anon", 0)
+
+
 @pytest.mark.parametrize("twice", [None, 7])
 def test_what_threads_met_is_in_the_time_of_the_machine(twice: int | None) -> None:
     met = {"reads_per_s": 20368, "writes_per_s": 204, "read_ns": 800, "write_ns": 10_000,

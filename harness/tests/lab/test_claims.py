@@ -55,11 +55,13 @@ def test_what_is_recorded_is_all_that_was_planned_and_keeps_its_bounds(whole: Re
     assert {run.name for run in whole.runs} == {key.name for key in claims.planned(whole)}
     for one in whole.runs:
         figures = set(compare.figures(run()))
-        if one.touch or one.addresses != "heads":
+        if one.touch or one.addresses != "heads" or one.memory == "hugetlb":
             figures = {name for name in figures if not name.startswith(NOT_WITH_THREADS)}
-        assert set(compare.figures(one)) == figures, one.name
+        # Not all that moves memory is seen phase by phase.
+        assert set(compare.figures(one)) >= figures, one.name
         assert bool(one.touch) == bool(one.writes_per_ms)
-        assert (one.folios_failed, one.latency_lost) == (0, 0)
+        assert one.latency_lost == 0
+        assert not one.folios_failed or one.addresses == "reclaim"
         assert one.folios_split >= 0
     assert not any(math.isnan(claim.value) for claim in claims_of(whole))
     assert failed(whole) == {}
@@ -68,10 +70,10 @@ def test_what_is_recorded_is_all_that_was_planned_and_keeps_its_bounds(whole: Re
 def test_every_claim_is_there() -> None:
     counts = [Counter(claim.group for claim in claims_of(whole)) for whole in (QUICK, FULL)]
     groups = (reproduced.CALIBRATION, reproduced.BATCHES, reproduced.SIZES, goals.OFF,
-              goals.GAIN, goals.WHOLE, goals.SEGMENTS)  # fmt: skip
+              goals.GAIN, goals.WHOLE, goals.SEGMENTS, goals.KINDS, goals.CALLERS)  # fmt: skip
     assert [one[group] for one in counts for group in groups] == [
-        17, 14, 3, 3, 13, 6, 9,
-        45, 120, 36, 6, 21, 12, 10,
+        17, 14, 3, 3, 13, 6, 9, 7, 8,
+        45, 120, 36, 6, 21, 12, 10, 8, 8,
     ]  # fmt: skip
 
 
@@ -169,7 +171,7 @@ def test_no_claim_disappears_with_its_runs(whole: Results) -> None:
 
 def test_a_figure_that_is_not_there_fails() -> None:
     for name in ("first_folio_us", "inaccessible_us", "phases_us", "instructions_per_folio"):
-        for one in QUICK.runs[:1] + QUICK.runs[-1:]:
+        for one in (one for one in QUICK.runs if getattr(one, name) is not None):
             assert one.name in failed(changed(QUICK, one, **{name: None}))
 
 

@@ -82,7 +82,7 @@ def test_a_plan_is_lines_for_the_guest() -> None:
     boot = Boot("b", plan.OURS, 4, (one,))
     assert boot.plan() == (
         "engine 4\n"
-        "measure 0 batch 512 --folio-kib=4,64 --mib=16 --folios-per-call=0 --moves=1 "
+        "measure 0 batch 512 0 --folio-kib=4,64 --mib=16 --folios-per-call=0 --moves=1 "
         "--warmup=1 --repeat=1 --instrument=auto --verify\n"
     )
     assert Boot("b", plan.VANILLA, 0, ()).plan() == "\n"
@@ -109,6 +109,39 @@ def test_workloads_are_measured_on_both_kernels(addresses: Addresses, quick: boo
         assert [(key.folio_kib, key.move) for key in keys] == [
             (size, 1) for size in plan.WORKLOADS[addresses]
         ]
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
+    called = [(boot, one) for boot, one in measurements(quick) if one.addresses == "reclaim"]
+    assert [(boot.config, one.design, one.channels) for boot, one in called] == [
+        (plan.VANILLA, "off", 0),
+        (plan.OURS, "off", 0),
+        (plan.OURS, "live", 16),
+    ]
+    assert len({(one.mib, one.folio_kib, one.moves) for _, one in called}) == 1
+    for boot, one in measurements(quick):
+        assert boot.tiers == (one.addresses == "reclaim")
+        assert ("cgroup\n" in boot.plan()) == boot.tiers
+
+
+@pytest.mark.parametrize("quick", [False, True])
+def test_what_is_not_copied_live_is_measured_as_by_default(quick: bool) -> None:
+    kinds = [(boot, one) for boot, one in measurements(quick) if one.memory != "anon"]
+    ours = [one for boot, one in kinds if boot.config == plan.OURS]
+    assert {one.memory for one in ours} == {"shmem", "file", "hugetlb"} | (
+        set() if quick else {"mixed"}
+    )
+    assert {(one.design, one.channels, one.batch_pages) for one in ours} == {("live", 16, None)}
+    assert {one.bound_us for one in ours if one.memory != "mixed"} == {plan.BOUND_US}
+    for boot, one in kinds:
+        assert ("files\n" in boot.plan()) == any(
+            other.memory in ("file", "mixed") for other in boot.measurements
+        )
+        if one.bound_us:
+            assert f" live 0 {4 * one.bound_us} --folio-kib" in boot.plan(4.0)
+        if one.memory == "mixed":
+            assert (one.bound_us, one.folios(4)) == (plan.MIXED_BOUND_US, plan.MIXED_FOLIOS)
 
 
 def test_memory_is_used_while_it_moves_in_three_ways() -> None:

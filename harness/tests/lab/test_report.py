@@ -28,6 +28,8 @@ TITLES = [
     "Gain over vanilla without an engine",
     "Folios cut into segments",
     "Copied while it is mapped",
+    "Other kinds of memory",
+    "Callers",
 ]
 
 

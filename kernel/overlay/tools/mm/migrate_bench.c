@@ -1,14 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * migrate_bench: how fast move_pages(2) moves anonymous memory between NUMA nodes,
- * and how long nobody can access it meanwhile.
+ * migrate_bench: how fast memory moves between NUMA nodes, and how long nobody can
+ * access it meanwhile.
  *
  * One measurement maps fresh memory in folios of one size on one node, moves it
  * to another node ("move 1") and back ("move 2"). The two are reported apart:
  * the second migration of a folio may cost more than the first.
  *
- * Only the calls of move_pages(2) are timed. Each gets one address per folio, or
- * that of every page, in arrays that exist and are in memory before.
+ * Only the calls that move memory are timed. move_pages(2) gets one address per
+ * folio, or that of every page, in arrays that exist and are in memory before.
+ *
+ * Reclaim demotes memory instead if it is asked to.
  *
  * Latencies come from the kernel's own instrument in debugfs, where there is one.
  * It costs a little, so they are measured in a run of their own.
@@ -37,6 +39,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <time.h>
@@ -53,18 +56,21 @@
 #define NODE_DIR	"/sys/devices/system/node"
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
-#define ROUTE		OFFLOAD_DIR "/routes/syscall_or_cpuset"
+#define ROUTES_DIR	OFFLOAD_DIR "/routes"
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
 #define COPIED_TWICE	OFFLOAD_DIR "/stats/live_written"
 #define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
+#define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
+#define CGROUPS		"/sys/fs/cgroup"
 
 #define MAX_NODES	1024
 #define MAX_PROVIDERS	8
 #define BITS_PER_LONG	(8 * sizeof(unsigned long))
 #define MIN_FOLIO_KIB	4
 #define MAX_FOLIO_KIB	2048
+#define MAX_HUGETLB_KIB	(1024 * 1024UL)
 /* No kernel has transparent huge pages of more than this. */
 #define MAX_THP_KIB	(1024 * 1024UL)
 #define MAX_SIZES	9
@@ -72,6 +78,7 @@
 #define MAX_MIB		(16 * 1024 * 1024UL)
 #define MAX_FOLIO_PAGES	(MAX_FOLIO_KIB / MIN_FOLIO_KIB)
 #define MAX_BUCKETS	1024
+#define MAX_PARTS	9
 #define MAX_TOUCHES	100000000
 /* Threads that touch more pages a second than this touch several each time they wake up. */
 #define MAX_WAKEUPS	20000
@@ -95,18 +102,74 @@ static const char * const instrument_names[] = {
 	[INSTRUMENT_ONLY]	= "only",
 };
 
-/* Which addresses of a folio move_pages(2) gets, or a range that mbind(2) gets. */
+/*
+ * What moves memory: move_pages(2), which gets addresses of each folio; mbind(2), which
+ * gets a range; and reclaim, which demotes it.
+ */
 enum addresses {
 	ADDRESSES_HEADS,
 	ADDRESSES_ALL,
 	ADDRESSES_RANGE,
+	ADDRESSES_RECLAIM,
 };
 
 static const char * const addresses_names[] = {
 	[ADDRESSES_HEADS]	= "heads",
 	[ADDRESSES_ALL]		= "all",
 	[ADDRESSES_RANGE]	= "range",
+	[ADDRESSES_RECLAIM]	= "reclaim",
 };
+
+/* The kernel's names of the reasons for which it migrates then. */
+static const char * const reasons[] = {
+	[ADDRESSES_HEADS]	= "syscall_or_cpuset",
+	[ADDRESSES_ALL]		= "syscall_or_cpuset",
+	[ADDRESSES_RANGE]	= "mempolicy_mbind",
+	[ADDRESSES_RECLAIM]	= "demotion",
+};
+
+enum memory {
+	MEMORY_ANON,
+	MEMORY_SHMEM,
+	MEMORY_FILE,
+	MEMORY_HUGETLB,
+	MEMORY_MIXED,
+};
+
+static const char * const memory_names[] = {
+	[MEMORY_ANON]		= "anon",
+	[MEMORY_SHMEM]		= "shmem",
+	[MEMORY_FILE]		= "file",
+	[MEMORY_HUGETLB]	= "hugetlb",
+	[MEMORY_MIXED]		= "mixed",
+};
+
+/*
+ * Mixed memory: ten thousand folios that move together. The largest of a kind go first:
+ * khugepaged collapses the others where those are allowed.
+ */
+static const struct {
+	enum memory memory;
+	unsigned long folio_kib;
+	size_t folios;
+} mixture[] = {
+	{ MEMORY_ANON, 2048, 50 }, { MEMORY_ANON, 64, 1300 }, { MEMORY_ANON, 4, 2000 },
+	{ MEMORY_SHMEM, 2048, 50 }, { MEMORY_SHMEM, 64, 1300 }, { MEMORY_SHMEM, 4, 2000 },
+	{ MEMORY_FILE, 64, 1300 }, { MEMORY_FILE, 4, 2000 },
+};
+
+/* How many folios mixed memory has, and how many KiB. */
+static size_t count_mixed(unsigned long *kib)
+{
+	size_t folios = 0;
+
+	*kib = 0;
+	for (unsigned int i = 0; i < ARRAY_SIZE(mixture); i++) {
+		folios += mixture[i].folios;
+		*kib += mixture[i].folio_kib * mixture[i].folios;
+	}
+	return folios;
+}
 
 static struct {
 	unsigned long folio_kib[MAX_SIZES];
@@ -123,6 +186,8 @@ static struct {
 	unsigned int repeat;
 	enum instrument_use instrument;
 	enum addresses addresses;
+	enum memory memory;
+	const char *dir;
 	bool verify;
 	bool quiet;
 	const char *output;
@@ -133,6 +198,7 @@ static struct {
 	.from = -1,
 	.to = -1,
 	.moves = NR_MOVES,
+	.dir = "/tmp",
 	.warmup = 1,
 	.repeat = 3,
 };
@@ -191,11 +257,31 @@ struct result {
 	__s64 twice;
 };
 
-/* Memory that is moved, and the arguments of move_pages(2), @per_folio of each folio. */
-struct area {
+struct folio {
+	char *addr;
+	size_t size;
+	enum memory memory;
+};
+
+struct part {
 	char *addr;
 	size_t len;
+	/* -1: of no file */
+	int fd;
+};
+
+/*
+ * Memory that is moved, and the arguments of move_pages(2), @per_folio of each folio.
+ * @addr and @len are those of the first part.
+ */
+struct area {
+	struct part parts[MAX_PARTS];
+	unsigned int nr_parts;
+	char *addr;
+	size_t len;
+	/* Of mixed memory, that of the smallest. */
 	size_t folio_size;
+	struct folio *list;
 	size_t folios;
 	size_t per_folio;
 	void **named;
@@ -205,9 +291,12 @@ struct area {
 
 static size_t page_size;
 
-static char *folio_at(const struct area *area, size_t i)
+static __u64 random_number(__u64 *state)
 {
-	return area->addr + i * area->folio_size;
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
 }
 
 static void *allocate(size_t nr, size_t size)
@@ -447,18 +536,30 @@ static int bind_to(int node)
 
 /* Folio sizes. */
 
-static void thp_path(char *path, size_t size, unsigned long kib)
+static void thp_path(char *path, size_t size, unsigned long kib, enum memory memory)
 {
-	snprintf(path, size, THP_DIR "/hugepages-%lukB/enabled", kib);
+	snprintf(path, size, THP_DIR "/hugepages-%lukB/%senabled", kib,
+		 memory == MEMORY_SHMEM ? "shmem_" : "");
+}
+
+static void hugetlb_path(char *path, size_t size, unsigned long kib, int node)
+{
+	snprintf(path, size, NODE_DIR "/node%d/hugepages/hugepages-%lukB/nr_hugepages", node,
+		 kib);
 }
 
 static bool size_offered(unsigned long kib)
 {
 	char path[128];
 
-	if (kib * KIB == page_size)
+	if (options.memory == MEMORY_HUGETLB) {
+		hugetlb_path(path, sizeof(path), kib, options.from);
+		return !access(path, F_OK);
+	}
+	/* A file system has folios as large as what is written to a new file. */
+	if (kib * KIB == page_size || options.memory == MEMORY_FILE)
 		return true;
-	thp_path(path, sizeof(path), kib);
+	thp_path(path, sizeof(path), kib, options.memory);
 	return kib * KIB > page_size && !access(path, F_OK);
 }
 
@@ -468,17 +569,18 @@ static void check_size(unsigned long kib)
 	size_t len = 0;
 
 	if (!size_offered(kib)) {
-		for (unsigned long k = MIN_FOLIO_KIB; k <= MAX_FOLIO_KIB; k *= 2)
+		for (unsigned long k = MIN_FOLIO_KIB; k <= MAX_HUGETLB_KIB; k *= 2)
 			if (size_offered(k))
 				len += snprintf(list + len, sizeof(list) - len, " %lu", k);
-		errx(1, "this kernel has no anonymous folios of %lu KiB, but these:%s", kib, list);
+		errx(1, "this kernel has no %s folios of %lu KiB, but these:%s",
+		     memory_names[options.memory], kib, list);
 	}
 	if (options.mib * KIB % kib)
 		errx(1, "%lu MiB are not a multiple of folios of %lu KiB", options.mib, kib);
 }
 
 /* A fault takes the largest folio that is allowed: allow just one size. */
-static void allow_only(unsigned long kib)
+static void allow_only(unsigned long kib, enum memory memory)
 {
 	char path[128];
 	int err;
@@ -486,14 +588,29 @@ static void allow_only(unsigned long kib)
 	if (kib * KIB == page_size)
 		return;
 	for (unsigned long k = 2 * page_size / KIB; k <= MAX_THP_KIB; k *= 2) {
-		if (!size_offered(k))
+		thp_path(path, sizeof(path), k, memory);
+		if (access(path, F_OK))
 			continue;
-		thp_path(path, sizeof(path), k);
-		err = change_setting(path, k == kib ? "madvise" : "never");
+		err = change_setting(path, k != kib ? "never" :
+				     memory == MEMORY_SHMEM ? "advise" : "madvise");
 		if (err)
 			errx(1, "cannot set %s, which folios of %lu KiB need: %s", path, kib,
 			     strerror(-err));
 	}
+}
+
+/* Make a node have @nr huge pages at least. */
+static void reserve_huge_pages(unsigned long kib, int node, size_t nr)
+{
+	char path[128], line[32], wanted[32];
+
+	hugetlb_path(path, sizeof(path), kib, node);
+	if (read_line(path, line, sizeof(line)) && strtoul(line, NULL, 10) >= nr)
+		return;
+	snprintf(wanted, sizeof(wanted), "%zu", nr);
+	change_setting(path, wanted);
+	if (!read_line(path, line, sizeof(line)) || strtoul(line, NULL, 10) < nr)
+		errx(1, "node %d cannot have %zu huge pages of %lu KiB", node, nr, kib);
 }
 
 /*
@@ -543,12 +660,13 @@ static bool frames_readable(void)
 	return ok;
 }
 
-/* True if the pages at @addr are one folio, and all of it. */
-static bool is_whole_folio(struct page_maps *maps, const char *addr, size_t size)
+/* True if the pages of @folio are one folio, and all of it. Huge pages do not split. */
+static bool is_whole_folio(struct page_maps *maps, const struct folio *folio)
 {
 	const __u64 compound = FLAG(KPF_COMPOUND_HEAD) | FLAG(KPF_COMPOUND_TAIL);
 	static __u64 frames[MAX_FOLIO_PAGES], flags[MAX_FOLIO_PAGES + 1];
-	size_t nr = size / page_size;
+	const char *addr = folio->addr;
+	size_t nr = folio->memory == MEMORY_HUGETLB ? 1 : folio->size / page_size;
 	__u64 first;
 
 	if (read_entries(maps->pagemap, (uintptr_t)addr / page_size, frames, nr) != nr)
@@ -561,11 +679,15 @@ static bool is_whole_folio(struct page_maps *maps, const char *addr, size_t size
 	/* Where memory ends there is no page that could belong to the folio. */
 	if (read_entries(maps->kpageflags, first, flags, nr + 1) < nr)
 		return false;
+	if (folio->memory == MEMORY_HUGETLB)
+		return flags[0] & FLAG(KPF_HUGE);
 	if (flags[0] & FLAG(KPF_HUGE) || flags[nr] & FLAG(KPF_COMPOUND_TAIL))
 		return false;
 	if (nr == 1)
 		return !(flags[0] & compound);
-	if ((flags[0] & compound) != FLAG(KPF_COMPOUND_HEAD) || !(flags[0] & FLAG(KPF_THP)))
+	if ((flags[0] & compound) != FLAG(KPF_COMPOUND_HEAD))
+		return false;
+	if (folio->memory == MEMORY_ANON && !(flags[0] & FLAG(KPF_THP)))
 		return false;
 	for (size_t i = 1; i < nr; i++)
 		if ((flags[i] & compound) != FLAG(KPF_COMPOUND_TAIL))
@@ -573,8 +695,8 @@ static bool is_whole_folio(struct page_maps *maps, const char *addr, size_t size
 	return true;
 }
 
-/* -1 if it cannot be told. */
-static __s64 count_split(const struct area *area)
+/* -1 if it cannot be told. @first is set if it is not 0. */
+static __s64 count_split(const struct area *area, const struct folio **first)
 {
 	struct page_maps maps;
 	__s64 split = 0;
@@ -584,7 +706,8 @@ static __s64 count_split(const struct area *area)
 	if (!maps_open(&maps))
 		err(1, "cannot open the page maps");
 	for (size_t i = 0; i < area->folios; i++)
-		split += !is_whole_folio(&maps, folio_at(area, i), area->folio_size);
+		if (!is_whole_folio(&maps, &area->list[i]) && !split++)
+			*first = &area->list[i];
 	maps_close(&maps);
 	return split;
 }
@@ -594,14 +717,15 @@ static __u64 count_elsewhere(const struct area *area, int node)
 {
 	static void *pages[MAX_FOLIO_PAGES];
 	static int status[MAX_FOLIO_PAGES];
-	size_t nr = area->folio_size / page_size;
 	__u64 elsewhere = 0;
 
 	for (size_t i = 0; i < area->folios; i++) {
+		const struct folio *folio = &area->list[i];
+		size_t nr = folio->memory == MEMORY_HUGETLB ? 1 : folio->size / page_size;
 		bool here = true;
 
 		for (size_t j = 0; j < nr; j++)
-			pages[j] = folio_at(area, i) + j * page_size;
+			pages[j] = folio->addr + j * page_size;
 		if (syscall(__NR_move_pages, 0, nr, pages, NULL, status, 0))
 			err(1, "cannot ask where pages are");
 		for (size_t j = 0; j < nr; j++)
@@ -623,40 +747,58 @@ static __u64 pattern(__u64 seed, size_t index)
 
 static void fill(const struct area *area, __u64 seed)
 {
-	__u64 *word = (__u64 *)area->addr;
+	size_t nr = 0;
 
-	for (size_t i = 0; i < area->len / sizeof(*word); i++)
-		word[i] = pattern(seed, i);
+	for (size_t i = 0; i < area->folios; i++) {
+		__u64 *word = (__u64 *)area->list[i].addr;
+
+		for (size_t j = 0; j < area->list[i].size / sizeof(*word); j++)
+			word[j] = pattern(seed, nr++);
+	}
 }
 
 static void compare(const struct area *area, __u64 seed, unsigned int move)
 {
-	const __u64 *word = (const __u64 *)area->addr;
-	size_t wrong = 0;
+	size_t nr = 0, wrong = 0;
 
-	for (size_t i = 0; i < area->len / sizeof(*word); i++)
-		wrong += word[i] != pattern(seed, i);
+	for (size_t i = 0; i < area->folios; i++) {
+		const __u64 *word = (const __u64 *)area->list[i].addr;
+
+		for (size_t j = 0; j < area->list[i].size / sizeof(*word); j++)
+			wrong += word[j] != pattern(seed, nr++);
+	}
 	if (wrong)
 		errx(1, "contents are wrong after move %u of folios of %zu KiB: %zu of %zu words",
-		     move, area->folio_size / KIB, wrong, area->len / sizeof(*word));
+		     move, area->folio_size / KIB, wrong, nr);
 }
 
 /* A word in each page, not zero: what migrates is no zero page. */
 static void touch(const struct area *area)
 {
-	for (size_t i = 0; i < area->len; i += page_size)
-		*(__u64 *)(area->addr + i) = i + 1;
+	size_t nr = 0;
+
+	for (size_t i = 0; i < area->folios; i++)
+		for (size_t j = 0; j < area->list[i].size; j += page_size)
+			*(__u64 *)(area->list[i].addr + j) = ++nr;
 }
 
-/* @len bytes of address space at a multiple of @align. */
-static char *map_aligned(size_t len, size_t align)
+/* What is dirty may be under writeback when it is to migrate. */
+static void clean(const struct area *area)
 {
-	char *map = mmap(NULL, len + align, PROT_READ | PROT_WRITE,
+	for (unsigned int i = 0; i < area->nr_parts; i++)
+		if (area->parts[i].fd >= 0 && fsync(area->parts[i].fd))
+			err(1, "cannot write the file back");
+}
+
+/* Address space for @len bytes at a multiple of @align, with nothing there. */
+static char *reserve_aligned(size_t len, size_t align)
+{
+	char *map = mmap(NULL, len + align, PROT_NONE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
 	size_t head;
 
 	if (map == MAP_FAILED)
-		err(1, "cannot map %zu MiB", len / MIB);
+		err(1, "no address space for %zu MiB", len / MIB);
 	head = -(uintptr_t)map & (align - 1);
 	if (head)
 		munmap(map, head);
@@ -665,40 +807,130 @@ static char *map_aligned(size_t len, size_t align)
 	return map + head;
 }
 
+/* A new file in folios of this size: they are as large as each write. */
+static int create_file(size_t len, size_t folio_size)
+{
+	char *buffer = allocate(1, folio_size);
+	int fd = open(options.dir, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+
+	if (fd < 0)
+		err(1, "cannot create a file in %s", options.dir);
+	for (size_t i = 0; i < len; i += folio_size)
+		if (pwrite(fd, buffer, folio_size, i) != (ssize_t)folio_size)
+			err(1, "cannot write a file in %s", options.dir);
+	free(buffer);
+	return fd;
+}
+
+static struct part *map_part(struct area *area, enum memory memory, size_t folio_size,
+			     size_t len)
+{
+	static const int flags[] = {
+		[MEMORY_ANON]		= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
+		[MEMORY_SHMEM]		= MAP_SHARED | MAP_ANONYMOUS,
+		[MEMORY_FILE]		= MAP_SHARED,
+		[MEMORY_HUGETLB]	= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB,
+	};
+	struct part *part = &area->parts[area->nr_parts++];
+	int size = memory == MEMORY_HUGETLB ? __builtin_ctzl(folio_size) << MAP_HUGE_SHIFT : 0;
+	size_t align = folio_size > MAX_FOLIO_KIB * KIB ? folio_size : MAX_FOLIO_KIB * KIB;
+
+	part->fd = memory == MEMORY_FILE ? create_file(len, folio_size) : -1;
+	part->len = len;
+	part->addr = mmap(reserve_aligned(len, align), len, PROT_READ | PROT_WRITE,
+			  flags[memory] | size | MAP_FIXED, part->fd, 0);
+	if (part->addr == MAP_FAILED)
+		err(1, "cannot map %zu MiB of %s memory", len / MIB, memory_names[memory]);
+	return part;
+}
+
+/* Memory of one kind in folios of one size, which are the next ones of the list. */
+static void add_part(struct area *area, enum memory memory, size_t folio_size, size_t len)
+{
+	bool small = folio_size == page_size;
+	struct part *part;
+
+	if (memory == MEMORY_ANON || memory == MEMORY_SHMEM)
+		allow_only(folio_size / KIB, memory);
+	part = map_part(area, memory, folio_size, len);
+	/* Without transparent huge pages there is no advice, and no need of it. */
+	if (memory != MEMORY_HUGETLB &&
+	    madvise(part->addr, len, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE) && !small)
+		err(1, "cannot ask for huge pages");
+	for (size_t i = 0; i < len; i += folio_size) {
+		area->list[area->folios++] = (struct folio) {
+			.addr = part->addr + i, .size = folio_size, .memory = memory,
+		};
+		*(__u64 *)(part->addr + i) = i + 1;
+	}
+}
+
+/* Whoever moves memory meets folios of each kind one after the other. */
+static void shuffle(struct area *area)
+{
+	__u64 state = 1;
+
+	for (size_t i = area->folios; i > 1; i--) {
+		size_t j = random_number(&state) % i;
+		struct folio other = area->list[j];
+
+		area->list[j] = area->list[i - 1];
+		area->list[i - 1] = other;
+	}
+}
+
 static void area_check(const struct area *area)
 {
 	__u64 elsewhere = count_elsewhere(area, options.from);
-	__s64 split = count_split(area);
+	const struct folio *first;
+	__s64 split = count_split(area, &first);
 
 	if (elsewhere)
-		errx(1, "%llu of %zu folios of %zu KiB were not allocated on node %d",
-		     elsewhere, area->folios, area->folio_size / KIB, options.from);
+		errx(1, "%llu of %zu folios were not allocated on node %d", elsewhere,
+		     area->folios, options.from);
 	if (split > 0)
-		errx(1, "node %d is too fragmented: %lld of %zu folios are not of %zu KiB",
-		     options.from, split, area->folios, area->folio_size / KIB);
+		errx(1, "node %d is too fragmented: %lld of %zu folios of %s of %zu KiB are not",
+		     options.from, split, area->folios, memory_names[first->memory],
+		     first->size / KIB);
 }
 
 static void area_create(struct area *area)
 {
-	bool small = area->folio_size == page_size;
+	area->nr_parts = 0;
+	area->folios = 0;
+	if (options.memory == MEMORY_HUGETLB) {
+		size_t nr = options.mib * MIB / area->folio_size;
 
-	area->addr = map_aligned(area->len, MAX_FOLIO_KIB * KIB);
-	/* Without transparent huge pages there is no advice, and no need of it. */
-	if (madvise(area->addr, area->len, small ? MADV_NOHUGEPAGE : MADV_HUGEPAGE) && !small)
-		err(1, "cannot ask for huge pages");
-	for (size_t i = 0; i < area->folios * area->per_folio; i++)
-		area->named[i] = area->addr + i * (area->folio_size / area->per_folio);
-
+		reserve_huge_pages(area->folio_size / KIB, options.from, nr);
+		reserve_huge_pages(area->folio_size / KIB, options.to, nr);
+	}
 	if (bind_to(options.from))
 		err(1, "cannot allocate from node %d", options.from);
+	if (options.memory == MEMORY_MIXED) {
+		for (unsigned int i = 0; i < ARRAY_SIZE(mixture); i++)
+			add_part(area, mixture[i].memory, mixture[i].folio_kib * KIB,
+				 mixture[i].folio_kib * KIB * mixture[i].folios);
+		shuffle(area);
+	} else {
+		add_part(area, options.memory, area->folio_size, options.mib * MIB);
+	}
 	touch(area);
 	bind_to(-1);
+	area->addr = area->parts[0].addr;
+	area->len = area->parts[0].len;
+	for (size_t i = 0; i < area->folios * area->per_folio; i++)
+		area->named[i] = area->list[i / area->per_folio].addr +
+				 i % area->per_folio * page_size;
 	area_check(area);
 }
 
 static void area_destroy(struct area *area)
 {
-	munmap(area->addr, area->len);
+	for (unsigned int i = 0; i < area->nr_parts; i++) {
+		munmap(area->parts[i].addr, area->parts[i].len);
+		if (area->parts[i].fd >= 0)
+			close(area->parts[i].fd);
+	}
 }
 
 /* Clocks. */
@@ -884,14 +1116,6 @@ struct toucher {
 
 static bool touching;
 
-static __u64 random_number(__u64 *state)
-{
-	*state ^= *state << 13;
-	*state ^= *state >> 7;
-	*state ^= *state << 17;
-	return *state;
-}
-
 static void touch_one(struct toucher *toucher, size_t page)
 {
 	__u64 *word = (__u64 *)(toucher->area->addr + page * page_size);
@@ -981,11 +1205,34 @@ static long call_one(const struct area *area, size_t first, size_t nr)
 		       mask.bits, MAX_NODES + 1, MPOL_MF_MOVE);
 }
 
+static const char *own_cgroup(const char *file)
+{
+	static char path[512];
+	char line[256];
+
+	if (!read_line("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3))
+		errx(1, "this process is in no cgroup of version 2");
+	snprintf(path, sizeof(path), CGROUPS "%s/%s", line + 3, file);
+	return path;
+}
+
+/* Reclaim gives up where it gets no further: what is left is counted later. */
+static int demote(const struct area *area)
+{
+	char request[64];
+
+	snprintf(request, sizeof(request), "%zu swappiness=200", area->folios * area->folio_size);
+	write_file(own_cgroup("memory.reclaim"), request);
+	return 0;
+}
+
 static int call_all(const struct area *area)
 {
 	size_t nr = area->folios * area->per_folio;
 	size_t step = options.folios_per_call ? options.folios_per_call * area->per_folio : nr;
 
+	if (options.addresses == ADDRESSES_RECLAIM)
+		return demote(area);
 	for (size_t i = 0; i < nr; i += step) {
 		size_t left = nr - i;
 
@@ -1050,6 +1297,7 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 {
 	static __u64 seed;
 	int target = move == 1 ? options.to : options.from;
+	const struct folio *first;
 
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->nodes[i] = target;
@@ -1058,6 +1306,10 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 		fill(area, ++seed);
 	else
 		touch(area);
+	clean(area);
+	/* What nobody has used for long is on the inactive list, and not young. */
+	if (options.addresses == ADDRESSES_RECLAIM && madvise(area->addr, area->len, MADV_COLD))
+		err(1, "cannot make memory cold");
 
 	if (latency)
 		instrument_enable(true);
@@ -1071,7 +1323,7 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 	}
 
 	sample->failed = count_elsewhere(area, target);
-	sample->split = count_split(area);
+	sample->split = count_split(area, &first);
 	if (options.verify)
 		compare(area, seed, move);
 }
@@ -1098,9 +1350,14 @@ static double square_root(double value)
 /* Speeds are those of folios that did arrive. */
 static double sample_gbps(const struct result *result, const struct sample *sample)
 {
-	double bytes = (result->folios - sample->failed) * (double)(result->folio_kib * KIB);
+	double share = (double)(result->folios - sample->failed) / result->folios;
+	unsigned long kib;
 
-	return bytes / sample->elapsed;
+	if (options.memory == MEMORY_MIXED)
+		count_mixed(&kib);
+	else
+		kib = options.mib * KIB;
+	return share * kib * KIB / sample->elapsed;
 }
 
 static void summarise(struct result *result)
@@ -1147,16 +1404,19 @@ static void measure_size(struct area *area, unsigned long folio_kib, struct resu
 	struct sample *samples[NR_MOVES];
 	struct sample dropped[NR_MOVES];
 
+	size_t folios = options.mib * KIB / folio_kib;
+	unsigned long kib;
+
+	if (options.memory == MEMORY_MIXED)
+		folios = count_mixed(&kib);
 	area->folio_size = folio_kib * KIB;
-	area->folios = area->len / area->folio_size;
 	area->per_folio = options.addresses == ADDRESSES_ALL ? area->folio_size / page_size : 1;
-	allow_only(folio_kib);
 
 	for (unsigned int i = 0; i < options.moves; i++) {
 		results[i] = (struct result) {
 			.folio_kib = folio_kib,
 			.move = i + 1,
-			.folios = area->folios,
+			.folios = folios,
 			.nr = plain ? options.repeat : 1,
 			.has_latency = instrumented,
 		};
@@ -1348,24 +1608,32 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
+/* A line of a file of the route for what was measured. */
+static bool read_route(const char *name, char *line, size_t size)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), ROUTES_DIR "/%s/%s", reasons[options.addresses], name);
+	return read_line(path, line, size);
+}
+
 /* As the administrator said; or, if the kernel decides, whether it was so. */
 static bool copied_live(void)
 {
 	char live[16], copied[32];
 
-	if (!read_line(ROUTE "/live", live, sizeof(live)))
+	if (!read_route("live", live, sizeof(live)))
 		return false;
 	if (strcmp(live, "auto"))
 		return !strcmp(live, "1");
-	return read_line(ROUTE "/stats/live_copied", copied, sizeof(copied)) &&
-	       strcmp(copied, "0");
+	return read_route("stats/live_copied", copied, sizeof(copied)) && strcmp(copied, "0");
 }
 
 static void json_offload(FILE *out)
 {
-	char migrator[64];
+	char migrator[64], bound[32];
 
-	if (!read_line(ROUTE "/migrator", migrator, sizeof(migrator))) {
+	if (!read_route("migrator", migrator, sizeof(migrator))) {
 		fputs("null", out);
 		return;
 	}
@@ -1378,8 +1646,9 @@ static void json_offload(FILE *out)
 	json_channels(out);
 	fputs(", \"copy_pages\": ", out);
 	json_line_of(out, COPY_PRIMITIVE);
-	fprintf(out, ", \"live\": %s}",
-		copied_live() ? "true" : "false");
+	fprintf(out, ", \"live\": %s", copied_live() ? "true" : "false");
+	fprintf(out, ", \"max_inaccessible_us\": %s}",
+		read_route("max_inaccessible_us", bound, sizeof(bound)) ? bound : "0");
 }
 
 static void json_machine(FILE *out, int nr_nodes)
@@ -1396,6 +1665,7 @@ static void json_machine(FILE *out, int nr_nodes)
 		options.to, options.mib);
 	fprintf(out, ",\n  \"folios_per_call\": %lu", options.folios_per_call);
 	fprintf(out, ",\n  \"addresses\": \"%s\"", addresses_names[options.addresses]);
+	fprintf(out, ",\n  \"memory\": \"%s\"", memory_names[options.memory]);
 	fputs(",\n  \"offload\": ", out);
 	json_offload(out);
 }
@@ -1502,18 +1772,27 @@ static void print_json(FILE *out, const struct result *results, size_t nr, int n
 static void usage(void)
 {
 	fputs("Usage: migrate_bench [options]\n"
-	      "Move anonymous memory between two NUMA nodes with move_pages(2), there\n"
-	      "(move 1) and back (move 2), and tell how long it takes. Folios larger than a\n"
-	      "page need root. Huge page settings and NUMA balancing of the whole machine\n"
-	      "are changed while it runs, and restored afterwards.\n"
+	      "Move memory between two NUMA nodes with move_pages(2), there (move 1) and back\n"
+	      "(move 2), and tell how long it takes. Folios larger than a page need root. Huge\n"
+	      "page settings, demotion and NUMA balancing of the whole machine are changed\n"
+	      "while it runs, and restored afterwards.\n"
 	      "\n"
 	      "  --folio-kib=LIST     folio sizes in KiB: powers of two from 4 to 2048 except 8,\n"
-	      "                       with commas between (default 4,16,64,256,1024,2048)\n"
+	      "                       with commas between (default 4,16,64,256,1024,2048);\n"
+	      "                       with --memory=hugetlb up to 1048576\n"
+	      "  --memory=KIND        anon (default); shmem; file: a new one in --dir; hugetlb;\n"
+	      "                       mixed: ten thousand folios of 4, 64 and 2048 KiB of the\n"
+	      "                       first three kinds, whatever --mib and --folio-kib say\n"
+	      "  --dir=DIR            where files are, of a file system with large folios\n"
+	      "                       (default /tmp)\n"
 	      "  --mib=N              memory moved per measurement, in MiB (default 256)\n"
 	      "  --folios-per-call=N  folios that one call gets; 0: all of them (default 0)\n"
 	      "  --addresses=WHICH    what a call gets of each folio: heads: the address of its\n"
 	      "                       first page (default); all: those of all its pages;\n"
-	      "                       range: mbind(2) gets the range of all folios\n"
+	      "                       range: mbind(2) gets the range of all folios.\n"
+	      "                       No call: with reclaim the memory is cold, and demoted to\n"
+	      "                       a lower tier by memory.reclaim of this program's cgroup,\n"
+	      "                       and --moves is 1\n"
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"
@@ -1560,10 +1839,10 @@ static unsigned long parse_number(const char *text, const char *option, unsigned
 
 static void add_size(const char *text)
 {
-	unsigned long kib = parse_number(text, "folio-kib", MIN_FOLIO_KIB, MAX_FOLIO_KIB);
+	unsigned long kib = parse_number(text, "folio-kib", MIN_FOLIO_KIB, MAX_HUGETLB_KIB);
 
 	if (kib & (kib - 1) || kib == 8)
-		errx(2, "--folio-kib: there are no anonymous folios of %lu KiB", kib);
+		errx(2, "--folio-kib: there are no folios of %lu KiB", kib);
 	for (unsigned int i = 0; i < options.nr_sizes; i++)
 		if (options.folio_kib[i] == kib)
 			errx(2, "--folio-kib: %lu is there twice", kib);
@@ -1605,6 +1884,30 @@ static void parse_touch(char *list)
 	options.writes = parse_number(list, "touch", 1, MAX_TOUCHES);
 }
 
+static void adjust_options(void)
+{
+	unsigned long kib;
+
+	if (options.addresses == ADDRESSES_RECLAIM)
+		options.moves = 1;
+	else if (options.memory == MEMORY_ANON)
+		return;
+	if (options.reads)
+		errx(2, "--touch is for anonymous memory that calls move");
+	if (options.addresses != ADDRESSES_HEADS && options.memory != MEMORY_ANON)
+		errx(2, "--addresses is for anonymous memory");
+	if (options.memory == MEMORY_MIXED) {
+		count_mixed(&kib);
+		options.mib = (kib + KIB - 1) / KIB;
+		options.nr_sizes = 1;
+		options.folio_kib[0] = MIN_FOLIO_KIB;
+	}
+	for (unsigned int i = 0; i < options.nr_sizes; i++)
+		if (options.folio_kib[i] > MAX_FOLIO_KIB && options.memory != MEMORY_HUGETLB)
+			errx(2, "--folio-kib: only hugetlb folios are larger than %u KiB",
+			     MAX_FOLIO_KIB);
+}
+
 static void parse_options(int argc, char **argv)
 {
 	static const struct option known[] = {
@@ -1612,6 +1915,8 @@ static void parse_options(int argc, char **argv)
 		{ "mib", required_argument, NULL, 'm' },
 		{ "folios-per-call", required_argument, NULL, 'c' },
 		{ "addresses", required_argument, NULL, 'a' },
+		{ "memory", required_argument, NULL, 'M' },
+		{ "dir", required_argument, NULL, 'd' },
 		{ "from", required_argument, NULL, 'f' },
 		{ "to", required_argument, NULL, 't' },
 		{ "moves", required_argument, NULL, 'n' },
@@ -1642,6 +1947,13 @@ static void parse_options(int argc, char **argv)
 		case 'a':
 			options.addresses = parse_name(optarg, "addresses", addresses_names,
 						       ARRAY_SIZE(addresses_names));
+			break;
+		case 'M':
+			options.memory = parse_name(optarg, "memory", memory_names,
+						    ARRAY_SIZE(memory_names));
+			break;
+		case 'd':
+			options.dir = optarg;
 			break;
 		case 'f':
 			options.from = parse_number(optarg, "from", 0, MAX_NODES - 1);
@@ -1688,6 +2000,7 @@ static void parse_options(int argc, char **argv)
 		errx(2, "--touch changes what --verify compares");
 	if (options.from >= 0 && options.from == options.to)
 		errx(2, "--from and --to are both node %d", options.from);
+	adjust_options();
 }
 
 /* Everything that can be refused is, before anything is changed or measured. */
@@ -1698,8 +2011,13 @@ static void check_machine(int *nr_nodes)
 		check_size(options.folio_kib[i]);
 	if (options.instrument == INSTRUMENT_ONLY && !instrument_present())
 		err(1, "cannot write " INSTRUMENT_DIR "/enabled");
+	if (options.memory == MEMORY_HUGETLB)
+		return;
 	check_free(options.from);
 	check_free(options.to);
+	if (options.addresses == ADDRESSES_RECLAIM &&
+	    access(own_cgroup("memory.reclaim"), W_OK))
+		err(1, "cannot write %s", own_cgroup("memory.reclaim"));
 }
 
 static void prepare_area(struct area *area)
@@ -1712,8 +2030,8 @@ static void prepare_area(struct area *area)
 	for (unsigned int i = 1; i < options.nr_sizes; i++)
 		if (options.folio_kib[i] < smallest)
 			smallest = options.folio_kib[i];
-	area->len = options.mib * MIB;
-	nr = area->len / (smallest * KIB);
+	nr = options.mib * KIB / smallest;
+	area->list = allocate(nr, sizeof(*area->list));
 	area->named = allocate(nr, sizeof(*area->named));
 	area->nodes = allocate(nr, sizeof(*area->nodes));
 	area->status = allocate(nr, sizeof(*area->status));
@@ -1747,6 +2065,8 @@ int main(int argc, char **argv)
 	restore_at_end();
 	/* Balancing must not move the memory meanwhile. Not every kernel has it. */
 	change_setting(NUMA_BALANCING, "0");
+	if (options.addresses == ADDRESSES_RECLAIM && change_setting(DEMOTION, "true"))
+		err(1, "cannot write " DEMOTION);
 
 	for (unsigned int i = 0; i < options.nr_sizes; i++) {
 		measure_size(&area, options.folio_kib[i], &results[nr], instrumented);

@@ -1,7 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory is on the move all the time while a migrator comes and goes, routes change
- * and the whole feature is switched on and off. With dcbm, the engine changes too.
+ * Memory is on the move all the time while a migrator comes and goes, routes and what
+ * they promise change, and the whole feature is switched on and off. With dcbm, the
+ * engine changes too, and with dmasim it has faults of every kind.
  *
  * usage: churn [SECONDS [MODULE MIGRATOR [PARAMETERS]]]
  */
@@ -30,6 +31,8 @@ static struct {
 	unsigned int engine_changes;
 	unsigned int routes;
 	unsigned int routes_gone;
+	unsigned int promises;
+	unsigned int faults;
 	unsigned int switches;
 	unsigned int errors;
 } done;
@@ -103,9 +106,45 @@ static void change_route(void)
 	done.routes++;
 }
 
+/* What the route of the movers promises: a bound, its migrator or nobody, and live copies. */
+static void change_promise(void)
+{
+	static const unsigned int bounds[] = { 0, 1, 20, 100, 500, 1000000 };
+
+	switch (random() % 3) {
+	case 0:
+		must("bound", offload_set_bound(REASON, bounds[random() % ARRAY_SIZE(bounds)]));
+		break;
+	case 1:
+		must("required",
+		     setting_write_number(ROUTE(REASON, "required"), random() % 2));
+		break;
+	default:
+		must("live", offload_set_live(REASON, random() % 2));
+		break;
+	}
+	done.promises++;
+}
+
+/* Half of the time there is none. A channel that hangs is of no use until dcbm goes. */
+static void change_fault(void)
+{
+	unsigned int nr = 0;
+
+	if (!module_loaded("dmasim"))
+		return;
+	engine_clear_faults();
+	if (random() % 2)
+		return;
+	while (engine_faults[nr])
+		nr++;
+	must("fault", engine_set_fault(engine_faults[random() % nr], 1 + random() % 50));
+	done.faults++;
+}
+
 static void one_change(void)
 {
-	switch (random() % 10) {
+	switch (random() % 16) {
 	case 0:
 	case 1:
 		if (module_loaded(module))
@@ -121,6 +160,16 @@ static void one_change(void)
 	case 4:
 		must("switch", offload_set_enabled(true));
 		done.switches++;
+		break;
+	case 5:
+	case 6:
+	case 7:
+	case 8:
+		change_promise();
+		break;
+	case 9:
+	case 10:
+		change_fault();
 		break;
 	default:
 		change_route();
@@ -143,7 +192,10 @@ static bool unload_all(void)
 static bool enough_changes(double seconds)
 {
 	return done.loads > 2 + seconds / 12 && done.unloads > 2 + seconds / 12 &&
-	       done.routes > 10 + seconds && done.switches > 5 + seconds / 2;
+	       done.routes > 10 + seconds && done.switches > 5 + seconds / 2 &&
+	       done.promises > 10 + seconds &&
+	       (done.faults > 2 + seconds / 12 || strcmp(engine_module(), "dmasim") ||
+		strcmp(module, "dcbm"));
 }
 
 int main(int argc, char **argv)
@@ -165,7 +217,7 @@ int main(int argc, char **argv)
 	missing = engine_test_begin(&test);
 	if (missing)
 		ksft_exit_skip("%s\n", missing);
-	ksft_set_plan(5);
+	ksft_set_plan(6);
 
 	srandom(1);
 	if (!movers_start(test.nodes, 4 * MIB))
@@ -185,12 +237,14 @@ int main(int argc, char **argv)
 		       done.loads, done.unloads, done.unloads_busy, done.engine_changes);
 	ksft_print_msg("%u routes set, %u to a migrator that was not there, %u switches\n",
 		       done.routes, done.routes_gone, done.switches);
+	ksft_print_msg("%u promises changed, %u faults\n", done.promises, done.faults);
 	ksft_print_msg("%llu moves of areas, %llu folios stayed, %llu copied by a migrator\n",
 		       (unsigned long long)result.moves, (unsigned long long)result.stayed,
 		       (unsigned long long)copied);
 
 	ksft_test_result(ok, "contents\n");
 	ksft_test_result(!done.errors, "every_change_accepted\n");
+	ksft_test_result(!memory_isolated(test.nodes), "nothing_isolated\n");
 	ksft_test_result(result.moves > 20 && copied > 1000 && enough_changes(seconds),
 			 "enough_of_everything\n");
 	ksft_test_result(unload_all() && !engine_test_end(&test),

@@ -26,31 +26,6 @@
 #define MOVE_PAGES	"syscall_or_cpuset"
 #define MBIND		"mempolicy_mbind"
 
-static long isolated_on(int node)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat", node);
-	return setting_find_number(path, "nr_isolated_anon ") +
-	       setting_find_number(path, "nr_isolated_file ");
-}
-
-/* How many pages are isolated, once what others do now is over. */
-static long isolated(const int nodes[2])
-{
-	long nr = 0;
-
-	for (int i = 0; i < 100; i++) {
-		/* CPUs add what they have counted by themselves. */
-		setting_write("/proc/sys/vm/stat_refresh", "1");
-		nr = isolated_on(nodes[0]) + isolated_on(nodes[1]);
-		if (!nr)
-			break;
-		usleep(100000);
-	}
-	return nr;
-}
-
 static int bind_range(void *addr, size_t len, int node)
 {
 	unsigned long mask = 1UL << node;
@@ -111,7 +86,7 @@ static void all_is_on(struct __test_metadata *_metadata, FIXTURE_DATA(required) 
 	EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
 	EXPECT_TRUE(area_is_whole(&self->area));
 	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_EQ(0, isolated(self->test.nodes));
+	EXPECT_EQ(0, memory_isolated(self->test.nodes));
 }
 
 /* Neither way moves anything, and each folio is counted once. */
@@ -287,7 +262,7 @@ TEST_F_TIMEOUT(bound, all_moves, TIMEOUT)
 		}
 		EXPECT_EQ(0, memory_pages_not_on(self->file, FILE_SIZE, to));
 		EXPECT_EQ(0, memory_verify(self->file, FILE_SIZE, 1));
-		EXPECT_EQ(0, isolated(self->test.nodes));
+		EXPECT_EQ(0, memory_isolated(self->test.nodes));
 	}
 }
 

@@ -4,6 +4,8 @@
  * is flushed, a migrator has copied, the folios are accessible again.
  */
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "kselftest_harness.h"
 #include "area.h"
@@ -15,13 +17,15 @@
 #define REASON		"syscall_or_cpuset"
 #define PAGES		64
 #define MAX_EVENTS	(4 * PAGES)
+#define TIMES		"migrate_copy_times"
 
 static const char * const events[] = {
 	"mm_migrate_batch_start", "mm_migrate_batch_flush", "mm_migrate_batch_copied",
 	"mm_migrate_folio_accessible", "mm_migrate_chunk_protected",
+	"mm_migrate_folio_unmapped",
 };
 
-enum { START, FLUSH, COPIED, ACCESSIBLE, PROTECTED };
+enum { START, FLUSH, COPIED, ACCESSIBLE, PROTECTED, UNMAPPED };
 
 struct event {
 	int kind;
@@ -159,12 +163,14 @@ TEST_F(migrate_trace, order)
 	EXPECT_EQ(1, count(run, FLUSH, &first[FLUSH]));
 	EXPECT_EQ(1, count(run, COPIED, &first[COPIED]));
 	EXPECT_EQ(PAGES, count(run, ACCESSIBLE, &first[ACCESSIBLE]));
+	EXPECT_EQ(PAGES, count(run, UNMAPPED, &first[UNMAPPED]));
 	ASSERT_EQ(KSFT_PASS, _metadata->exit_code);
 
 	EXPECT_EQ(0, first[START]);
-	EXPECT_EQ(1, first[FLUSH]);
-	EXPECT_EQ(2, first[COPIED]);
-	EXPECT_EQ(3, first[ACCESSIBLE]);
+	EXPECT_EQ(1, first[UNMAPPED]);
+	EXPECT_EQ(PAGES + 1, first[FLUSH]);
+	EXPECT_EQ(PAGES + 2, first[COPIED]);
+	EXPECT_EQ(PAGES + 3, first[ACCESSIBLE]);
 }
 
 TEST_F(migrate_trace, fields)
@@ -205,6 +211,12 @@ TEST_F(migrate_trace, fields)
 			EXPECT_EQ(PAGES, copied);
 			EXPECT_EQ(PAGES, pages);
 			break;
+		case UNMAPPED:
+			ASSERT_EQ(3, sscanf(event->fields, " src_pfn=%lx order=%u reason=%31s",
+					    &src, &order, reason))
+				TH_LOG("%s", event->fields);
+			EXPECT_EQ(0, order);
+			break;
 		case ACCESSIBLE:
 			ASSERT_EQ(4, sscanf(event->fields,
 					    " src_pfn=%lx dst_pfn=%lx order=%u reason=%31s",
@@ -234,6 +246,52 @@ TEST_F(migrate_trace, without_route)
 	EXPECT_LT(0, count(run, FLUSH, &first));
 	EXPECT_EQ(0, count(run, COPIED, &first));
 	EXPECT_EQ(PAGES, count(run, ACCESSIBLE, &first));
+}
+
+/* The script is beside the test. */
+static bool times_path(char *path, size_t size)
+{
+	ssize_t len = readlink("/proc/self/exe", path, size - 1);
+	char *name;
+
+	if (len < 0)
+		return false;
+	path[len] = '\0';
+	name = strrchr(path, '/') + 1;
+	snprintf(name, path + size - name, TIMES);
+	return !access(path, R_OK);
+}
+
+/* What the guide for administrators says to run finds each folio once, and the copy. */
+TEST_F(migrate_trace, histograms)
+{
+	struct run *run = &self->run;
+	unsigned long copies = 0, folios = 0, copy_us = 0, folio_us = 0, low, high, nr;
+	char path[256], command[320], what[32];
+	FILE *output;
+
+	if (!times_path(path, sizeof(path)))
+		SKIP(return, "no " TIMES);
+	traced_move(_metadata, run);
+	snprintf(command, sizeof(command), "awk -f %s " TRACE_DIR "/trace", path);
+	output = popen(command, "r");
+	ASSERT_NE(NULL, output);
+	while (fscanf(output, "%31s %lu %lu %lu", what, &low, &high, &nr) == 4) {
+		TH_LOG("%s %lu %lu %lu", what, low, high, nr);
+		EXPECT_LT(low, high);
+		if (!strcmp(what, "copy")) {
+			copies += nr;
+			copy_us = low;
+		} else if (!strcmp(what, "inaccessible")) {
+			folios += nr;
+			folio_us = high;
+		}
+	}
+	EXPECT_EQ(0, pclose(output));
+	EXPECT_EQ(1, copies);
+	EXPECT_EQ(PAGES, folios);
+	/* Whoever waited longest waited for the whole copy. */
+	EXPECT_LE(copy_us, folio_us);
 }
 
 /* Live copies begin with as little as a batch, so that the first folio moves soon. */

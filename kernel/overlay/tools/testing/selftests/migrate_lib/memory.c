@@ -502,3 +502,27 @@ long pages_unaccounted(void)
 		kib -= meminfo_kib(meminfo, *owner);
 	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
 }
+
+static long isolated_on(int node)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat", node);
+	return setting_find_number(path, "nr_isolated_anon ") +
+	       setting_find_number(path, "nr_isolated_file ");
+}
+
+long memory_isolated(const int nodes[2])
+{
+	long nr = 0;
+
+	for (int i = 0; i < 100; i++) {
+		/* CPUs add what they have counted by themselves. */
+		setting_write("/proc/sys/vm/stat_refresh", "1");
+		nr = isolated_on(nodes[0]) + isolated_on(nodes[1]);
+		if (!nr)
+			break;
+		usleep(100000);
+	}
+	return nr;
+}

@@ -70,6 +70,12 @@ void *memory_map_aligned(size_t len, size_t align);
 int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed);
 
 /*
+ * How many pages of two nodes are isolated, once what others do now is over: none, unless
+ * something has lost them.
+ */
+long memory_isolated(const int nodes[2]);
+
+/*
  * Pages that are neither free nor have an owner that the kernel counts. They grow
  * when something keeps pages and forgets them. Fewer than 0 if an owner counts some
  * that another one counts too.
