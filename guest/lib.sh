@@ -152,16 +152,6 @@ all_channels()
 	[ "$found" -eq "$1" ]
 }
 
-# Waits for high-resolution timers: until then a modelled engine is no more exact than a tick.
-exact_timers()
-{
-	for _ in $(seq 300); do
-		! grep -q 'hres_active *: *0' /proc/timer_list || { sleep 0.1; continue; }
-		return 0
-	done
-	return 1
-}
-
 # dmatest <channels> <iterations>: the kernel's own test of engines; it compares every byte.
 dmatest()
 {

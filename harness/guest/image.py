@@ -80,20 +80,6 @@ def _library(root: Path, tools: str, name: str) -> Path:
     raise HarnessError(f"{root} has no library {name}")
 
 
-def programs(root: Path, names: Iterable[str], below: str) -> bytes:
-    """Return an archive of programs of a tree of Debian's, which guests can chroot(8) to.
-
-    They and their libraries, which are not those of the guest, are in the directory `below`.
-    """
-    found = {f"/usr/bin/{name}": program(root, name) for name in names}
-    files = found | libraries(root, "", found.values())
-    members: Members = {
-        f"{below}{name}": (stat.S_IFREG | 0o755, origin.read_bytes())
-        for name, origin in files.items()
-    }
-    return newc(members | {f"{below}/{name}": (_DIRECTORY, b"") for name in _DIRECTORIES})
-
-
 def path(kernel: Kernel) -> Path:
     """Return where the initramfs of a kernel is."""
     return kernel.out / "initramfs.cpio"

@@ -204,13 +204,11 @@ def run_quietly(
     cpus: int = 1,
     tiers: bool = False,
     devices: Sequence[str] = (),
-    programs: bytes = b"",
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
     """Run one suite with additional files on emulated processors, and print nothing.
 
-    `devices` are options that QEMU gets besides, and `programs` one more archive of files; for
-    `tiers` see vm.Guest.
+    `devices` are options that QEMU gets besides; for `tiers` see vm.Guest.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(
@@ -219,8 +217,7 @@ def run_quietly(
     guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
-    extra = image.archive(files) + programs
-    guest = replace(guest, machine=machine, tiers=tiers, extra=extra)
+    guest = replace(guest, machine=machine, tiers=tiers, extra=image.archive(files))
     run = vm.run(guest, directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run

@@ -38,7 +38,6 @@ class Config:
 
 _BASE = ("base.config",)
 _LAB = (*_BASE, "lab.config")
-_PROGRAMS = (*_LAB, "programs.config")
 
 CONFIGS = {
     "base": Config(_BASE),
@@ -57,9 +56,6 @@ CONFIGS = {
     ),
     # and ours with the feature compiled out
     "lab-without": Config((*_LAB, "without.config"), seed="lab"),
-    # those of the laboratory, for programs of Debian
-    "programs": Config(_PROGRAMS, seed="lab"),
-    "programs-vanilla": Config(_PROGRAMS, only=(), seed="lab-vanilla"),
 }
 
 # Ends the name of a configuration whose objects are a copy, for a tree with one defect more.

@@ -209,65 +209,8 @@ class Run(Key, frozen=True, kw_only=True):
     touch: Touch | None = None
 
 
-Way = Literal["vanilla", "off", "dcbm", "dcbm live", "cpu live"]
-"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator."""
-
-WAY_NAMES: dict[Way, str] = {
-    "vanilla": "vanilla",
-    "off": "ours, off",
-    "dcbm": "engine",
-    "dcbm live": "engine, live",
-    "cpu live": "no engine, live",
-}
-"""How people call ways to move a program's memory."""
-
-State = Literal["rest", "neighbour", "moving"]
-"""What goes on beside a program: nothing, a program that only wants the processor, or moves."""
-
-
-class Latency(_Struct, frozen=True):
-    """How long requests of a program's clients took, in microseconds."""
-
-    p50: NotNegative
-    p99: NotNegative
-    p999: NotNegative
-    longest: NotNegative
-
-
-class Moves(_Struct, frozen=True):
-    """Moves of all of a program's memory: how many ended, and what each took, in milliseconds.
-
-    `cpu_ms` is for how long the mover had the processor.
-    """
-
-    count: AtLeastOne
-    ms: NotNegative
-    cpu_ms: NotNegative
-
-
-class Program(_Struct, frozen=True):
-    """What a program of Debian's got in one case, from its own load generator."""
-
-    workload: str
-    way: Way
-    folio_kib: Annotated[int, Meta(ge=4)]
-    case: str
-    state: State
-    per_s: Positive
-    latency_us: Latency
-    moves: Moves | None
-
-    def __post_init__(self) -> None:
-        """Refuse with a ValueError moves of memory that is not moving, and their absence."""
-        if (self.moves is not None) != (self.state == "moving"):
-            raise ValueError(f"state '{self.state}' with moves {self.moves}")
-
-
 class Results(_Struct, frozen=True):
-    """A whole results.json; `qemu` is None on a real machine.
-
-    `programs` are there if a workload was measured.
-    """
+    """A whole results.json; `qemu` is None on a real machine."""
 
     calibration: Calibration | None
     engine: Engine | None
@@ -276,7 +219,6 @@ class Results(_Struct, frozen=True):
     quick: bool
     kernel_release: str
     qemu: str | None
-    programs: tuple[Program, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
@@ -311,14 +253,10 @@ def convert(document: object, kind: type[T], where: str) -> T:
 
 
 def dump(results: Results) -> str:
-    """Return results as JSON, a run or a program a line and figures with six digits."""
+    """Return results as JSON, a run a line and figures with six digits."""
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    lists = {name: document.pop(name) for name in ("runs", "programs")}
+    runs = ",\n".join(msgspec.json.encode(run).decode() for run in document.pop("runs"))
     head = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
-    for name, entries in lists.items():
-        if entries or name == "runs":
-            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in entries)
-            head += f',\n  "{name}": [\n{lines}\n]'
-    return f"{head}}}\n"
+    return f'{head},\n  "runs": [\n{runs}\n]}}\n'

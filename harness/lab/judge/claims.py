@@ -10,31 +10,22 @@ from harness.core import jsonio
 from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
 from harness.lab import plan
-from harness.lab.judge import compare, goals, programs, reproduced
+from harness.lab.judge import compare, goals, reproduced
 from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
 from harness.lab.results import Key, Results
 
 
 def planned(results: Results) -> list[Key]:
-    """Return the runs that the lab was to make; of a real machine, those that it made.
-
-    Where a workload alone was measured, there are none.
-    """
+    """Return the runs that the lab was to make; of a real machine, those that it made."""
     if results.calibration is None or results.engine is None:
         return list(results.runs)
-    if results.programs and not results.runs:
-        return []
     return plan.keys(results.quick, results.engine.preset)
 
 
 def claims_of(results: Results) -> list[Claim]:
     """Return every claim about what the lab was to measure."""
     measured = Measured(planned(results), results.runs)
-    return [
-        *reproduced.claims_of(results, measured),
-        *goals.claims_of(results, measured),
-        *programs.claims_of(results),
-    ]
+    return [*reproduced.claims_of(results, measured), *goals.claims_of(results, measured)]
 
 
 def recorded(quick: bool) -> Results:
@@ -42,20 +33,12 @@ def recorded(quick: bool) -> Results:
     return jsonio.load(Results, ROOT / "lab/recorded" / f"{'quick' if quick else 'full'}.json")
 
 
-def recorded_programs() -> Results:
-    """Return the results that bounds of workloads are taken from."""
-    return jsonio.load(Results, ROOT / "lab/recorded/programs.json")
-
-
 def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     """Judge every claim; a fitted figure has no case, and those of a real machine have none."""
     found = claims_of(results)
     if results.calibration is None:
         return [(claim, None) for claim in found]
-    known = claims_of(recorded(results.quick))
-    if results.programs:
-        known += programs.claims_of(recorded_programs())
-    figures = {claim.name: claim.value for claim in known}
+    figures = {claim.name: claim.value for claim in claims_of(recorded(results.quick))}
     return [
         (claim, None if claim.fitted else verdict(claim, figures.get(claim.name)))
         for claim in found
@@ -67,12 +50,6 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
     repeats = [_repeats(results, again)] if again else []
     found = [case for _, case in judged(results) if case]
     return [*repeats, *found, *_runs(results)]
-
-
-def judge_programs(results: Results, workload: str) -> list[Case]:
-    """Judge one workload alone."""
-    group = programs.group(workload)
-    return [case for claim, case in judged(results) if case and claim.group == group]
 
 
 def _repeats(first: Results, second: Results) -> Case:

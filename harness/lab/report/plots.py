@@ -54,19 +54,6 @@ class Look(NamedTuple):
     line: str = "-"
 
 
-class Bar(NamedTuple):
-    """What a program gets while its memory moves some way: requests, as % of those at rest.
-
-    And the time of the slowest in a thousand, at rest and then.
-    """
-
-    name: str
-    look: Look
-    share: float
-    rest_us: float
-    then_us: float
-
-
 class Curve(NamedTuple):
     """Measured points (joined), and published ones of the same thing (hollow, apart)."""
 
@@ -198,38 +185,3 @@ def phases(path: Path, panels: Mapping[str, Mapping[str, Phases]], footer: str) 
                                 rotation_mode="anchor")  # fmt: skip
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
-
-
-def programs(path: Path, panels: Mapping[str, Sequence[Bar]], footer: str) -> None:
-    """Draw how long requests take, and how many there are, at rest and while memory moves."""
-    columns = min(len(panels), 4)
-    rows = -(-len(panels) // columns)
-    with _figure(path, (3.3 * columns, 4.6 * rows + 0.6), footer) as figure:
-        grid = figure.subplots(2 * rows, columns, squeeze=False)
-        for number, (title, bars) in enumerate(panels.items()):
-            row, column = divmod(number, columns)
-            slow, many = grid[2 * row][column], grid[2 * row + 1][column]
-            slow.set_title(title)
-            for place, bar in enumerate(reversed(bars)):
-                colour, marker, _ = bar.look
-                slow.plot([bar.rest_us, bar.then_us], [place] * 2, color=colour)
-                slow.plot(bar.rest_us, place, marker="o", color=colour, markerfacecolor="white")
-                slow.plot(bar.then_us, place, marker=marker, color=colour, markersize=7)
-                many.barh(place, bar.share, color=colour, height=0.6)
-                many.text(bar.share, place, f" {bar.share:.0f}", va="center", fontsize=8)
-            slow.set_xscale("log")
-            _logarithmic(slow.xaxis, slow.get_xlim())
-            slow.set_xlabel("99.9th percentile, us (log)")
-            many.axvline(100, color=GREY, linewidth=1)
-            many.set_xlim(0, 118)
-            many.set_xlabel("requests a second, % of at rest")
-            for axes in (slow, many):
-                names = [bar.name for bar in reversed(bars)] if column == 0 else []
-                axes.set_yticks(range(len(bars)), names or [""] * len(bars))
-                axes.set_ylim(-0.6, len(bars) - 0.4)
-        marks = [
-            Line2D([], [], color=GREY, marker=marker, linestyle="none", markerfacecolor=face)
-            for marker, face in (("o", "white"), ("s", GREY))
-        ]
-        names = ["at rest", "while memory moves (or another program is busy)"]
-        figure.legend(marks, names, loc="outside upper center", ncols=2)

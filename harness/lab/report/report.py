@@ -18,7 +18,7 @@ from harness.lab import bench
 from harness.lab.judge import claims
 from harness.lab.judge.claim import number
 from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
-from harness.lab.report import plots, programs
+from harness.lab.report import plots
 from harness.lab.report.plots import BLACK, GREY, Curve, Look
 from harness.lab.report.select import (
     Configuration,
@@ -31,9 +31,7 @@ from harness.lab.report.select import (
 from harness.lab.results import ENGINE_DESIGNS, Phases, Results, convert, size_name
 
 FIGURES = ("tradeoff.png", "inaccessible.png", "throughput.png", "phases.png")
-"""All figures that a report can have of what the laboratory measures by itself."""
-
-_ALL_FIGURES = (*FIGURES, programs.figure("redis"))
+"""All figures that a report can have."""
 
 _CPU_LOOKS = {
     "off": Look(GREY, "<", ":"),
@@ -104,10 +102,9 @@ class Report:
                 f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed
             ],
             "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-            "programs": self._programs(),
             "figures": {
                 name: base64.b64encode(path.read_bytes()).decode()
-                for name in _ALL_FIGURES
+                for name in FIGURES
                 if (path := self._directory / name).exists()
             },
         }
@@ -184,17 +181,6 @@ class Report:
             for run in sorted(self._results.runs, key=lambda run: -run.folio_kib)
             if run.touch
         ]  # fmt: skip
-
-    def _programs(self) -> dict[str, list[list[str]]]:
-        """Draw what programs get while their memory moves, and return a table of each."""
-        for name in programs.workloads(self._results):
-            panels = programs.panels(self._results, name)
-            path = self._directory / programs.figure(name)
-            plots.programs(path, panels, self._results.label)
-        return {
-            name: list(programs.rows(self._results, name))
-            for name in programs.workloads(self._results)
-        }
 
     def _throughput(self) -> dict[str, object]:
         """Draw the figure, and return the table."""
@@ -295,7 +281,7 @@ def write(results: Results, directory: Path) -> None:
     """Write report.html and the figures; HarnessError if that cannot be."""
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        for stale in _ALL_FIGURES:
+        for stale in FIGURES:
             (directory / stale).unlink(missing_ok=True)
         page = Report(results, directory).html()
         (directory / "report.html").write_text(page, encoding="utf-8")
@@ -323,6 +309,5 @@ def main(files: Sequence[Path], to: Path | None) -> int:
     results = load(files)
     directory = to or files[0].parent
     write(results, directory)
-    measured = len(results.runs) + len(results.programs)
-    ui.say(f"report: {measured} runs, {results.label}; {directory}/report.html")
+    ui.say(f"report: {len(results.runs)} runs, {results.label}; {directory}/report.html")
     return 0

@@ -53,20 +53,3 @@ def test_libraries_are_followed_and_found_in_either_layout(
     (library / "libb.so.2").unlink()
     with pytest.raises(HarnessError, match=r"has no library libb\.so\.2"):
         image.libraries(tmp_path, "aarch64-linux-gnu-", [tool])
-
-
-def test_programs_of_debian_are_in_a_directory_of_their_own(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    (tmp_path / "usr/bin").mkdir(parents=True)
-    tool, library = tmp_path / "usr/bin/tool", tmp_path / "libx.so"
-    tool.write_text("program")
-    library.write_text("library")
-    monkeypatch.setattr(image, "libraries", lambda *_: {"/lib64/libx.so": library})
-    found = image.programs(tmp_path, ["tool"], "debian")
-    listed = subprocess.run(
-        ["cpio", "--quiet", "-t"], input=found, check=True, capture_output=True
-    ).stdout.split()
-    assert {b"debian/usr/bin/tool", b"debian/lib64/libx.so", b"debian/proc"} <= set(listed)
-    with pytest.raises(HarnessError, match="has no program other"):
-        image.programs(tmp_path, ["other"], "debian")
