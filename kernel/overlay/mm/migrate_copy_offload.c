@@ -56,7 +56,8 @@ static DEFINE_MUTEX(migrate_offload_route_mutex);
 
 /*
  * What the administrator allows a batch to take, and what is worth a batch. A single
- * folio may be larger than any batch: it may take as much longer.
+ * folio may be larger than other batches: it may take as much longer, but no batch takes
+ * longer than the most that may be allowed.
  */
 #define MAX_TIMEOUT_MS	60000
 #define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
@@ -494,6 +495,11 @@ static enum migrate_copy_stat refusal_stat(int error)
 static void count_pair(struct migrate_copy_batch *batch,
 		       struct migrate_copy_pair *pair)
 {
+	/* Poison came up meanwhile: who copies the folio again decides. */
+	if (pair->status == MIGRATE_COPY_DONE &&
+	    folio_contain_hwpoisoned_page(pair->src))
+		pair->status = MIGRATE_COPY_ERROR;
+
 	switch (pair->status) {
 	case MIGRATE_COPY_DONE:
 		count(batch, MIGRATE_COPY_STAT_FOLIOS_COPIED, 1);
@@ -538,6 +544,7 @@ static void trace_copied(struct migrate_copy_batch *batch,
 bool migrate_offload_start(struct migrate_copy_batch *batch)
 {
 	struct migrator *migrator = batch->route->migrator;
+	unsigned long ms;
 	unsigned int i;
 	int error;
 
@@ -547,8 +554,8 @@ bool migrate_offload_start(struct migrate_copy_batch *batch)
 		goto refused;
 	}
 
-	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms)) *
-				    max(batch->nr_pages / TIMEOUT_PAGES, 1UL);
+	ms = READ_ONCE(timeout_ms) * max(batch->nr_pages / TIMEOUT_PAGES, 1UL);
+	batch->deadline = jiffies + msecs_to_jiffies(min(ms, MAX_TIMEOUT_MS));
 	error = migrator->submit(migrator, batch);
 	if (!error)
 		return true;

@@ -32,10 +32,13 @@
 /* Entries of the tables of a job: each lane may cut one folio. */
 #define DCBM_MAX_ENTRIES	(MIGRATE_COPY_MAX_PAIRS + DCBM_MAX_LANES)
 
+/* Lengths in scatterlists have 32 bits, and a table may map a batch as one entry. */
+#define DCBM_MAX_PAGES		(SZ_2G / PAGE_SIZE)
+
 /*
  * Neighbours in physical memory are mapped together up to this length. No descriptor
- * is longer, however large a folio is: what an engine has begun it may have to finish
- * before it stops.
+ * of a segment is longer, however large a folio is: what an engine has begun it may
+ * have to finish before it stops.
  */
 #define DCBM_MAX_MERGED		SZ_4M
 
@@ -174,6 +177,7 @@ void dcbm_channels_init(void);
 void dcbm_channels_exit(void);
 void dcbm_routed(struct migrator *migrator, bool routed);
 #if IS_ENABLED(CONFIG_KUNIT)
+int dcbm_submit(struct migrator *migrator, struct migrate_copy_batch *batch);
 int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
 		      void *data);
 int dcbm_pm_event(struct notifier_block *nb, unsigned long event, void *data);

@@ -440,6 +440,38 @@ static void neighbours_share_an_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, nr);
 }
 
+/* Bytes of a folio may begin where 32 bits do not reach; nobody looks at them. */
+static void entries_reach_beyond_4g(struct kunit *test)
+{
+	const size_t offset = (size_t)SZ_2G * 2 + PAGE_SIZE;
+	struct dcbm_test *ctx = test->priv;
+	struct folio *folio;
+
+	if (!IS_ENABLED(CONFIG_64BIT))
+		kunit_skip(test, "no folio is so large");
+
+	add_pair(test, 0);
+	folio = ctx->batch.pairs[0].src;
+	sg_init_table(ctx->src, MAX_ENTRIES);
+	dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE - 512, offset + 512, true);
+	KUNIT_EXPECT_PTR_EQ(test, folio_page(folio, offset >> PAGE_SHIFT),
+			    sg_page(&ctx->src[0]));
+	KUNIT_EXPECT_EQ(test, 512, ctx->src[0].offset);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src[0].length);
+}
+
+/* Nobody has routed anything to dcbm: it has no channel for the smaller one. */
+static void larger_batches_are_refused(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 0);
+	ctx->batch.nr_pages = DCBM_MAX_PAGES;
+	KUNIT_EXPECT_EQ(test, -EBUSY, dcbm_submit(NULL, &ctx->batch));
+	ctx->batch.nr_pages++;
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, dcbm_submit(NULL, &ctx->batch));
+}
+
 static void every_completion_counts(struct kunit *test)
 {
 	add_pair(test, 2);
@@ -813,6 +845,8 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_whole_folios),
 	KUNIT_CASE(lanes_are_worth_their_while),
 	KUNIT_CASE(neighbours_share_an_entry),
+	KUNIT_CASE(entries_reach_beyond_4g),
+	KUNIT_CASE(larger_batches_are_refused),
 	KUNIT_CASE(every_completion_counts),
 	KUNIT_CASE(one_completion_for_several_folios),
 	KUNIT_CASE(one_error_fails_the_folio),

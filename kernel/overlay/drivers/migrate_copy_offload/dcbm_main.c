@@ -25,6 +25,8 @@
 #include <linux/mm.h>
 #include <linux/module.h>
 
+#include <kunit/visibility.h>
+
 #include "dcbm.h"
 
 /* A ring without descriptors of ours may need a moment to recycle the last ones. */
@@ -548,11 +550,15 @@ static void run_job(struct dcbm_job *job)
 	}
 }
 
-static int dcbm_submit(struct migrator *migrator,
-		       struct migrate_copy_batch *batch)
+VISIBLE_IF_KUNIT int dcbm_submit(struct migrator *migrator,
+				 struct migrate_copy_batch *batch)
 {
-	struct dcbm_job *job = dcbm_get_job(batch);
+	struct dcbm_job *job;
 
+	if (batch->nr_pages > DCBM_MAX_PAGES)
+		return -EOPNOTSUPP;
+
+	job = dcbm_get_job(batch);
 	if (!job)
 		return -EBUSY;
 
@@ -560,6 +566,7 @@ static int dcbm_submit(struct migrator *migrator,
 	start_job(job);
 	return 0;
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_submit);
 
 static void dcbm_poll(struct migrator *migrator,
 		      struct migrate_copy_batch *batch)

@@ -164,7 +164,9 @@ unsigned int dcbm_add_entry(struct scatterlist *table, unsigned int nents,
 	}
 
 	sg_unmark_end(&table[nents]);
-	sg_set_folio(&table[nents], folio, len, offset);
+	/* Not sg_set_folio(): an offset in an entry has 32 bits. */
+	sg_set_page(&table[nents], folio_page(folio, offset >> PAGE_SHIFT), len,
+		    offset_in_page(offset));
 	return nents + 1;
 }
 EXPORT_SYMBOL_IF_KUNIT(dcbm_add_entry);

@@ -716,6 +716,25 @@ static void batch_has_a_deadline(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
 }
 
+/* A folio of many GB has more time than others, but no more than may be allowed. */
+static void deadline_has_a_limit(struct kunit *test)
+{
+	struct migrate_copy_batch *batch = kunit_kzalloc(test, sizeof(*batch),
+							 GFP_KERNEL);
+	struct offload_test *ctx = setup(test, 0);
+	struct migrate_route route = {
+		.migrator = &ctx->migrator, .reason = TEST_REASON,
+	};
+	unsigned long begin = jiffies;
+
+	KUNIT_ASSERT_NOT_NULL(test, batch);
+	batch->route = &route;
+	batch->nr_pages = 60000 * (SZ_64M / PAGE_SIZE);
+	KUNIT_EXPECT_TRUE(test, migrate_offload_start(batch));
+	KUNIT_EXPECT_TRUE(test, time_before(begin + 59 * HZ, ctx->deadline));
+	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
+}
+
 static void small_batch_is_copied_by_cpu(struct kunit *test)
 {
 	struct offload_test *ctx = test->priv;
@@ -1039,6 +1058,35 @@ static void poison_fails_one_folio(struct kunit *test)
 	}
 }
 
+static enum migrate_copy_status second_gets_poison(struct offload_test *ctx,
+						   struct migrate_copy_pair *pair,
+						   unsigned int i)
+{
+	if (i == 1) {
+		poisoned = pair->src;
+		SetPageHWPoison(&poisoned->page);
+	}
+	return copy_done(ctx, pair, i);
+}
+
+/* An engine may copy poison that comes up meanwhile: the CPU's copy decides. */
+static void poison_during_the_copy(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
+		kunit_skip(test, "no poison");
+
+	ctx->copy = second_gets_poison;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, poisoned);
+	ClearPageHWPoison(&poisoned->page);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 3);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FALLBACK_ERROR, 1);
+	expect_contents(ctx, 4);
+}
+
 #ifdef CONFIG_MIGRATE_COPY_LIVE
 static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 {
@@ -1249,6 +1297,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(failed_folios_fall_back_one_by_one),
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),
 	KUNIT_CASE(batch_has_a_deadline),
+	KUNIT_CASE(deadline_has_a_limit),
 	KUNIT_CASE(small_batch_is_copied_by_cpu),
 	KUNIT_CASE(required_leaves_what_is_not_copied),
 	KUNIT_CASE(required_route_without_migrator_is_closed),
@@ -1262,6 +1311,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
+	KUNIT_CASE(poison_during_the_copy),
 #ifdef CONFIG_MIGRATE_COPY_LIVE
 	KUNIT_CASE(poison_fails_one_live_folio),
 #endif
