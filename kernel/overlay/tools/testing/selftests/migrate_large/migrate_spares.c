@@ -17,14 +17,15 @@
 
 #define TIMEOUT		120
 #define SEED		29
-#define ROUNDS		200
+#define ROUNDS		400
 #define LARGE		(16 * KIB)
-#define LARGE_FOLIOS	15
-/* At either end: the second one asks for as many as there are folios to come. */
+/* The eighth asks for as many as there are folios to come, so that two are left. */
+#define LARGE_FOLIOS	8
+/* At either end; one that the first ones ask for is left. */
 #define SMALL_FOLIOS	2
 #define FOLIOS		(SMALL_FOLIOS + LARGE_FOLIOS + SMALL_FOLIOS)
-/* A page in eight of those that a call could lose, by small folios alone. */
-#define MOST_LOST	(ROUNDS * LARGE_FOLIOS / 8)
+/* A page in eight of those that calls could lose of large folios: two folios each. */
+#define MOST_LOST	ROUNDS
 
 enum caller {
 	MOVE_PAGES,
