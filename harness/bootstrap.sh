@@ -28,12 +28,12 @@ packages=(
 	# to build the QEMU that guests run in
 	ninja-build pkgconf libglib2.0-dev libpixman-1-dev libfdt-dev seabios
 	# the harness and the linters
-	python3 python3-venv sparse shellcheck
+	python3 python3-venv sparse shellcheck dpkg-dev
 )
 
 case ${1:-} in
 deb | check-debian)
-	packages+=(dpkg-dev debhelper help2man libdw-dev) ;;&
+	packages+=(debhelper help2man libdw-dev) ;;&
 check-debian)
 	packages+=(genext2fs lintian) ;;
 esac

@@ -17,7 +17,7 @@
 #define REASON		"syscall_or_cpuset"
 #define PAGES		64
 #define MAX_EVENTS	(4 * PAGES)
-#define TIMES		"migrate_copy_times"
+#define TIMES		"migrate_copy_times.awk"
 
 static const char * const events[] = {
 	"mm_migrate_batch_start", "mm_migrate_batch_flush", "mm_migrate_batch_copied",

@@ -236,6 +236,7 @@ TEST_F_TIMEOUT(migrate_counts, could_not_be_moved, TIMEOUT)
 	move(self, 1);
 	left = memory_pages_not_on(self->addr, LENGTH, self->nodes[1]) * memory_page_size();
 	EXPECT_LE(HELD_FOLIOS * self->folio_size, left);
+	EXPECT_GT((long)LENGTH, left);
 	EXPECT_COUNTED(self->first, 0, left);
 	EXPECT_COUNTED(self->first, 1, (long)LENGTH - left);
 	close(held[0]);

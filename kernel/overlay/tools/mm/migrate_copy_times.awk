@@ -2,9 +2,10 @@
 # SPDX-License-Identifier: GPL-2.0
 #
 # Histograms of a trace of the group "migrate", as tracefs or trace-cmd report prints it:
-# for how long copies of unmapped memory took, and folios were inaccessible. A line has
-# the least and the greatest number of microseconds, and how many there were. See
-# Documentation/admin-guide/mm/migrate_copy_offload.rst.
+# for how long a migrator took to copy batches of unmapped memory, and folios were
+# inaccessible. A line has the least and the greatest number of microseconds, and how many
+# there were. hugetlb folios, whose copy has no beginning in the trace, are only among the
+# inaccessible ones. See Documentation/admin-guide/mm/migrate_copy_offload.rst.
 
 function add(what, us,		low)
 {
@@ -42,11 +43,16 @@ match($0, / +\[[0-9]+\] .*[0-9]+\.[0-9]+: mm_migrate_/) {
 	} else if (event == "batch_start" || event == "chunk_protected") {
 		delete flushed[task]
 	} else if (event == "batch_copied" && task in flushed) {
-		add("copy", us - flushed[task])
+		if (!match($0, /nr_copied=0 /))
+			add("copy", us - flushed[task])
+		# The same memory may be copied in several batches.
+		flushed[task] = us
 	} else if (event == "folio_unmapped") {
 		unmapped[folio] = us
-	} else if (event == "folio_accessible" && folio in unmapped) {
-		add("inaccessible", us - unmapped[folio])
+	} else if (event == "folio_accessible") {
+		delete flushed[task]
+		if (folio in unmapped)
+			add("inaccessible", us - unmapped[folio])
 		delete unmapped[folio]
 	}
 }
