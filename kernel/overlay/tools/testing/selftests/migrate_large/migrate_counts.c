@@ -184,6 +184,10 @@ FIXTURE_SETUP(migrate_counts)
 	self->folio_size = variant->large ? LARGE : memory_page_size();
 	self->flags = MAP_ANONYMOUS | (variant->shmem ? MAP_SHARED : MAP_PRIVATE);
 	self->name = variant->shmem ? "file_mapped" : "anon";
+	/* What fill() touches besides the memory is not of a cgroup that is looked at. */
+	ASSERT_TRUE(map_memory(self));
+	ASSERT_EQ(0, fill(self, self->home, 0, LENGTH, 0));
+	munmap(self->addr, LENGTH);
 	ASSERT_TRUE(map_memory(self));
 }
 
