@@ -563,4 +563,39 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 	expect_recovery(_metadata, run);
 }
 
+#define DOCTOR	"/usr/sbin/migrate-copy-doctor"
+
+/* The exit status of the doctor; what it said is in @said. */
+static int ask_doctor(char *said, size_t size)
+{
+	FILE *doctor = popen(DOCTOR " --json --size 8 --iterations 4 | tr -d '\\n'", "r");
+
+	said[fread(said, 1, size - 1, doctor)] = '\0';
+	printf("# %.1000s\n", said);
+	return pclose(doctor);
+}
+
+/* The doctor lets an engine pass that makes no mistake, and none that fails or hangs. */
+TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
+{
+	static const enum fault faults[] = { CHANNEL_ERROR, LOST_COMPLETION };
+	static char said[65536];
+
+	if (access(DOCTOR, X_OK))
+		SKIP(return, "no " DOCTOR);
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+	ask_doctor(said, sizeof(said));
+	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
+	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
+	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++) {
+		begin_sabotage(_metadata, &self->run, faults[i], 1);
+		ask_doctor(said, sizeof(said));
+		end_sabotage(_metadata, &self->run);
+		EXPECT_NE(strstr(said, "of dmatest failed"), NULL);
+		EXPECT_NE(strstr(said, "\"moved\": false"), NULL);
+	}
+}
+
 TEST_HARNESS_MAIN
