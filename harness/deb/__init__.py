@@ -1,1 +1,1 @@
-"""Debian packages of the kernel and its tools, and a Debian 13 machine that has them."""
+"""Debian packages of the kernel and its tools; harness/checks/debian.py tries them."""
