@@ -29,7 +29,7 @@ from harness.kernel import arch, build, debian, kconfig, qemu
 
 CONFIG = "systemd"
 DOCUMENT = "docs/debian.md"
-SUITE = "trixie"
+SUITE = packages.DISTRIBUTION
 PARTS = ("install", "doctor", "use", "remove", "back")
 """What happens between reboots: parts of guest/debian/lane."""
 

@@ -23,7 +23,7 @@ AUTHOR, ADDRESS = "The copy-offload project", "copy-offload@localhost"
 # symbols are not built, and nobody should replace Debian's linux-libc-dev.
 _PROFILES = "pkg.linux-upstream.nokernelheaders pkg.linux-upstream.nokerneldbg"
 _SOURCES = ("migrate_bench.c", "migrate_copy_doctor")  # in tools/mm
-_DISTRIBUTION = "trixie"
+DISTRIBUTION = "trixie"
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ def version_of(upstream: str, now: float) -> str:
 def changelog(version: str, now: float) -> str:
     """Return debian/changelog of the tools."""
     return (
-        f"{TOOLS} ({version}) {_DISTRIBUTION}; urgency=medium\n\n"
+        f"{TOOLS} ({version}) {DISTRIBUTION}; urgency=medium\n\n"
         f"  * From the sources of the kernel with this version.\n\n"
         f" -- {AUTHOR} <{ADDRESS}>  {formatdate(now)}\n"
     )
@@ -87,7 +87,7 @@ def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -
             "DEBFULLNAME": AUTHOR,
             "DEBEMAIL": ADDRESS,
             "KDEB_PKGVERSION": version,
-            "KDEB_CHANGELOG_DIST": _DISTRIBUTION,
+            "KDEB_CHANGELOG_DIST": DISTRIBUTION,
         },
     )
     made = f"linux-*_{version}_*"
