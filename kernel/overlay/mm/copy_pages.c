@@ -57,19 +57,28 @@ static void copy_page_by_page(struct page *dst, struct page *src, unsigned long 
 	}
 }
 
+#ifdef CONFIG_COPY_PAGES
+
+/* Like copy_mc_highpage() for each page, but all of them are mapped in a row. */
 static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned long nr_pages)
 {
+	void *to = page_address(dst), *from = page_address(src);
+	void *end = to + nr_pages * PAGE_SIZE;
+
 	for (;;) {
-		if (copy_mc_highpage(dst++, src++))
+		if (copy_mc_to_kernel(to, from, PAGE_SIZE)) {
+			memory_failure_queue(page_to_pfn(virt_to_page(from)), 0);
 			return -EHWPOISON;
-		if (!--nr_pages)
+		}
+		kmsan_copy_page_meta(virt_to_page(to), virt_to_page(from));
+		to += PAGE_SIZE;
+		from += PAGE_SIZE;
+		if (to == end)
 			break;
 		cond_resched();
 	}
 	return 0;
 }
-
-#ifdef CONFIG_COPY_PAGES
 
 #if defined(__HAVE_ARCH_COPY_HIGHPAGE) || defined(CONFIG_HIGHMEM)
 #error "bulk copies need pages that are plain bytes and permanently mapped"
@@ -662,7 +671,14 @@ void copy_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 
 int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
 {
-	return copy_mc_page_by_page(dst, src, nr_pages);
+	for (;;) {
+		if (copy_mc_highpage(dst++, src++))
+			return -EHWPOISON;
+		if (!--nr_pages)
+			break;
+		cond_resched();
+	}
+	return 0;
 }
 EXPORT_SYMBOL_GPL(copy_mc_pages);
 

@@ -175,7 +175,19 @@ static unsigned int steps_of(enum copy_primitive primitive, unsigned long nr_pag
 	return calls;
 }
 
-static void test_every_length(struct kunit *test, bool mc)
+/*
+ * Return the length to try after @nr: each one near a whole number of steps, and some of the
+ * others, odd and even by turns.
+ */
+static unsigned long next_length(unsigned long nr)
+{
+	unsigned long step = COPY_STEP_BYTES / PAGE_SIZE, of_step = nr % step;
+	bool near = of_step < 2 * MIN_PAGES || of_step + 3 * MIN_PAGES > step;
+
+	return nr + (near ? 1 : 2 * MIN_PAGES + 1);
+}
+
+static void test_lengths(struct kunit *test, bool mc)
 {
 	struct page *dst = alloc_longest(test), *src = alloc_longest(test);
 	enum copy_primitive primitive = force(test);
@@ -187,7 +199,7 @@ static void test_every_length(struct kunit *test, bool mc)
 	fill_differently(src, MAX_PAGES + 1);
 	memset(page_address(dst), FILL, (MAX_PAGES + 2) * PAGE_SIZE);
 
-	for (nr = 1; nr <= MAX_PAGES; nr++) {
+	for (nr = 1; nr <= MAX_PAGES; nr = next_length(nr)) {
 		/* Alternate the source, so that leftovers of the last length differ. */
 		struct page *from = src + nr % 2;
 
@@ -207,14 +219,14 @@ static void test_every_length(struct kunit *test, bool mc)
 	}
 }
 
-static void every_length(struct kunit *test)
+static void lengths(struct kunit *test)
 {
-	test_every_length(test, false);
+	test_lengths(test, false);
 }
 
-static void every_length_mc(struct kunit *test)
+static void lengths_mc(struct kunit *test)
 {
-	test_every_length(test, true);
+	test_lengths(test, true);
 }
 
 /* Ranges shorter than those for which a primitive is ever chosen. */
@@ -426,8 +438,8 @@ static void the_first_copy_wants_a_choice(struct kunit *test)
 }
 
 static struct kunit_case copy_pages_cases[] = {
-	KUNIT_CASE_PARAM(every_length, primitive_gen_params),
-	KUNIT_CASE_PARAM(every_length_mc, primitive_gen_params),
+	KUNIT_CASE_PARAM(lengths, primitive_gen_params),
+	KUNIT_CASE_PARAM(lengths_mc, primitive_gen_params),
 	KUNIT_CASE_PARAM(short_ranges, candidate_gen_params),
 	KUNIT_CASE(what_is_left_is_copied_page_by_page),
 	KUNIT_CASE_PARAM(poison_is_reported_where_it_is, primitive_gen_params),

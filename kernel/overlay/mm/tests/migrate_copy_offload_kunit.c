@@ -53,6 +53,7 @@ struct offload_test {
 	unsigned long deadline;
 	unsigned int nr_pairs;
 	unsigned int nr_dsts_at_first_submit;
+	unsigned int nr_dsts_at_first_copy;
 
 	struct folio *dsts[MAX_FOLIOS];
 	unsigned int nr_dsts;
@@ -940,6 +941,64 @@ static void bound_too_short_for_a_folio(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
+static int count_first_batch(struct folio *dst, struct folio *src)
+{
+	struct offload_test *ctx = kunit_get_current_test()->priv;
+
+	if (!ctx->nr_dsts_at_first_copy)
+		ctx->nr_dsts_at_first_copy = ctx->nr_dsts;
+	folio_copy(dst, src);
+	return 0;
+}
+
+static int not_plainly(struct address_space *mapping, struct folio *dst,
+		       struct folio *src, enum migrate_mode mode)
+{
+	return migrate_folio(mapping, dst, src, mode);
+}
+
+/*
+ * The first batch of a file that no migrator gets is as small as the CPU is slow, and
+ * no larger than without a route, however fast the migrator is.
+ */
+static void bound_knows_what_the_cpu_copies(struct kunit *test)
+{
+	static const struct address_space_operations aops = {
+		.dirty_folio	= noop_dirty_folio,
+		.migrate_folio	= not_plainly,
+	};
+	static const struct {
+		unsigned int cpu_page_ns;
+		unsigned int most;
+	} rounds[] = { { 4, HPAGE_PMD_NR }, { NSEC_PER_SEC / 10, 10 } };
+	struct offload_test *ctx = setup(test, 0);
+	const struct address_space_operations *old_aops;
+	unsigned int i;
+
+	if (HPAGE_PMD_NR >= MAX_FOLIOS)
+		kunit_skip(test, "a batch holds more folios than this test has");
+
+	ctx->file = new_file(test, MAX_FOLIOS);
+	old_aops = ctx->file->f_mapping->a_ops;
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	for (i = 0; i < ARRAY_SIZE(rounds); i++) {
+		add_folios(ctx, MAX_FOLIOS);
+		ctx->nr_dsts = 0;
+		ctx->nr_dsts_at_first_copy = 0;
+		*migrate_offload_pace(TEST_REASON) =
+			(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
+		migrate_cpu_page_ns = rounds[i].cpu_page_ns;
+		ctx->file->f_mapping->a_ops = &aops;
+		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+		ctx->file->f_mapping->a_ops = old_aops;
+		KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
+		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, rounds[i].most);
+		expect_stat(ctx, MIGRATE_COPY_STAT_DECLINED_MAPPING, MAX_FOLIOS);
+		expect_contents(ctx, MAX_FOLIOS);
+	}
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the
  * move fails with -EAGAIN. Before the retry, the callback of the second folio
@@ -1308,6 +1367,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
 	KUNIT_CASE(bound_too_short_for_a_folio),
+	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
