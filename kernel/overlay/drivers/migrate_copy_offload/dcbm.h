@@ -81,14 +81,12 @@ struct dcbm_slot {
 	struct dcbm_range range;
 	s32 cookie;
 	u8 lane;		/* the id of its lane */
-	bool interrupt;
 	bool error;
 };
 
 /*
  * One batch. Only the task that submitted the batch accesses its job, except
- * that completions access @completed, @in_flight, @wake_at and @wait, and the
- * @interrupts of a lane.
+ * that completions access @completed, @in_flight, @wake_at and @wait.
  */
 struct dcbm_job {
 	struct migrate_copy_batch *batch;
@@ -151,7 +149,7 @@ struct dcbm_lane {
 	struct dcbm_walk walk;
 	struct dcbm_segment next;	/* next segment to submit, if @more */
 	bool more;
-	atomic_t interrupts;		/* descriptors in flight that interrupt */
+	unsigned int depth;		/* descriptors in flight that fill the ring */
 	unsigned int stalls;		/* preps that failed with nothing in flight */
 	size_t try_len;			/* longest descriptor to try now */
 
@@ -178,6 +176,7 @@ void dcbm_channels_exit(void);
 void dcbm_routed(struct migrator *migrator, bool routed);
 #if IS_ENABLED(CONFIG_KUNIT)
 int dcbm_submit(struct migrator *migrator, struct migrate_copy_batch *batch);
+void dcbm_wait(struct migrator *migrator, struct migrate_copy_batch *batch);
 int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
 		      void *data);
 int dcbm_pm_event(struct notifier_block *nb, unsigned long event, void *data);

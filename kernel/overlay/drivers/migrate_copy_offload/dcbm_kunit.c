@@ -40,16 +40,23 @@ static void put_folio(void *folio)
 	folio_put(folio);
 }
 
-static void add_pair(struct kunit *test, unsigned int order)
+static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct folio *folio = folio_alloc(GFP_KERNEL, order);
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 	KUNIT_ASSERT_EQ(test, 0,
 			kunit_add_action_or_reset(test, put_folio, folio));
+	return folio;
+}
+
+static void add_pair(struct kunit *test, unsigned int order)
+{
+	struct folio *folio = alloc_folio(test, order);
+	struct dcbm_test *ctx = test->priv;
+
 	KUNIT_ASSERT_LT(test, ctx->batch.nr_pairs, MAX_PAIRS);
-	/* The tests use only the size of a folio. */
+	/* Most tests use only the size of a folio. */
 	ctx->batch.pairs[ctx->batch.nr_pairs].src = folio;
 	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
 	ctx->job.left[ctx->batch.nr_pairs++] = folio_size(folio);
@@ -713,6 +720,20 @@ static void channels_are_held_while_routed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
+/* A provider with one channel, whose operations the caller adds. */
+static void describe(struct dma_device *dma, struct dma_chan *chan,
+		     struct device *dev)
+{
+	dma->dev = dev;
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	dma->reliable_result = true;
+	dma->reliable_terminate = true;
+	INIT_LIST_HEAD(&dma->channels);
+	chan->device = dma;
+	list_add_tail(&chan->device_node, &dma->channels);
+}
+
 /* An engine that copies nothing, and that goes as soon as somebody gets its channel. */
 struct leaver {
 	struct dma_device dma;
@@ -733,10 +754,6 @@ static int leaver_alloc(struct dma_chan *chan)
 	/* Until the other task spins on the mutex of dmaengine. */
 	mdelay(1);
 	return 1;
-}
-
-static void leaver_free(struct dma_chan *chan)
-{
 }
 
 static struct dma_async_tx_descriptor *
@@ -785,18 +802,11 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
 
 	dma = &leaver->dma;
-	dma->dev = dev;
-	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
-	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
-	dma->reliable_result = true;
+	describe(dma, &leaver->chan, dev);
 	dma->device_alloc_chan_resources = leaver_alloc;
-	dma->device_free_chan_resources = leaver_free;
 	dma->device_prep_dma_memcpy = leaver_prep;
 	dma->device_tx_status = leaver_status;
 	dma->device_issue_pending = leaver_issue;
-	INIT_LIST_HEAD(&dma->channels);
-	leaver->chan.device = dma;
-	list_add_tail(&leaver->chan.device_node, &dma->channels);
 	init_completion(&leaver->requested);
 	INIT_WORK(&leaver->work, leaver_goes);
 	leaver->nb.notifier_call = leaver_event;
@@ -814,6 +824,147 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	dma_unregister_notifier(&leaver->nb);
 	KUNIT_EXPECT_GE(test, leaver->requests, 100);
 	KUNIT_EXPECT_EQ(test, 0, leaver->held);
+}
+
+/*
+ * An engine that copies nothing, with room for one descriptor. The interrupt of that
+ * comes at the worst moment: while the next one is prepared, and gets its place.
+ */
+struct ring_of_one {
+	struct dma_device dma;
+	struct dma_chan chan;
+	struct dma_async_tx_descriptor tx;
+	size_t left;	/* bytes that no descriptor covers yet */
+	bool busy;
+	bool issued;
+};
+
+static struct ring_of_one *to_ring(struct dma_chan *chan)
+{
+	return container_of(chan, struct ring_of_one, chan);
+}
+
+static void ring_interrupt(struct ring_of_one *ring)
+{
+	const struct dmaengine_result result = { .result = DMA_TRANS_NOERROR };
+
+	ring->busy = false;
+	ring->tx.callback_result(ring->tx.callback_param, &result);
+}
+
+static dma_cookie_t ring_submit(struct dma_async_tx_descriptor *tx)
+{
+	return DMA_MIN_COOKIE;
+}
+
+static struct dma_async_tx_descriptor *
+ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	  unsigned long flags)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	if (len > PAGE_SIZE)
+		return NULL;
+	if (ring->busy && ring->issued && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+	if (ring->busy)
+		return NULL;
+
+	dma_async_tx_descriptor_init(&ring->tx, chan);
+	ring->tx.tx_submit = ring_submit;
+	ring->tx.flags = flags;
+	ring->busy = true;
+	ring->issued = false;
+	ring->left -= len;
+	return &ring->tx;
+}
+
+static void ring_issue(struct dma_chan *chan)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	ring->issued = true;
+	/* Nothing will be prepared after the last one. */
+	if (ring->busy && !ring->left && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+}
+
+static enum dma_status ring_status(struct dma_chan *chan, dma_cookie_t cookie,
+				   struct dma_tx_state *state)
+{
+	return DMA_COMPLETE;
+}
+
+static int ring_terminate(struct dma_chan *chan)
+{
+	to_ring(chan)->busy = false;
+	return 0;
+}
+
+static void ring_goes(void *dma)
+{
+	dma_async_device_unregister(dma);
+}
+
+/* The channel of the next job that takes one, which will be the last one again. */
+static struct dma_chan *rotate(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, HZ);
+	struct dma_chan *chan = channel_of(job);
+
+	dcbm_put_job(job);
+	return chan;
+}
+
+/* The next job gets @chan, which dcbm holds. */
+static void make_first(struct kunit *test, struct dma_chan *chan)
+{
+	unsigned int nr = 0;
+
+	while (rotate(test) != chan)
+		;
+	do
+		nr++;
+	while (rotate(test) != chan);
+	while (--nr)
+		rotate(test);
+}
+
+/* Nobody may rely on an interrupt that is still to come when the next is prepared. */
+static void interrupt_while_preparing(struct kunit *test)
+{
+	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
+	struct device *dev = kunit_device_register(test, "dcbm-test");
+	struct dcbm_test *ctx = test->priv;
+	struct dma_device *dma;
+
+	KUNIT_ASSERT_NOT_NULL(test, ring);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	KUNIT_ASSERT_EQ(test, 0,
+			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
+
+	dma = &ring->dma;
+	describe(dma, &ring->chan, dev);
+	dma->device_prep_dma_memcpy = ring_prep;
+	dma->device_tx_status = ring_status;
+	dma->device_issue_pending = ring_issue;
+	dma->device_terminate_all = ring_terminate;
+	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
+	dcbm_put_job(get_job(test, HZ));
+	KUNIT_ASSERT_EQ(test, 1, ring->chan.client_count);
+	make_first(test, &ring->chan);
+
+	ctx->batch.nr_pairs = 0;
+	ctx->batch.nr_pages = 0;
+	add_pair(test, 3);
+	ctx->batch.pairs[0].dst = alloc_folio(test, 3);
+	ring->left = all_bytes(test);
+	ctx->batch.deadline = jiffies + 5 * HZ;
+	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
+	dcbm_wait(NULL, &ctx->batch);
+	KUNIT_EXPECT_EQ(test, MIGRATE_COPY_DONE, ctx->batch.pairs[0].status);
+	KUNIT_EXPECT_EQ(test, 0, ring->left);
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -857,6 +1008,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(stuck_job_is_left_alone),
 	KUNIT_CASE(channels_are_held_while_routed),
 	KUNIT_CASE(channel_leaves_while_acquired),
+	KUNIT_CASE(interrupt_while_preparing),
 	{}
 };
 

@@ -100,9 +100,6 @@ static void complete_token(unsigned long token, bool error)
 			return;
 
 		slot->error = error;
-		/* Before the driver frees the descriptor, and prep gives it out. */
-		if (slot->interrupt)
-			atomic_dec(&lane->interrupts);
 		/* The lane keeps its job until the count below reaches the job. */
 		job = READ_ONCE(lane->job);
 		llist_add(&slot->node, &job->completed);
@@ -199,7 +196,7 @@ static void map_lane(struct dcbm_lane *lane)
 			 (lane->src_nents > 1 || lane->dst_nents > 1) &&
 			 dma_has_cap(DMA_MEMCPY_SG, lane->chan->device->cap_mask);
 	lane->stalls = 0;
-	atomic_set(&lane->interrupts, 0);
+	lane->depth = DCBM_MAX_SLOTS;
 	lane->try_len = lane->max_len;
 	dcbm_walk_init(&lane->walk, &lane->range, lane->src_sg,
 		       lane->src_nents, lane->dst_sg, lane->dst_nents);
@@ -217,15 +214,13 @@ static void unmap_lane(struct dcbm_lane *lane)
 }
 
 static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
-		   const struct dcbm_range *range, bool interrupt)
+		   const struct dcbm_range *range)
 {
 	struct dcbm_slot *slot = &lane->slots[lane->free[--lane->nr_free]];
 	unsigned long token = new_token(lane, slot);
 	struct dcbm_job *job = lane->job;
 
 	slot->range = *range;
-	slot->interrupt = interrupt;
-	atomic_add(interrupt, &lane->interrupts);
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = NULL;
 	tx->callback_result = dcbm_callback_result;
@@ -241,7 +236,6 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 	/* On an error the driver took the descriptor back and copies nothing. */
 	if (dma_submit_error(slot->cookie) && xchg(&slot->token, 0)) {
 		atomic_dec(&job->in_flight);
-		atomic_sub(interrupt, &lane->interrupts);
 		lane->free[lane->nr_free++] = slot - lane->slots;
 	}
 }
@@ -261,7 +255,7 @@ static bool push_list(struct dcbm_lane *lane)
 
 	lane->more = false;
 	lane->lists++;
-	submit(lane, tx, &lane->range, true);
+	submit(lane, tx, &lane->range);
 	return true;
 }
 
@@ -271,7 +265,11 @@ static bool push_list(struct dcbm_lane *lane)
  */
 static void refused(struct dcbm_lane *lane, size_t len)
 {
-	if (dcbm_in_flight(lane) || !lane->stalls++)
+	if (dcbm_in_flight(lane)) {
+		lane->depth = min(lane->depth, dcbm_in_flight(lane));
+		return;
+	}
+	if (!lane->stalls++)
 		return;
 
 	if (len > DCBM_MIN_LEN) {
@@ -286,16 +284,17 @@ static void refused(struct dcbm_lane *lane, size_t len)
 
 /*
  * Does anybody wait for the descriptor of the next @len bytes? If it is the last
- * one, and now and then, to refill the ring. Any one may also be the last that fits:
- * a full ring of which none interrupts would stay full until the deadline. So the
- * count must not hold one whose place prep gives out again: it goes down before the
- * driver frees a descriptor. Some drivers, of which nothing is proven, even drop what
- * does not interrupt.
+ * one, and now and then, to refill the ring. A full ring of which none interrupts
+ * would stay full until the deadline. So the first one does, for a ring that is full
+ * before anything is issued, and then each one that may fill it up. What has
+ * completed meanwhile still counts as in flight: at worst one more interrupts. Some
+ * drivers, of which nothing is proven, even drop what does not interrupt.
  */
 static bool should_interrupt(const struct dcbm_lane *lane, size_t len)
 {
 	return (len == lane->next.range.len && !lane->walk.rest.len) ||
-	       !atomic_read(&lane->interrupts) || lane->nr_free % DCBM_BURST == 1 ||
+	       !dcbm_in_flight(lane) || dcbm_in_flight(lane) + 1 >= lane->depth ||
+	       lane->nr_free % DCBM_BURST == 1 ||
 	       !lane->chan->device->reliable_result;
 }
 
@@ -304,12 +303,13 @@ static bool push_segment(struct dcbm_lane *lane)
 {
 	size_t len = min(lane->next.range.len, lane->try_len);
 	struct dma_async_tx_descriptor *tx;
-	bool interrupt = should_interrupt(lane, len);
+	unsigned long flags = DMA_CTRL_ACK;
 	struct dcbm_segment part;
 
+	if (should_interrupt(lane, len))
+		flags |= DMA_PREP_INTERRUPT;
 	tx = dmaengine_prep_dma_memcpy(lane->chan, lane->next.dst,
-				       lane->next.src, len, DMA_CTRL_ACK |
-				       (interrupt ? DMA_PREP_INTERRUPT : 0));
+				       lane->next.src, len, flags);
 	if (!tx) {
 		refused(lane, len);
 		return false;
@@ -321,7 +321,7 @@ static bool push_segment(struct dcbm_lane *lane)
 	if (!lane->next.range.len)
 		lane->more = dcbm_walk_next(&lane->walk, lane->job,
 					    &lane->next);
-	submit(lane, tx, &part.range, interrupt);
+	submit(lane, tx, &part.range);
 	return true;
 }
 
@@ -576,8 +576,8 @@ static void dcbm_poll(struct migrator *migrator,
 	advance_job(batch->migrator_data, &more, &busy);
 }
 
-static void dcbm_wait(struct migrator *migrator,
-		      struct migrate_copy_batch *batch)
+VISIBLE_IF_KUNIT void dcbm_wait(struct migrator *migrator,
+				struct migrate_copy_batch *batch)
 {
 	struct dcbm_job *job = batch->migrator_data;
 	struct dcbm_lane *lane;
@@ -595,6 +595,7 @@ static void dcbm_wait(struct migrator *migrator,
 				       dcbm_item_status(job, i));
 	dcbm_put_job(job);
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_wait);
 
 static struct migrator dcbm_migrator = {
 	.name		= "dcbm",
