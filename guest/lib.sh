@@ -127,6 +127,17 @@ ktap_done()
 	[ "$ktap_failures" -eq 0 ]
 }
 
+# ktap_only <program> [argument...]: the whole report of a suite that runs nothing else; ends it.
+ktap_only()
+{
+	program=$1
+	shift
+	ktap_plan 1
+	ktap_program "$program" "$selftests/$program" "$@"
+	ktap_done
+	exit
+}
+
 # load_module <name> [parameter=value...]: nothing to do if it is loaded.
 load_module()
 {
@@ -150,6 +161,16 @@ all_channels()
 	found=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
 	echo "$found channels"
 	[ "$found" -eq "$1" ]
+}
+
+# Waits for high-resolution timers: until then a modelled engine is no more exact than a tick.
+exact_timers()
+{
+	for _ in $(seq 300); do
+		! grep -q 'hres_active *: *0' /proc/timer_list || { sleep 0.1; continue; }
+		return 0
+	done
+	return 1
 }
 
 # dmatest <channels> <iterations>: the kernel's own test of engines; it compares every byte.

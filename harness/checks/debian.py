@@ -6,7 +6,6 @@ loader is QEMU, which gets the newest kernel of /boot and its initramfs: they ar
 disk before each boot.
 """
 
-import os
 import re
 import shutil
 from collections.abc import Callable, Sequence
@@ -229,9 +228,8 @@ def distribution(paths: Paths, machine: Machine) -> list[Case]:
     Of that kernel, which takes hours to build, only the directories are compiled that are ours.
     """
     modules = read_file(machine.disk, "/lane/lsmod", machine.out / "lsmod")
-    os.environ.update(LSMOD=str(modules), KCONFIG="")
     tree = build.tree(paths, "debian")
-    final = build.configure(paths, tree, "debian") / ".config"
+    final = build.configure(paths, tree, "debian", {"LSMOD": str(modules)}) / ".config"
     shutil.copyfile(final, machine.out / "config")
     options = kconfig.parse(final.read_text())
     lost = [name for name in _LOADED if options.get(f"CONFIG_{name}", "n") == "n"]

@@ -80,28 +80,27 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
     """Return what runs in the background, in the order in which it is needed.
 
     What others need goes first, then what no load of the machine can change: the laboratory
-    counts instructions.
+    counts instructions, and layouts of memory have no time limits.
     """
 
     def kernel(config: str) -> Stage:
         return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
 
     def layouts_of(config: str) -> Stage:
-        directory = out / layouts.SUITE
-        return Stage(f"layouts-{config}", lambda _: layouts.prepare(paths, directory, config))
+        run = partial(_layouts, paths, out / layouts.SUITE, config)
+        return Stage(f"{config}-layouts", run, needs[config])
 
+    needs = {"debug": "kernel-debug", "lab": "kernels-lab", "arm64": "kernel-arm64"}
     return [
         Stage("qemu", lambda _: qemu.get(paths)),
         kernel("base"),
         kernel("debug"),
-        layouts_of("debug"),
         Stage("kernels-lab", lambda _: _laboratory().kernels(paths)),
-        layouts_of("lab"),
         kernel("arm64"),
-        layouts_of("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         Stage("series", lambda _: _series(paths)),
-        Stage("lab", lambda _: _lab(paths, out), "kernels-lab"),
+        *(layouts_of(config) for config in needs),
+        Stage("lab", lambda kernels: _lab(paths, out, kernels), "kernels-lab"),
     ]
 
 
@@ -118,20 +117,14 @@ def tests(paths: Paths, out: Path) -> list[Stage]:
         run = partial(demo.run, paths, engine)
         return Stage(name, lambda kernel: run(kernel).cases, f"kernel-{engine.config}")
 
-    def layouts_of(config: str) -> Stage:
-        return Stage(f"{config}-layouts", partial(_layouts, config), f"layouts-{config}")
-
     return [
         Stage("unit", lambda _: _unit_tests(paths, out)),
         show(demo.DMASIM),
         *(suite("base", name) for name in BASE_SUITES),
         Stage("mm-selftests", lambda kernel: _mm(paths, out, kernel), "kernel-base"),
         *(suite("debug", name) for name in DEBUG_SUITES),
-        layouts_of("debug"),
-        layouts_of("lab"),
         *(show(engine) for engine in demo.ENGINES.values() if engine != demo.DMASIM),
         *(suite("arm64", name) for name in ARM64_SUITES),
-        layouts_of("arm64"),
     ]
 
 
@@ -276,18 +269,17 @@ def _laboratory() -> ModuleType:
     return run
 
 
-def _lab(paths: Paths, out: Path) -> list[Case]:
-    """Run the quick laboratory twice, and judge what it says."""
-    from harness.lab.report import report  # noqa: PLC0415 (imports matplotlib, too)
-
-    run = _laboratory().run
-    first, second = (run(paths, preset.DEFAULT, True, out / f"lab-{n}") for n in (1, 2))
-    report.write(first, out / "lab-1")
+def _lab(paths: Paths, out: Path, kernels: dict[str, Kernel]) -> list[Case]:
+    """Run the quick laboratory, a part of it twice, and judge what it says."""
+    lab = _laboratory()
+    first = lab.run(lab.Lab(paths, kernels, out / "lab-1"), preset.DEFAULT, True)
+    second = lab.again(lab.Lab(paths, kernels, out / "lab-2"), first)
     return claims.judge(first, second)
 
 
-def _layouts(config: str, kernels: layouts.Kernels) -> list[Case]:
+def _layouts(paths: Paths, directory: Path, config: str, _: object) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
+    kernels = layouts.prepare(paths, directory, config)
     return [
         case
         for machine, count in LAYOUTS.items()

@@ -1,4 +1,4 @@
-"""Guest programs: kselftests, built against headers of the patched tree, and tools."""
+"""Guest programs: kselftests, built with headers of the patched tree, tools and workloads."""
 
 import shutil
 from pathlib import Path
@@ -17,10 +17,14 @@ MM_TESTS = (
     "hmm-tests",
 )  # fmt: skip
 
+# Of six tests that take 20 s each, and all processors.
+_MM_FLAGS = "EXTRA_CFLAGS=-DRUNTIME=5"
+
 _TOOL = "tools/mm/migrate_bench"
 _DOCTOR = "tools/mm/migrate_copy_doctor"
 _SELFTESTS = "tools/testing/selftests"
 _UAPI = r"(^|/)include/uapi/"
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
 _GENERATED = ("local_config.mk", "local_config.h_gen")  # by mm's Makefile, in its source
 
 
@@ -41,7 +45,9 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
     def part(output: Path, patterns: tuple[str, ...], argv: list[str]) -> Path:
         """Make a directory anew if the command or a file of such a name changed."""
         nonlocal built
-        key = f"{tree.subset_key(*patterns)} {' '.join(argv)}"
+        # Where the tree is does not matter: a mutant's own makes the same programs.
+        command = " ".join(argv).replace(str(tree.path), "")
+        key = f"{tree.subset_key(*patterns)} {command}"
         stamp = output.with_name(f"{output.name}.key")
         if not stamp.exists() or stamp.read_text() != key:
             built = True
@@ -56,7 +62,9 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     def selftests(name: str, directories: str, *targets: str) -> Path:
         output = home / name
-        patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI, r"^tools/include/")
+        # One of them installs the script of tools/mm.
+        patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI,
+                    r"^tools/(include/|mm/[^/]*\.awk$)")  # fmt: skip
         argv = ["make", "-C", str(tree.path / _SELFTESTS / name), f"OUTPUT={output}",
                 f"KHDR_INCLUDES=-isystem {headers}/usr/include",
                 *variables, *static, *targets]  # fmt: skip
@@ -70,18 +78,28 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
         found = {f"selftests/{path.name}": path for path in ours}
         if architecture.native:
             targets = [f"{home}/mm/{test}" for test in MM_TESTS]
-            found["selftests/mm"] = selftests("mm", "mm/", *targets)
+            found["selftests/mm"] = selftests("mm", "mm/", _MM_FLAGS, *targets)
             for generated in _GENERATED:
                 (tree.path / _SELFTESTS / "mm" / generated).unlink(missing_ok=True)
 
         def tool(directory: str, name: str, *sources: str) -> Path:
             output = home / directory
-            flags = ["-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread"]
-            argv = [architecture.compiler, *flags, "-o", str(output / name), *sources]
+            argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources]
             return part(output, ("^tools/mm/",), argv)
 
         found["usr/bin"] = tool("tools", Path(_TOOL).name, f"{tree.path}/{_TOOL}.c")
         doctor = sorted(map(str, (tree.path / _DOCTOR).glob("*.c")))
         found["usr/sbin"] = tool("doctor", "migrate-copy-doctor", *doctor)
+        workloads = _workloads(paths, home / "workloads", architecture)
+        found["usr/local/bin"] = part(home / "workloads", (), workloads)
         step.done(f"in {home}", reused=not built)
     return found
+
+
+def _workloads(paths: Paths, output: Path, architecture: Architecture) -> list[str]:
+    """Return the command that builds guest/programs; their content is part of it."""
+    home = paths.guest / "programs"
+    content = jsonio.digest(*(path.read_text() for path in sorted(home.iterdir())))
+    names = " ".join(sorted(path.stem for path in home.glob("*.c")))
+    line = f'for name in {names}; do "$@" -o {output}/$name {home}/$name.c || exit; done'
+    return ["sh", "-c", f"{line} # {content}", "sh", architecture.compiler, *_FLAGS]

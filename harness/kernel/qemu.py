@@ -12,7 +12,7 @@ from pathlib import Path
 from harness.core import jsonio, process, space, ui
 from harness.core.paths import Paths
 from harness.kernel import build, debian
-from harness.kernel.arch import X86_64
+from harness.kernel.arch import PC, X86_64
 
 SERIES = "10.0"
 SUITE = "trixie"
@@ -42,6 +42,11 @@ _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
 def programs(paths: Paths) -> Path:
     """Return where get() puts QEMU's programs."""
     return paths.out / "qemu/bin"
+
+
+def version(paths: Paths) -> str:
+    """Return what the emulator of guests says that it is."""
+    return process.capture([str(programs(paths) / PC.qemu), "--version"]).splitlines()[0]
 
 
 def get(paths: Paths) -> None:

@@ -92,12 +92,12 @@ def get(paths: Paths) -> Source:
         raise HarnessError(f"LINUX_SRC={own}: no such file or directory")
 
 
-def configuration(paths: Paths, step: ui.Step) -> str:
-    """Return Debian's configuration for amd64, or that in the file KCONFIG.
+def configuration(paths: Paths, own: str, step: ui.Step) -> str:
+    """Return Debian's configuration for amd64, or that in the file `own` if it has a name.
 
     That may be compressed by gzip, as /proc/config.gz.
     """
-    if own := os.environ.get("KCONFIG", ""):
+    if own:
         try:
             content = Path(own).read_bytes()
             text = (gzip.decompress(content) if own.endswith(".gz") else content).decode()

@@ -36,10 +36,15 @@ _AGE = frozenset(("referenced", "active"))
 _PIN = re.compile(r"p\d+ pin ")
 _HOLD = re.compile(r"^p\d hold ")
 _MOVE = re.compile(r"move process (\d+) ")
-_CLEARED = re.compile(r"p\d clear_soft_dirty ")
+_NOT_MOVED = re.compile(r" \d+ of \d+,")
+_CLEARED = re.compile(r"p\d (clear_soft_dirty|differ) ")  # "differ" may be that as well
+_REMAPPED = re.compile(r"p\d move .* = 0$")  # mremap() tells soft-dirty of what it moves
+_SHARED = re.compile(r"p\d (fork|differ) ")
+_WRITTEN = re.compile(r"p(\d) (?:write|differ) ([0-9a-f]+)\+([0-9a-f]+) = 0$")
 _RUN = re.compile(r" ([0-9a-f]+)\+([0-9a-f]+):(-?[0-9a-f]+)")
 _PAUSED = re.compile(r"paused: .*, (\d+) large folios")
 _NOT_STORED = "-1000"  # what migrate_layouts wrote into a status before the call
+_BUSY = "-16"
 _REFERENCES = re.compile(r" refs ([+-]\d+)")
 _WRONG = re.compile(
     r"CONTENTS|MIGRATION|GONE|FAILED|TOO MANY|NO STATE|lost [1-9]|nr_isolated_\w+ [+-][1-9]"
@@ -224,6 +229,7 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     rules = _Rules.of(vanilla, ours, live)
     before = parse_stage(ours.stages.get("before", ()))
     pinned = any(_PIN.match(line) for line in ours.built)
+    locked = parse_stage(vanilla.stages.get("before", ())).keys("mlocked")
     for name in vanilla.stages:
         if vanilla.stages[name] == ours.stages[name]:
             continue
@@ -232,8 +238,14 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
         if moved:
             written = rules.shared if name == "written" else frozenset()
             old, new = _keep_locks(old, new, before if name != "before" else Stage(), written)
+        if locked != before.keys("mlocked"):
+            # Counters are compared with those "before", which a pin has changed already.
+            old, new = (
+                replace(one, lines=[_LOCKED_COUNTERS.sub(r"\1", line) for line in one.lines])
+                for one in (old, new)
+            )
         if rules.cleared and name != "before":
-            old = _see_writes(old, new, name)
+            old = _see_writes(old, new, name, rules.remapped)
         old, new = _stored(old, new)
         lines = (list(rules.compared(name, moved, stage)) for stage in (old, new))
         found += _difference(name, *lines)
@@ -244,30 +256,45 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
 class _Rules:
     """What is not compared of two layouts.
 
-    `split` are the pages of folios that vanilla splits on the way back. Vanilla marks every
+    `split` are the pages of folios that either splits on the way back. Vanilla marks every
     large anonymous folio that it moves as partially mapped, and queues it; what is marked
-    splits when it moves again.
+    splits when it moves again. Only ours sees that a folio lost mappings while unmapped.
+
+    `copied` are pages without an exclusive owner that were written to while others were still
+    unmapped. Ours holds what it has moved until the batch is done, so that a write copies it;
+    vanilla does not, and the last owner writes in place.
     """
 
     split: Set[Key]
+    copied: Set[Key]
     shared: Set[Key]
     zeros: Set[Key]
     huge: bool
     bound: bool
     live: bool
     cleared: bool
+    remapped: bool
 
     @classmethod
     def of(cls, vanilla: Layout, ours: Layout, live: bool) -> "_Rules":
-        there = parse_stage(ours.stages.get("there", ()))
-        back = parse_stage(ours.stages.get("back", ()))
+        before, there, back = (
+            parse_stage(ours.stages.get(name, ())) for name in ("before", "there", "back")
+        )
         split: Set[Key] = frozenset()
         if "back" in ours.stages:
-            split = parse_stage(vanilla.stages.get("there", ())).keys("partial")
+            marked = parse_stage(vanilla.stages.get("there", ())).keys("partial")
+            split = marked | there.keys("partial")
         said = [line for lines in ours.stages.values() for line in lines]
+        remapped = any(_REMAPPED.match(line) for line in said)
+        copied = set(_written(said)) & before.keys("anon")
+        if not any(_SHARED.match(line) for line in said):
+            copied -= before.keys("exclusive")
+        if copied and remapped:
+            copied |= there.keys("anon") - before.pages.keys()
         small = {key for key, page in back.pages.items() if page.folio and not page.folio.order}
         return cls(
             split=split,
+            copied=copied,
             # The last owner of a small page that was shared writes in place unless somebody
             # else holds a reference, as the lists of each CPU do. How full these are depends
             # on the number of folios: it is another one where vanilla has split some.
@@ -278,6 +305,7 @@ class _Rules:
             live=live,
             # Among a stage's lines is only what happens while folios are unmapped.
             cleared=any(_CLEARED.match(line) for line in said),
+            remapped=remapped,
         )
 
     def compared(self, name: str, moved: bool, stage: Stage) -> Iterator[str]:
@@ -321,6 +349,8 @@ class _Rules:
         # are in them. What page tables say of it is compared.
         flags, pte, folio, node = page.flags - _AGE, page.pte, page.folio, page.node
         by_chance = name == "written" and key in self.shared
+        if key in self.copied:
+            by_chance, node = True, -1
         if by_chance:
             flags -= _OF_COPIES
         if late and key in self.split:
@@ -347,12 +377,16 @@ def _each_page(line: str) -> Iterator[tuple[int, str]]:
 
 
 def _results_without(lines: Iterable[str], keys: Set[Key]) -> Iterator[str]:
-    """Return lines whose results of move_pages(2) are those of other pages, one by one."""
+    """Return lines whose results of move_pages(2) are those of other pages, one by one.
+
+    How many pages did not move is left out as well: vanilla counts parts of what it splits.
+    """
     process = 0
     for line in lines:
         if match := _MOVE.match(line):
             process = int(match[1])
-        if line.startswith(" status"):
+            yield _NOT_MOVED.sub("", line) if keys else line
+        elif line.startswith(" status"):
             pages = _each_page(line)
             kept = (f"{page:x}:{value}" for page, value in pages if (process, page) not in keys)
             yield " ".join([" status", *kept])
@@ -361,7 +395,12 @@ def _results_without(lines: Iterable[str], keys: Set[Key]) -> Iterator[str]:
 
 
 def _stored(old: Stage, new: Stage) -> tuple[Stage, Stage]:
-    """Forgive vanilla that it stores no status for a batch of which something did not move."""
+    """Forgive vanilla that it stores no status for a batch of which something did not move.
+
+    Nor where ours is, if it finds a page busy: its large folio is among those that are to
+    move already. A write while others were unmapped has made one folio of what was named page
+    by page.
+    """
     if len(old.lines) != len(new.lines):
         return old, new
     pairs = [_without_unstored(*pair) for pair in zip(old.lines, new.lines, strict=True)]
@@ -374,7 +413,12 @@ def _without_unstored(old: str, new: str) -> tuple[str, str]:
     """Return two lines of results of move_pages(2), if they are, with what vanilla stored."""
     if not all(line.startswith(" status") for line in (old, new)):
         return old, new
-    unstored = {page for page, value in _each_page(old) if value == _NOT_STORED}
+    moved = {page for page, value in _each_page(new) if not value.startswith("-")}
+    unstored = {
+        page
+        for page, value in _each_page(old)
+        if value == _NOT_STORED or (value == _BUSY and page in moved)
+    }
 
     def stored(line: str) -> str:
         pages = ((page, value) for page, value in _each_page(line) if page not in unstored)
@@ -393,20 +437,28 @@ def _pagemap_without_soft(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def _see_writes(old: Stage, new: Stage, name: str) -> Stage:
+def _written(lines: Iterable[str]) -> Iterator[Key]:
+    """Return the pages that were written to while others were unmapped."""
+    for match in filter(None, map(_WRITTEN.match, lines)):
+        first, number = (int(match[group], 16) for group in (2, 3))
+        yield from ((int(match[1]), page) for page in range(first, first + number))
+
+
+def _see_writes(old: Stage, new: Stage, name: str, remapped: bool) -> Stage:
     """Forgive vanilla the writes that it misses where soft-dirty was cleared of unmapped pages.
 
     Ours leaves such a page read-only, so that the next write faults, and is seen. A dirty PMD
-    becomes soft-dirty when it is mapped again, in both.
+    becomes soft-dirty when it is mapped again, in both, and so does what mremap() moves
+    (`remapped`: it did).
     """
     pages = dict(old.pages)
     for key, page in new.pages.items():
         if theirs := pages.get(key):
-            their_bits, our_bits = (set(one.pte.split(",")) for one in (theirs, page))
+            their_bits, our_bits = (set(one.pte.split(",")) - {"-"} for one in (theirs, page))
             if name == "written":
                 seen = our_bits == their_bits | {"soft"}
             else:
-                clean = "soft" not in our_bits or "pmd" in our_bits
+                clean = remapped or "soft" not in our_bits or "pmd" in our_bits
                 seen = clean and their_bits == our_bits | {"write"}
             if seen:
                 pages[key] = replace(theirs, pte=page.pte)

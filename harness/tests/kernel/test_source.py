@@ -141,9 +141,7 @@ def test_a_path_that_is_missing_is_refused(
         source.get(paths_in(tmp_path))
 
 
-def test_the_configuration_of_a_machine_may_be_compressed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_the_configuration_of_a_machine_may_be_compressed(tmp_path: Path) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path)
     plain, packed, wrong = (tmp_path / name for name in ("config", "config.gz", "other"))
     plain.write_text("CONFIG_64BIT=y\n")
@@ -151,13 +149,10 @@ def test_the_configuration_of_a_machine_may_be_compressed(
     wrong.write_bytes(packed.read_bytes())
     with ui.step("test") as step:
         for path in (plain, packed):
-            monkeypatch.setenv("KCONFIG", str(path))
-            assert source.configuration(paths, step) == "CONFIG_64BIT=y\n"
+            assert source.configuration(paths, str(path), step) == "CONFIG_64BIT=y\n"
         for path, why in ((wrong, "can't decode"), (tmp_path / "none", "No such file")):
-            monkeypatch.setenv("KCONFIG", str(path))
             with pytest.raises(HarnessError, match=f"KCONFIG={path}: .*{why}"):
-                source.configuration(paths, step)
+                source.configuration(paths, str(path), step)
         plain.write_text("CONFIG_X86_32=y\n")
-        monkeypatch.setenv("KCONFIG", str(plain))
         with pytest.raises(HarnessError, match="not the configuration of a 64-bit kernel"):
-            source.configuration(paths, step)
+            source.configuration(paths, str(plain), step)

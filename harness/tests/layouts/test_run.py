@@ -461,11 +461,78 @@ def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> 
         for old, new, one in (("write,", "write,", cleared), ("", "", late))
     )
     assert compare(soft, dirty)
+    moved, kept = (
+        [added("before", f"p0 move 10+4 = {result}", layout=one) for one in (soft, dirty)]
+        for result in (0, -16)
+    )
+    assert dump.compare(moved[0], moved[1]) == []
+    assert compare(*kept)
+    either = (added("before", "p0 differ 10+4 = 0", layout=one) for one in (vanilla, ours))
+    assert compare(*either) == []
     soft, dirty = (changed("there", "10+4 ", "10+4 pmd,", one) for one in (soft, dirty))
     assert dump.compare(soft, dirty) == []
     unseen = changed("written", ",soft", "", late)
     assert compare(with_stage("written", *GOOD.stages["written"], layout=cleared), unseen)
     assert compare(cleared, changed("written", "10+4:141", "10+4:161", late))
+
+
+def test_a_write_while_others_are_unmapped_may_copy_what_nobody_owns() -> None:
+    def page(number: str, node: int, flags: str) -> str:
+        small = f"folio 9.0 order 0 node {node} map 1 large 0 entire 0 pages 0"
+        return f"{number}+1 soft {small} {flags}"
+
+    def pair(before: str, then: str, at: str = "30") -> list[str]:
+        places = ((1, "anon,exclusive,fdirty"), (0, "anon,exclusive"))
+        start = added("before", page("30", 0, before), "process 0", *then.split("\n"))
+        return compare(*(added("there", page(at, *place), layout=start) for place in places))
+
+    assert pair("anon", "p1 write 2f+2 = 0") == []
+    assert pair("anon", "p1 write 2e+2 = 0")
+    assert pair("anon", "p1 write 30+1 = -16")
+    assert pair("anon", "p0 write 30+1 = 0")
+    assert pair("anon,exclusive", "p1 write 30+1 = 0")
+    assert pair("anon,exclusive", "p0 fork 10+4 = 0\np1 write 30+1 = 0") == []
+    # mremap() may have moved it
+    assert pair("anon", "p1 write 30+1 = 0", at="40")
+    assert pair("anon", "p1 write 30+1 = 0\np0 move 30+1 = 0", at="40") == []
+
+
+def test_what_did_not_move_is_not_counted_where_vanilla_splits() -> None:
+    def results(layout: Layout, failed: int) -> Layout:
+        move = f"move process 0 to node 0: {failed} of 4, done"
+        return added("there", move, " status 10+4:0", layout=layout)
+
+    assert compare(results(VANILLA, 3), results(GOOD, 1)) == []
+    assert compare(results(GOOD, 3), results(GOOD, 1))
+
+
+def test_counters_of_locked_pages_are_compared_with_those_before_a_pin() -> None:
+    def counted(flags: str, change: int) -> Layout:
+        layout = changed("before", "anon,", f"anon,{flags}")
+        layout = replace(layout, built=(*layout.built, "p0 pin 10+4 = 0"))
+        return changed("there", "nr_mlock +0", f"nr_mlock {change:+d}", layout)
+
+    vanilla, ours = counted("", 0), counted("mlocked,unevictable,", -4)
+    assert not [line for line in compare(vanilla, ours) if "nr_mlock" in line]
+    assert [line for line in compare(vanilla, counted("", -4)) if "nr_mlock" in line]
+
+
+def test_a_busy_page_is_forgiven_where_ours_has_moved_it() -> None:
+    def status(value: int) -> Layout:
+        return added("there", "move process 0 to node 0: 0 of 2, done", f" status 10+2:{value}")
+
+    assert compare(status(-16), status(0)) == []
+    assert compare(status(-16), status(-14))
+    assert compare(status(-14), status(0))
+
+
+def test_what_only_ours_marks_may_be_split_by_ours() -> None:
+    marked = changed("there", "anon,", "anon,partial,queued,")
+    small = changed("back", "order 2", "order 0", marked)
+    assert [line for line in compare(GOOD, small) if "vanilla" in line] == []
+    assert any(
+        "vanilla" in line for line in compare(GOOD, changed("back", "order 2", "order 0"))
+    )
 
 
 def test_contiguous_ptes_are_required_where_there_are_any() -> None:

@@ -42,6 +42,8 @@
 #define SHORT_MS	100
 /* Of each fate: what is lost each time shows. */
 #define ROUNDS		3
+/* Pages that come and go with what is not ours. */
+#define NOISE		4
 
 FIXTURE(live_faults)
 {
@@ -395,7 +397,7 @@ TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 TEST_F_TIMEOUT(live_faults, a_page_is_poisoned_at_any_time, TIMEOUT)
 {
 	const unsigned int rounds = 12, pages = variant->size / memory_page_size();
-	long before = 0, grown;
+	long before = 0, grown, held = 0;
 	size_t lost = 0;
 
 	if (!can_poison())
@@ -424,11 +426,16 @@ TEST_F_TIMEOUT(live_faults, a_page_is_poisoned_at_any_time, TIMEOUT)
 		/* The first time is for what is allocated once. */
 		if (!i)
 			before = pages_unaccounted();
+		else
+			held += hard;
 	}
 	grown = pages_unaccounted() - before;
 	TH_LOG("%zu pages were lost; %ld pages more in use", lost, grown);
-	/* A page that is freed by itself while it is poisoned stays away. */
-	EXPECT_GT((long)(rounds + pages / 2), grown);
+	/*
+	 * Of a page that poison meets while it is freed, unpoison_memory() clears the flag
+	 * and does not free it. That may be one of each folio, and not a whole folio.
+	 */
+	EXPECT_GE(held + NOISE, grown);
 }
 
 TEST_F_TIMEOUT(live_faults, a_signal, TIMEOUT)

@@ -3,11 +3,8 @@
  * Threads store to memory without a pause while it migrates back and forth
  * between two nodes: no store may get lost. Every word has one writer, which
  * knows the value that it wrote last.
- *
- * MIG_DEBUG=1 shortens the test, for kernels with debugging.
  */
 #include <pthread.h>
-#include <stdlib.h>
 #include <linux/mempolicy.h>
 
 #include "kselftest_harness.h"
@@ -16,9 +13,8 @@
 #include "offload.h"
 
 #define TIMEOUT		120
+#define SECONDS		2
 #define NR_WRITERS	3
-/* Even on a slow machine. */
-#define MIN_TURNS	6
 #define REASON		"syscall_or_cpuset"
 
 struct writer {
@@ -28,8 +24,9 @@ struct writer {
 	unsigned int index;
 	/* Set once for all writers. */
 	const bool *stop;
-	/* Rounds over the memory that are complete, and words that were wrong. */
+	/* Rounds over the memory that are complete, also read by the thread that moves it. */
 	uint64_t rounds;
+	/* Words that were wrong. */
 	uint64_t wrong;
 };
 
@@ -62,13 +59,6 @@ static void __attribute__((constructor)) save_settings(void)
 	offload_save();
 }
 
-static int run_seconds(void)
-{
-	const char *debug = getenv("MIG_DEBUG");
-
-	return debug && *debug == '1' ? 2 : 4;
-}
-
 /*
  * Word number i of every page belongs to writer i, and so do the last words:
  * the writers touch each page at both ends. A round adds one to all of them.
@@ -91,10 +81,21 @@ static void *write_words(void *arg)
 			__atomic_store_n(first, value + 1, __ATOMIC_RELAXED);
 			__atomic_store_n(last, value + 1, __ATOMIC_RELAXED);
 		}
-		value++;
+		__atomic_store_n(&writer->rounds, ++value, __ATOMIC_RELAXED);
 	}
-	writer->rounds = value;
 	return NULL;
+}
+
+/* Whether moves in both directions and stores have met, however slow the machine is. */
+static bool enough(const FIXTURE_DATA(migrate_writers) *self, bool live, const size_t moved[2])
+{
+	const size_t pages = self->area.size / memory_page_size();
+
+	for (unsigned int i = 0; i < NR_WRITERS; i++)
+		if (__atomic_load_n(&self->writers[i].rounds, __ATOMIC_RELAXED) <= 2)
+			return false;
+	return moved[0] > pages && moved[1] > pages &&
+	       (!live || offload_grown("live_written"));
 }
 
 FIXTURE_SETUP(migrate_writers)
@@ -134,8 +135,8 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 					    &self->writers[i]));
 	}
 
-	end = seconds_now() + run_seconds();
-	while (seconds_now() < end || turns < MIN_TURNS) {
+	end = seconds_now() + SECONDS;
+	while (seconds_now() < end || !enough(self, variant->live, moved)) {
 		int to = self->nodes[(turns + 1) % 2];
 		long missing = memory_move(0, self->area.addr, variant->size,
 					   memory_page_size(), to, MPOL_MF_MOVE);
@@ -150,9 +151,6 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		ASSERT_EQ(0, pthread_join(self->writers[i].thread, NULL));
 
-	/* The test proves nothing unless stores and moves went on all the time. */
-	EXPECT_LT(pages, moved[0]);
-	EXPECT_LT(pages, moved[1]);
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		const struct writer *writer = &self->writers[i];
 		size_t end_word = memory_page_size() / sizeof(uint64_t) - 1;
@@ -165,7 +163,6 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 			wrong += words[end_word - i] != writer->rounds;
 		}
 		EXPECT_EQ(0, wrong);
-		EXPECT_LT(2, writer->rounds);
 	}
 	EXPECT_EQ(offload_on, offload_grown("folios_copied") > 0);
 	EXPECT_EQ(offload_on, offload_grown("") > 0);

@@ -78,10 +78,12 @@ struct process {
 	int answer;
 };
 
-/* Memory that changed while it migrated. */
+/* Memory to which a process did something while it migrated. */
 struct touched {
 	unsigned int process;
 	struct range range;
+	/* Shared memory was written to: pages of any process may have changed. */
+	bool everywhere;
 };
 
 struct layout {
@@ -112,8 +114,6 @@ struct layout {
 	struct touched touched[MAX_TOUCHED];
 	/* Memory may be short: the kernel may drop clean pages. */
 	bool pressure;
-	/* Shared memory was written to while it migrated: any page may have changed. */
-	bool rewritten;
 };
 
 /* The mappings of a process in the arena, in order. */
@@ -145,11 +145,11 @@ void layout_read_pages(char *addr, size_t len);
 
 /* layout_operations.c: what can be done to it */
 
-/* A random operation on a random part of a mapping; prints both. Returns the part. */
-struct range layout_operate(struct layout *layout);
+/* A random operation on a random part of a mapping; prints both. Returns what it touched. */
+struct touched layout_operate(struct layout *layout);
 /* Has a child do something; false if the child has died. */
 bool layout_command(const struct layout *layout, unsigned int child, char command,
-		    struct range *answer);
+		    struct touched *answer);
 /* Unpins pages: a ring does so some time after its process has ended. */
 void layout_unpin(const struct layout *layout);
 

@@ -176,10 +176,9 @@ static void *meddle(void *arg)
 
 		if (layout->nr_touched == MAX_TOUCHED)
 			break;
-		touched->process = who;
 		if (!who)
-			touched->range = layout_operate(layout);
-		else if (!layout_command(layout, who, COMMAND_OPERATE, &touched->range))
+			*touched = layout_operate(layout);
+		else if (!layout_command(layout, who, COMMAND_OPERATE, touched))
 			printf("PROCESS %u IS GONE\n", who);
 		layout->nr_touched++;
 	}

@@ -495,29 +495,29 @@ static int run_operation(struct layout *layout, const struct operation *operatio
 		err = -EBUSY;
 	else
 		err = operation->run(layout, vma, part);
-	if (layout->paused && operation->writes && !err)
-		layout->rewritten = true;
 	printf("p%u %s %lx+%zx = %d\n", layout->self, operation->name,
 	       ((uintptr_t)part.addr - ARENA_BASE) / memory_page_size(),
 	       part.len / memory_page_size(), err);
 	return err;
 }
 
-struct range layout_operate(struct layout *layout)
+struct touched layout_operate(struct layout *layout)
 {
+	struct touched touched = { .process = layout->self };
 	static struct vma vmas[MAX_VMAS];
 	size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
 	const struct operation *operation;
 	const struct vma *vma;
-	struct range part;
+	int err;
 
 	if (!nr)
-		return (struct range) { 0 };
+		return touched;
 	vma = &vmas[rng_below(&layout->rng, nr)];
-	part = random_part(&layout->rng, vma);
+	touched.range = random_part(&layout->rng, vma);
 	operation = random_operation(&layout->rng, layout->paused);
-	run_operation(layout, operation, vma, part);
-	return part;
+	err = run_operation(layout, operation, vma, touched.range);
+	touched.everywhere = !err && operation->writes && vma->shared;
+	return touched;
 }
 
 static void child_step(struct layout *layout)
@@ -543,21 +543,21 @@ static void child_step(struct layout *layout)
 static void child_main(struct layout *layout, int command, int answer)
 {
 	unsigned int steps = rng_below(&layout->rng, MAX_CHILD_STEPS);
-	struct range range = { 0 };
+	struct touched touched = { 0 };
 	char byte;
 
 	while (steps--)
 		child_step(layout);
 	do {
 		fflush(stdout);
-		if (write(answer, &range, sizeof(range)) != sizeof(range) ||
+		if (write(answer, &touched, sizeof(touched)) != sizeof(touched) ||
 		    read(command, &byte, 1) != 1)
 			break;
 		layout->paused = byte == COMMAND_OPERATE;
 		if (byte == COMMAND_WRITE)
 			layout_write_all(layout);
 		else
-			range = layout_operate(layout);
+			touched = layout_operate(layout);
 	} while (true);
 	_exit(0);
 }
@@ -566,7 +566,7 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 {
 	struct process *process = &layout->processes[layout->nr_processes];
 	int command[2], answer[2];
-	struct range none;
+	struct touched none;
 	pid_t pid;
 
 	if (layout->nr_processes == MAX_PROCESSES)
@@ -593,7 +593,7 @@ static int do_fork(struct layout *layout, const struct vma *vma, struct range pa
 }
 
 bool layout_command(const struct layout *layout, unsigned int child, char command,
-		    struct range *answer)
+		    struct touched *answer)
 {
 	const struct process *process = &layout->processes[child];
 

@@ -153,7 +153,7 @@ static bool contents_wrong(const struct layout *layout, const struct page_state 
 	/* A split may replace a page of zeros by the zero page. */
 	if (!before->hash && (after->pte & PTE_IS_SPECIAL))
 		return false;
-	return before->folio_pfn && (!after->folio_pfn || before->hash != after->hash);
+	return before->folio_pfn && before->hash != after->hash;
 }
 
 static const struct page_state *find(const struct snapshot *snapshot, unsigned int process,
@@ -183,11 +183,12 @@ static bool was_touched(const struct layout *layout, unsigned int process, const
 	for (unsigned int i = 0; i < layout->nr_touched; i++) {
 		const struct touched *touched = &layout->touched[i];
 
-		if (touched->process == process && addr >= touched->range.addr &&
-		    addr < touched->range.addr + touched->range.len)
+		if (touched->everywhere ||
+		    (touched->process == process && addr >= touched->range.addr &&
+		     addr < touched->range.addr + touched->range.len))
 			return true;
 	}
-	return layout->rewritten;
+	return false;
 }
 
 static size_t nr_wrong(const struct layout *layout, unsigned int process,
@@ -206,7 +207,7 @@ static size_t nr_wrong(const struct layout *layout, unsigned int process,
 	return wrong;
 }
 
-/* The contents of all pages in one number; pages of zeros and absent ones add nothing. */
+/* The contents of all pages in one number; those of zeros add nothing, nor what is nowhere. */
 static uint64_t sum_of(const struct vma *vma, const struct page_state *states)
 {
 	uint64_t sum = 0;

@@ -29,8 +29,8 @@
 #define LARGE		(64 * KIB)
 /* The kernel sums up what its CPUs have counted every two seconds. */
 #define SUM_SECONDS	8
-#define ROUNDS		60
-#define ROUND_SECONDS	15
+#define ROUNDS		30
+#define ROUND_SECONDS	6
 #define HELD_FOLIOS	8
 
 #define CGROUPS		"/sys/fs/cgroup"

@@ -45,7 +45,7 @@ static void build(struct layout *layout)
 
 static void write_everywhere(struct layout *layout)
 {
-	struct range none;
+	struct touched none;
 
 	layout_write_all(layout);
 	for (unsigned int i = 1; i < layout->nr_processes; i++)

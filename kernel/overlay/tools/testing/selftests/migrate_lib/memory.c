@@ -253,6 +253,11 @@ uint64_t memory_pfn(const void *addr)
 				      (uintptr_t)addr / memory_page_size()));
 }
 
+uint64_t memory_mapped_by(const void *addr)
+{
+	return read_entry("/proc/kpagecount", memory_pfn(addr));
+}
+
 uint64_t *memory_pfns(const void *addr, size_t len)
 {
 	size_t nr = len / memory_page_size();
@@ -460,18 +465,31 @@ static long meminfo_kib(const char *meminfo, const char *name)
 }
 
 /* Free pages that wait on lists of single CPUs; they count as in use. */
-static long pages_on_cpu_lists(void)
+static long pages_on_cpu_lists(const char *zoneinfo)
 {
-	FILE *file = fopen("/proc/zoneinfo", "r");
-	char line[256];
-	long pages = 0, count;
+	static const char name[] = " count: ";
+	long pages = 0;
 
-	while (file && fgets(line, sizeof(line), file))
-		if (sscanf(line, " count: %ld", &count) == 1)
-			pages += count;
-	if (file)
-		fclose(file);
+	while ((zoneinfo = strstr(zoneinfo, name)))
+		pages += atol(zoneinfo += strlen(name));
 	return pages;
+}
+
+/* The file stays open: another time the kernel need not allocate to show it. */
+static void read_again(int *fd, const char *path, char *text, size_t size)
+{
+	size_t len = 0;
+	ssize_t ret;
+
+	if (*fd < 0)
+		*fd = open(path, O_RDONLY | O_CLOEXEC);
+	while ((ret = pread(*fd, text + len, size - 1 - len, len)) > 0)
+		len += ret;
+	if (!len) {
+		perror(path);
+		exit(1);
+	}
+	text[len] = '\0';
 }
 
 long pages_unaccounted(void)
@@ -481,26 +499,23 @@ long pages_unaccounted(void)
 		"\nSlab:", "\nKernelStack:", "\nPageTables:", "\nPercpu:", "\nVmallocUsed:",
 		"\nHugetlb:", "\nHardwareCorrupted:", NULL
 	};
+	static int meminfo_fd = -1, zoneinfo_fd = -1;
+	static char meminfo[8192], zoneinfo[1024 * 1024];
 	const char * const *owner;
-	char meminfo[8192];
-	FILE *file;
-	size_t len;
 	long kib;
 
-	/* Counters that wait on single CPUs are up to date then. */
-	setting_write("/proc/sys/vm/stat_refresh", "1");
-	file = fopen("/proc/meminfo", "r");
-	len = file ? fread(meminfo, 1, sizeof(meminfo) - 1, file) : 0;
-	if (!len) {
-		perror("/proc/meminfo");
-		exit(1);
+	/* Folios wait on lists of single CPUs, too. */
+	setting_write("/proc/sys/vm/drop_caches", "1");
+	/* Counters that wait on single CPUs are up to date when all is read at once. */
+	for (int i = 0; i < 2; i++) {
+		setting_write("/proc/sys/vm/stat_refresh", "1");
+		read_again(&meminfo_fd, "/proc/meminfo", meminfo, sizeof(meminfo));
+		read_again(&zoneinfo_fd, "/proc/zoneinfo", zoneinfo, sizeof(zoneinfo));
 	}
-	fclose(file);
-	meminfo[len] = '\0';
 	kib = meminfo_kib(meminfo, "MemTotal:");
 	for (owner = owners; *owner; owner++)
 		kib -= meminfo_kib(meminfo, *owner);
-	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists();
+	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists(zoneinfo);
 }
 
 static long isolated_on(int node)

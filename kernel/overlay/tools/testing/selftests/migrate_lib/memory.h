@@ -49,7 +49,9 @@ long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int f
 
 /* Frame number of the page at @addr, MEMORY_NO_PFN if it is not present. */
 uint64_t memory_pfn(const void *addr);
-/* The same for every page of the range, in an array that the caller frees. */
+/* How many page tables map the page at @addr; 0 if it is not present. */
+uint64_t memory_mapped_by(const void *addr);
+/* Frame numbers of every page of the range, in an array that the caller frees. */
 uint64_t *memory_pfns(const void *addr, size_t len);
 /* How many different folios the range is mapped to. */
 size_t memory_folios(const void *addr, size_t len);

@@ -195,6 +195,23 @@ static void fill(struct page_state *state, struct mm_struct *mm, unsigned long a
 	spin_unlock(pmd_ptl);
 }
 
+/* What a file has where no entry maps it: a split of a huge entry leaves none. */
+static void fill_unmapped(struct page_state *state, struct mm_struct *mm, unsigned long addr)
+{
+	struct vm_area_struct *vma = vma_lookup(mm, addr);
+	struct folio *folio;
+	pgoff_t index;
+
+	if (state->pte || !vma || !vma->vm_file || is_vm_hugetlb_page(vma))
+		return;
+	index = linear_page_index(vma, addr);
+	folio = filemap_get_folio(vma->vm_file->f_mapping, index);
+	if (IS_ERR(folio))
+		return;
+	state->hash = hash_of(folio_file_page(folio, index));
+	folio_put(folio);
+}
+
 static int copy_states(struct mm_struct *mm, const struct page_state_query *query,
 		       struct page_state *states)
 {
@@ -206,8 +223,12 @@ static int copy_states(struct mm_struct *mm, const struct page_state_query *quer
 
 		memset(states, 0, nr * sizeof(*states));
 		mmap_write_lock(mm);
-		for (i = 0; i < nr; i++)
-			fill(&states[i], mm, query->start + (done + i) * PAGE_SIZE);
+		for (i = 0; i < nr; i++) {
+			unsigned long addr = query->start + (done + i) * PAGE_SIZE;
+
+			fill(&states[i], mm, addr);
+			fill_unmapped(&states[i], mm, addr);
+		}
 		mmap_write_unlock(mm);
 		cond_resched();
 		if (copy_to_user(out + done, states, nr * sizeof(*states)))

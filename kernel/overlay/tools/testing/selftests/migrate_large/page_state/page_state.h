@@ -64,7 +64,7 @@ struct page_state {
 	/* References to the folio that page tables and the page cache do not explain. */
 	__s32 extra_refs;
 	__u32 reserved;
-	/* Of the contents; 0 for zeros. */
+	/* Of the contents, also of a file's page that is not mapped; 0 for zeros. */
 	__u32 hash;
 	/* Of the contents, too: what the kernel sees there. */
 	__u64 word;
