@@ -13,6 +13,7 @@
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
+#   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
 #   ONLY=<a,b>           names, prefixes or claims (mutants)
@@ -29,7 +30,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL PATCH KCONFIG LSMOD
+	ALL PATCH KCONFIG LSMOD WORKLOAD
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -49,7 +50,8 @@ help:
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
-	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/ [QUICK=1]"
+	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/"
+	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|tiering|compaction: a program]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
 	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
 	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=name,prefix,claim]"
@@ -82,10 +84,11 @@ kernel shell:
 	$(HARNESS) $@ --config "$$CONFIG"
 
 guest:
-	$(HARNESS) $@ --config "$$CONFIG" --args "$$ARGS" "$$SUITE"
+	$(HARNESS) $@ --config "$$CONFIG" --args="$$ARGS" "$$SUITE"
 
 lab:
-	$(HARNESS) $@ $(if $(PRESET),--preset "$$PRESET") $(if $(QUICK),--quick)
+	$(HARNESS) $@ $(if $(PRESET),--preset "$$PRESET") $(if $(QUICK),--quick) \
+		$(if $(WORKLOAD),--workload "$$WORKLOAD")
 
 layouts:
 	$(HARNESS) $@ $(if $(COUNT),--count "$$COUNT") $(if $(SEED),--seed "$$SEED") \

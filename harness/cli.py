@@ -93,6 +93,7 @@ def parser() -> argparse.ArgumentParser:
         _lab,
         preset=_option("engine: a file in lab/presets", preset.DEFAULT),
         quick=_flag("a part of it, in 3 minutes"),
+        workload=_option("a program of Debian's instead, while its memory moves", ""),
     )
     command(
         "layouts",
@@ -145,9 +146,13 @@ def _qemu(paths: Paths) -> int:
     return 0
 
 
-def _lab(paths: Paths, preset_name: str, quick: bool) -> int:
-    from harness.lab import run as lab  # noqa: PLC0415 (imports matplotlib, which takes a while)
+def _lab(paths: Paths, preset_name: str, quick: bool, workload: str) -> int:
+    # these import matplotlib, which takes a while
+    from harness.lab import programs  # noqa: PLC0415
+    from harness.lab import run as lab  # noqa: PLC0415
 
+    if workload:
+        return programs.main(paths, preset_name, workload)
     return lab.main(paths, preset_name, quick)
 
 

@@ -19,7 +19,7 @@ _DROPPED = frozenset((
     "ENGINE", "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG",
     "KCONFIG_CONFIG", "LDFLAGS", "LLVM", "LSMOD", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
     "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "STEPS", "SUITE", "TO", "V",
-    "VCPUS", "W",
+    "VCPUS", "W", "WORKLOAD",
 ))  # fmt: skip
 
 

@@ -21,7 +21,7 @@ Members = dict[str, tuple[int, bytes]]
 
 _DIRECTORY = stat.S_IFDIR | 0o755
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "etc")
-_PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "bin")
+_PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "bin", "")
 _UNWINDER = "libgcc_s.so.1"  # named by no program: pthread_cancel() and pthread_exit() load it
 _NEEDED = re.compile(r"(?:program interpreter: |\(NEEDED\) .*\[)(\S+)\]")
 
@@ -43,12 +43,12 @@ def newc(members: Members) -> bytes:
 
 
 def archive(files: Mapping[str, bytes]) -> bytes:
-    """Return a cpio archive of plain files, which an image can be followed by."""
-    return newc({name: (stat.S_IFREG | 0o644, data) for name, data in files.items()})
+    """Return a cpio archive of files, programs or not, which an image can be followed by."""
+    return newc({name: (stat.S_IFREG | 0o755, data) for name, data in files.items()})
 
 
 def program(root: Path, name: str) -> Path:
-    """Return the file of a program below `root`."""
+    """Return the file of a program below `root`, by its name or with its directory."""
     for directory in _PROGRAMS:
         if (path := root / directory / name).exists():
             return path
@@ -78,6 +78,20 @@ def _library(root: Path, tools: str, name: str) -> Path:
         if (path := root / directory / triple / Path(name).name).exists():
             return path
     raise HarnessError(f"{root} has no library {name}")
+
+
+def programs(
+    root: Path, names: Iterable[str], below: str, others: Iterable[str] = ()
+) -> dict[str, bytes]:
+    """Return programs of a tree of Debian's, with their own libraries, in a directory.
+
+    `others` are patterns of other files that they need.
+    """
+    binaries = [program(root, name) for name in names]
+    files = [path for pattern in others for path in root.glob(pattern) if path.is_file()]
+    found = {f"/{path.relative_to(root)}": path for path in (*binaries, *files)}
+    found |= libraries(root, "", binaries)
+    return {f"{below}{name}": path.read_bytes() for name, path in found.items()}
 
 
 def path(kernel: Kernel) -> Path:

@@ -38,6 +38,7 @@ class Config:
 
 _BASE = ("base.config",)
 _LAB = (*_BASE, "lab.config")
+_PROGRAMS = (*_LAB, "programs.config")
 
 CONFIGS = {
     "base": Config(_BASE),
@@ -50,12 +51,15 @@ CONFIGS = {
     "base-vanilla": Config(_BASE, only=()),
     "lab": Config(_LAB),
     # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, only=()),
+    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
     "lab-traced": Config(
         _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
     # and ours with the feature compiled out
     "lab-without": Config((*_LAB, "without.config"), seed="lab"),
+    # those of the laboratory, for programs of Debian
+    "programs": Config(_PROGRAMS, seed="lab"),
+    "programs-vanilla": Config(_PROGRAMS, only=(), seed="lab-vanilla"),
 }
 
 # Ends the name of a configuration whose objects are a copy, for a tree with one defect more.
@@ -165,14 +169,19 @@ def run(
     )
 
 
-def configure(paths: Paths, tree: Tree, config: str) -> Path:
-    """Write the object directory's .config, and fail if a requested option vanished."""
+def configure(
+    paths: Paths, tree: Tree, config: str, wishes: Mapping[str, str] = os.environ
+) -> Path:
+    """Write the object directory's .config, and fail if a requested option vanished.
+
+    `wishes` may have KCONFIG and LSMOD, for a configuration that starts from a distribution's.
+    """
     objects = object_dir(tree, config)
     asked = fragments(paths, config)
     architecture = _known(config).architecture
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
-        start = _distribution(paths, step) if _known(config).debian else ()
+        start = _distribution(paths, wishes, step) if _known(config).debian else ()
         key = jsonio.digest(
             tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked, *start
         )
@@ -197,16 +206,16 @@ def configure(paths: Paths, tree: Tree, config: str) -> Path:
     return objects
 
 
-def _distribution(paths: Paths, step: ui.Step) -> tuple[str, str]:
+def _distribution(paths: Paths, wishes: Mapping[str, str], step: ui.Step) -> tuple[str, str]:
     """Return the configuration of Debian's kernel, and the modules to keep, or ''."""
-    modules = os.environ.get("LSMOD", "")
+    modules = wishes.get("LSMOD", "")
     try:
         listed = Path(modules).read_text() if modules else ""
     except (OSError, UnicodeError) as error:
         raise HarnessError(f"LSMOD={modules}: {error}") from error
     if modules and not listed.startswith("Module "):
         raise HarnessError(f"LSMOD={modules} is not what lsmod prints")
-    return source.configuration(paths, step), listed
+    return source.configuration(paths, wishes.get("KCONFIG", ""), step), listed
 
 
 def _start(paths: Paths, tree: Tree, config: str, start: str, modules: str) -> None:

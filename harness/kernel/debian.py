@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from harness.core import jsonio, process, ui
@@ -141,13 +141,16 @@ def from_any_mirror(run: Callable[[str], None], step: ui.Step, what: str) -> Non
     raise HarnessError(f"cannot fetch {what}", "\n".join(errors))
 
 
-def userland(paths: Paths, architecture: str) -> Path:
-    """Return a directory with PACKAGES and all that they depend on, for an architecture.
+def userland(
+    paths: Paths, architecture: str, packages: Sequence[str] = PACKAGES, release: str = ""
+) -> Path:
+    """Return a directory with packages and all that they depend on, for an architecture.
 
-    They are those of the host's release, unpacked and not configured: programs to copy, and
-    libraries for them.
+    They are those of a release, the host's own if none is named, unpacked and not configured:
+    programs to copy, and libraries for them.
     """
-    key = jsonio.digest(codename(), *PACKAGES)[:12]
+    release = release or codename()
+    key = jsonio.digest(release, *packages)[:12]
     home = paths.cache / f"userland-{architecture}-{key}"
     fresh = home.with_name(f"{home.name}.new")
 
@@ -156,8 +159,8 @@ def userland(paths: Paths, architecture: str) -> Path:
         # "chrootless" needs no privileges, and nothing that is unpacked runs
         process.run_logged(
             ["mmdebstrap", "--mode=chrootless", "--variant=extract",
-             f"--architectures={architecture}", f"--include={','.join(PACKAGES)}",
-             codename(), str(fresh), source_line("deb", mirror, codename())],
+             f"--architectures={architecture}", f"--include={','.join(packages)}",
+             release, str(fresh), source_line("deb", mirror, release)],
             paths.logs / f"mmdebstrap-{architecture}.log",
             "mmdebstrap",
         )  # fmt: skip
@@ -166,7 +169,7 @@ def userland(paths: Paths, architecture: str) -> Path:
     with ui.step(f"packages for {architecture}") as step:
         reused = home.exists()
         if not reused:
-            what = f"{', '.join(PACKAGES)} for {architecture}"
+            what = f"{', '.join(packages)} for {architecture}"
             from_any_mirror(extract, step, what)
         step.done(f"in {home}", reused=reused)
     return home

@@ -38,6 +38,13 @@ class Touched(Struct, frozen=True):
     copied_twice: int | None
 
 
+class HugePages(Struct, frozen=True):
+    """Those that compaction was to make, and how many of them are free afterwards."""
+
+    wanted: int
+    got: int
+
+
 class BenchRun(Struct, frozen=True):
     """One folio size and direction; lists have an entry for each repetition.
 
@@ -58,6 +65,7 @@ class BenchRun(Struct, frozen=True):
     phases_ns: dict[str, float] | None
     latency_lost: int
     touch: Touched | None = None
+    huge_pages: HugePages | None = None
 
 
 class Offload(Struct, frozen=True):
@@ -118,6 +126,8 @@ def runs_of(
         phases, inaccessible = one.phases_ns, one.inaccessible_ns
         batches = phases["batches"] if phases else 0
         counted = dilation is not None and one.cpu_ns and one.folios
+        # Compaction leaves folios where they are without having looked at them.
+        folios = one.folios - (one.folios_failed if one.huge_pages else 0)
         fields = {
             **setting,
             "folio_kib": one.folio_kib,
@@ -128,7 +138,7 @@ def runs_of(
                 name: inaccessible[name] / microsecond
                 for name in Inaccessible.__struct_fields__
             },
-            "instructions_per_folio": fmean(one.cpu_ns or ()) / one.folios if counted else None,
+            "instructions_per_folio": fmean(one.cpu_ns or ()) / folios if counted else None,
             "phases_us": phases and {
                 name: phases[name] / batches / microsecond for name in Phases.__struct_fields__
             } if batches else None,
@@ -141,6 +151,8 @@ def runs_of(
             "folios_split": one.folios_split,
             "latency_lost": one.latency_lost,
         }  # fmt: skip
+        if one.huge_pages:
+            fields["huge_pages_missing"] = one.huge_pages.wanted - one.huge_pages.got
         if one.touch:
             writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
@@ -177,7 +189,8 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
     kernels = ", ".join(sorted({bench.kernel for _, bench in files}))
     notes = [f"measured by migrate_bench on real hardware: {machine}", *notes]
     fields = {"calibration": None, "engine": engine, "runs": runs, "notes": notes,
-              "quick": False, "kernel_release": kernels, "qemu": None}  # fmt: skip
+              "quick": False, "kernel_release": kernels, "qemu": None,
+              "compiler": None}  # fmt: skip
     return convert(fields, Results, ", ".join(name for name, _ in files))
 
 

@@ -54,7 +54,7 @@ BOUND_US = 500
 MIXED_BOUND_US = 100
 
 CALLER_KIB = (64, 4)
-"""Folio sizes that reclaim demotes."""
+"""Folio sizes that reclaim demotes, and that compaction moves."""
 
 HUGE_KIB = 2048
 
@@ -101,6 +101,8 @@ class Measurement:
             last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
         if self.addresses != "heads":
             last += f" --addresses={self.addresses}"
+        if self.addresses == "compaction":
+            last += " --from=1"  # where nothing else is
         if self.memory != "anon":
             last += f" --memory={self.memory} --dir={_FILES}"
         sizes = ",".join(map(str, self.folio_kib))
@@ -230,6 +232,13 @@ def ours(quick: bool) -> Iterator[Boot]:
         yield from _touched()
 
 
+def repeated(quick: bool) -> list[Boot]:
+    """Return the guests of ours that show that figures repeat: the CPU, and an engine twice."""
+    channels = max(SEGMENT_CHANNELS)
+    names = {"ours-off", f"engine-{channels:02d}-small", f"live-{channels:02d}"}
+    return [boot for boot in ours(quick) if boot.name in names]
+
+
 def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
     """Yield what was published of engines: by folio size, and the batch sweep."""
     for channels in QUICK_CHANNELS if quick else CHANNELS:
@@ -306,12 +315,20 @@ def _kinds() -> Iterator[Boot]:
 
 
 def _callers() -> Iterator[Boot]:
-    """Yield demotion by reclaim: vanilla, ours switched off, and with an engine."""
+    """Yield demotion and compaction: vanilla, ours switched off, and with an engine.
+
+    Compaction also with one that does not copy live.
+    """
     one = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off",
                       addresses="reclaim")  # fmt: skip
     yield Boot("reclaim-vanilla", VANILLA, 0, (one,))
     yield Boot("reclaim-off", OURS, 0, (one,))
     yield Boot("reclaim-16", OURS, 16, (_by_default(one),))
+    one = replace(one, addresses="compaction")
+    dcbm = replace(one, design="segments", channels=16)
+    yield Boot("compaction-vanilla", VANILLA, 0, (one,))
+    yield Boot("compaction-off", OURS, 0, (one,))
+    yield Boot("compaction-16", OURS, 16, (dcbm, _by_default(one)))
 
 
 def _mixed() -> Iterator[Boot]:

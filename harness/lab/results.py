@@ -32,16 +32,18 @@ folios are cut, and a channel gets one descriptor for all that it copies of a ba
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
-Addresses = Literal["heads", "all", "range", "reclaim"]
+Addresses = Literal["heads", "all", "range", "reclaim", "compaction"]
 """Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
 
-Others move the memory too: mbind(2) a "range", and "reclaim" demotes it.
+Others move the memory too: mbind(2) a "range", "reclaim" demotes it, and "compaction" moves it
+within its node.
 """
 
 WORKLOAD_NAMES: dict[Addresses, str] = {
     "all": "every page named",
     "range": "mbind(2)",
     "reclaim": "demotion",
+    "compaction": "compaction",
 }
 """How people call what moves memory otherwise than by "heads"."""
 
@@ -193,7 +195,8 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Run(Key, frozen=True, kw_only=True):
     """One measurement; None is what the kernel or the machine could not tell.
 
-    `instructions_per_folio` are those of the calling thread, without interrupts.
+    `instructions_per_folio` are those of the calling thread, without interrupts, and of
+    compaction for each folio that moved: `huge_pages_missing` of those that it was to make.
     `folios_split` is -1 where it could not be seen, and `latency_lost` counts folios that the
     kernel's instrument lost, so that they are in no latency.
     """
@@ -207,10 +210,68 @@ class Run(Key, frozen=True, kw_only=True):
     folios_split: Annotated[int, Meta(ge=-1)]
     latency_lost: Count
     touch: Touch | None = None
+    huge_pages_missing: Count | None = None
+
+
+Way = Literal["vanilla", "off", "dcbm", "dcbm live", "cpu live"]
+"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator."""
+
+WAY_NAMES: dict[Way, str] = {
+    "vanilla": "vanilla",
+    "off": "ours, off",
+    "dcbm": "engine",
+    "dcbm live": "engine, live",
+    "cpu live": "no engine, live",
+}
+"""How people call ways to move a program's memory."""
+
+State = Literal["rest", "busy", "moving"]
+"""What goes on beside a program: nothing, a program that only wants the processor, or moves."""
+
+
+Counted = Literal[
+    "demoted_per_s", "promoted_per_s", "near",
+    "huge", "huge_missed", "stalls", "compactions_failed", "compactions", "moved",
+]  # fmt: skip
+"""What the kernel counted beside a program.
+
+Pages demoted and promoted, and which share of its hot set was on the fast node when that moved
+on. Large pages that it got and missed; how often it waited for compaction, how many attempts of
+all failed and succeeded, and how many pages they moved.
+"""
+
+
+class Program(_Struct, frozen=True):
+    """What a program's clients got in one case, from its own load generator.
+
+    `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, and the
+    processor for `mover_ms`. Where the kernel moves memory by itself there are none: `mover_ms`
+    is what its threads took in all, and `cpu_us` what the program took of the processor for
+    one of what it does.
+    """
+
+    workload: str
+    way: Way
+    folio_kib: Annotated[int, Meta(ge=4)]
+    case: str
+    state: State
+    per_s: Positive
+    p50_us: NotNegative
+    p99_us: NotNegative
+    p999_us: NotNegative
+    longest_us: NotNegative
+    moves: Count = 0
+    move_ms: NotNegative = 0
+    mover_ms: NotNegative = 0
+    cpu_us: NotNegative = 0
+    counts: dict[Counted, NotNegative] = {}
 
 
 class Results(_Struct, frozen=True):
-    """A whole results.json; `qemu` is None on a real machine."""
+    """A whole results.json; `qemu` and `compiler` are None on a real machine.
+
+    `programs` are there if a workload was measured.
+    """
 
     calibration: Calibration | None
     engine: Engine | None
@@ -219,6 +280,8 @@ class Results(_Struct, frozen=True):
     quick: bool
     kernel_release: str
     qemu: str | None
+    compiler: str | None
+    programs: tuple[Program, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
@@ -253,10 +316,14 @@ def convert(document: object, kind: type[T], where: str) -> T:
 
 
 def dump(results: Results) -> str:
-    """Return results as JSON, a run a line and figures with six digits."""
+    """Return results as JSON, a run or a program a line and figures with six digits."""
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    runs = ",\n".join(msgspec.json.encode(run).decode() for run in document.pop("runs"))
-    head = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
-    return f'{head},\n  "runs": [\n{runs}\n]}}\n'
+    lists = {name: document.pop(name) for name in ("runs", "programs")}
+    text = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
+    for name, entries in lists.items():
+        if entries or name == "runs":
+            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in entries)
+            text += f',\n  "{name}": [\n{lines}\n]'
+    return f"{text}}}\n"

@@ -6,26 +6,38 @@ promised, and no figure is worse than the one recorded in lab/recorded.
 
 from collections.abc import Iterator
 
+from msgspec import structs
+
 from harness.core import jsonio
 from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
 from harness.lab import plan
-from harness.lab.judge import compare, goals, reproduced
-from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
-from harness.lab.results import Key, Results
+from harness.lab.judge import compare, goals, programs, reproduced
+from harness.lab.judge.claim import OTHER_COMPILER_SLACK, SLACK, Claim, Measured, verdict
+from harness.lab.results import Key, Program, Results
+from harness.lab.workloads import WORKLOADS
 
 
 def planned(results: Results) -> list[Key]:
-    """Return the runs that the lab was to make; of a real machine, those that it made."""
+    """Return the runs that the lab was to make; of a real machine, those that it made.
+
+    Where a workload alone was measured, there are none.
+    """
     if results.calibration is None or results.engine is None:
         return list(results.runs)
+    if results.programs and not results.runs:
+        return []
     return plan.keys(results.quick, results.engine.preset)
 
 
 def claims_of(results: Results) -> list[Claim]:
     """Return every claim about what the lab was to measure."""
     measured = Measured(planned(results), results.runs)
-    return [*reproduced.claims_of(results, measured), *goals.claims_of(results, measured)]
+    return [
+        *reproduced.claims_of(results, measured),
+        *goals.claims_of(results, measured),
+        *programs.claims_of(results.programs),
+    ]
 
 
 def recorded(quick: bool) -> Results:
@@ -33,28 +45,43 @@ def recorded(quick: bool) -> Results:
     return jsonio.load(Results, ROOT / "lab/recorded" / f"{'quick' if quick else 'full'}.json")
 
 
+def recorded_programs() -> tuple[Program, ...]:
+    """Return what bounds of workloads are taken from, of those that are recorded."""
+    files = [ROOT / f"lab/recorded/{name}.json" for name in WORKLOADS]
+    found = [jsonio.load(Results, file).programs for file in files if file.exists()]
+    return tuple(program for some in found for program in some)
+
+
 def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     """Judge every claim; a fitted figure has no case, and those of a real machine have none."""
     found = claims_of(results)
     if results.calibration is None:
         return [(claim, None) for claim in found]
-    figures = {claim.name: claim.value for claim in claims_of(recorded(results.quick))}
-    return [
-        (claim, None if claim.fitted else verdict(claim, figures.get(claim.name)))
-        for claim in found
-    ]
+    known = recorded(results.quick)
+    slack = SLACK if known.compiler == results.compiler else OTHER_COMPILER_SLACK
+    earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
+    figures = {claim.name: claim.value for claim in earlier}
+    groups = {workload.group for workload in WORKLOADS.values()}
+
+    def case(claim: Claim) -> Case:
+        rare = claim.group in groups
+        return verdict(claim, figures.get(claim.name), programs.SLACK if rare else slack)
+
+    return [(claim, None if claim.fitted else case(claim)) for claim in found]
 
 
 def judge(results: Results, again: Results | None = None) -> list[Case]:
-    """Judge results of the lab, a second time of the same ones too if there is one."""
+    """Judge results of the lab, and whether a part that was measured `again` is the same."""
     repeats = [_repeats(results, again)] if again else []
     found = [case for _, case in judged(results) if case]
     return [*repeats, *found, *_runs(results)]
 
 
 def _repeats(first: Results, second: Results) -> Case:
-    worst = compare.differences(*map(compare.all_figures, (first, second)))[0]
-    name = f"repeats: every figure within {100 * compare.LIMIT:g} %"
+    names = {run.name for run in second.runs}
+    part = structs.replace(first, runs=tuple(run for run in first.runs if run.name in names))
+    worst = compare.differences(*map(compare.all_figures, (part, second)))[0]
+    name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
     if worst.relative < compare.LIMIT:
         return Case(name, Status.PASSED)
     return Case(name, Status.FAILED, str(worst))
@@ -62,7 +89,8 @@ def _repeats(first: Results, second: Results) -> Case:
 
 def _runs(results: Results) -> Iterator[Case]:
     """Compare each run that was planned with the recorded one, in every figure."""
-    known = {run.name: run for run in recorded(results.quick).runs}
+    last = recorded(results.quick)
+    known = {run.name: run for run in last.runs}
     found = {run.name: run for run in results.runs}
     for name in dict.fromkeys((*(key.name for key in planned(results)), *found)):
         case = f"{name}: no figure {100 * SLACK:g} % worse than recorded"
@@ -70,6 +98,9 @@ def _runs(results: Results) -> Iterator[Case]:
             yield Case(case, Status.FAILED, "nothing was measured")
         elif name not in known:
             yield Case(case, Status.FAILED, "no run is recorded")
+        elif last.compiler != results.compiler:
+            why = f"recorded with {last.compiler}, and this is {results.compiler}"
+            yield Case(case, Status.SKIPPED, why)
         else:
             both = map(compare.figures, (known[name], found[name]))
             worse = [one for one in compare.differences(*both) if one.is_worse(SLACK)]

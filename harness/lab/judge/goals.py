@@ -5,6 +5,7 @@ Ratios are those of two runs of the same workload in the same laboratory.
 
 import math
 from collections.abc import Iterator
+from itertools import product
 
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.judge.claim import Claim, Measured, promise
@@ -18,7 +19,7 @@ from harness.lab.plan import (
     SIZE_BATCH_PAGES,
     WORKLOADS,
 )
-from harness.lab.results import WORKLOAD_NAMES, Results, Run, size_name
+from harness.lab.results import WORKLOAD_NAMES, Addresses, Results, Run, size_name
 
 OFF, GAIN, WHOLE, SEGMENTS, LIVE, KINDS, CALLERS = (
     "cost of being there", "gain over vanilla", "stays whole", "folios cut into segments",
@@ -157,17 +158,28 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
 
 
 def _callers(measured: Measured) -> Iterator[Claim]:
-    """Yield demotion by reclaim: CPU time and speed, over vanilla's."""
-    for size in CALLER_KIB:
-        called: Wanted = {"addresses": "reclaim", "folio_kib": size}
+    """Yield demotion and compaction: CPU time and speed over vanilla's, and huge pages."""
+    demotion: dict[str, str] = {"off": "switched off", "live": "with an engine"}
+    callers: dict[Addresses, dict[str, str]] = {
+        "reclaim": demotion,
+        "compaction": demotion | {"segments": "with an engine, not live"},
+    }
+    for addresses, size in product(callers, CALLER_KIB):
+        called: Wanted = {"addresses": addresses, "folio_kib": size}
         vanilla = called | {"kernel": "vanilla"}
-        for design, word in (("off", "switched off"), ("live", "with an engine")):
+        for design, word in callers[addresses].items():
             ours = called | {"kernel": "ours", "design": design}
-            name = f"{WORKLOAD_NAMES['reclaim']}, {size_name(size)}, {word}"
+            name = f"{WORKLOAD_NAMES[addresses]}, {size_name(size)}, {word}"
             cost = _quotient(measured, _INSTRUCTIONS, ours, vanilla)
             yield from promise(CALLERS, f"{name}: CPU time, of vanilla's", "", cost)
             faster = _quotient(measured, "gbps", ours, vanilla)
             yield from promise(CALLERS, f"{name}: speed, over vanilla's", "times", faster)
+            if addresses == "compaction":
+                missing, known = (
+                    measured.figure("huge_pages_missing", **one) for one in (ours, vanilla)
+                )
+                more = None if missing is None or known is None else missing - known
+                yield from promise(CALLERS, f"{name}: huge pages missed", "", more)
 
 
 def _inaccessible(measured: Measured, part: str, wanted: Wanted) -> float | None:

@@ -54,6 +54,19 @@ class Look(NamedTuple):
     line: str = "-"
 
 
+class Bar(NamedTuple):
+    """What a program's clients get while its memory moves some way.
+
+    The time of the slowest in a thousand, at rest and then, and the share of requests.
+    """
+
+    name: str
+    look: Look
+    rest_us: float
+    then_us: float
+    share: float
+
+
 class Curve(NamedTuple):
     """Measured points (joined), and published ones of the same thing (hollow, apart)."""
 
@@ -185,3 +198,35 @@ def phases(path: Path, panels: Mapping[str, Mapping[str, Phases]], footer: str) 
                                 rotation_mode="anchor")  # fmt: skip
         handles, labels = figure.axes[0].get_legend_handles_labels()
         figure.legend(handles, labels, loc="outside upper center", ncols=4)
+
+
+def programs(path: Path, panels: Mapping[str, Sequence[Bar]], footer: str) -> None:
+    """Draw how long requests take at rest and while memory moves, and how many there are."""
+    columns = min(len(panels), 4)
+    rows = -(-len(panels) // columns)
+    with _figure(path, (3.2 * columns + 1, 2.4 * rows + 0.8), footer) as figure:
+        grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        for axes, (title, bars) in zip(grid.flat, panels.items(), strict=True):
+            axes.set_title(title)
+            for place, bar in enumerate(reversed(bars)):
+                colour, marker, _ = bar.look
+                axes.plot([bar.rest_us, bar.then_us], [place] * 2, color=colour)
+                axes.plot(bar.rest_us, place, marker="o", color=colour, markerfacecolor="white")
+                axes.plot(bar.then_us, place, marker=marker, color=colour, markersize=7)
+                axes.annotate(f"{bar.share:.0%}", (max(bar.rest_us, bar.then_us), place),
+                              (7, -3), textcoords="offset points", fontsize=8)  # fmt: skip
+            axes.set_yticks(range(len(bars)), [bar.name for bar in reversed(bars)])
+            axes.set_ylim(-0.6, len(bars) - 0.4)
+            axes.set_xscale("log")
+            axes.margins(x=0.15)
+        _logarithmic(axes.xaxis, axes.get_xlim())
+        marks = {
+            "at rest": ("o", "white"),
+            "while memory moves; how many a second, of those at rest": ("s", GREY),
+        }
+        lines = [
+            Line2D([], [], color=GREY, marker=marker, linestyle="none", markerfacecolor=face)
+            for marker, face in marks.values()
+        ]
+        figure.legend(lines, list(marks), loc="outside upper center", ncols=2,
+                      title="99.9th percentile, us (log)")  # fmt: skip

@@ -18,7 +18,7 @@ from harness.lab import bench
 from harness.lab.judge import claims
 from harness.lab.judge.claim import number
 from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
-from harness.lab.report import plots
+from harness.lab.report import plots, programs
 from harness.lab.report.plots import BLACK, GREY, Curve, Look
 from harness.lab.report.select import (
     Configuration,
@@ -28,9 +28,15 @@ from harness.lab.report.select import (
     tradeoff_curves,
     waits,
 )
-from harness.lab.results import ENGINE_DESIGNS, Phases, Results, convert, size_name
+from harness.lab.results import ENGINE_DESIGNS, Phases, Program, Results, convert, size_name
 
-FIGURES = ("tradeoff.png", "inaccessible.png", "throughput.png", "phases.png")
+FIGURES = (
+    "tradeoff.png",
+    "inaccessible.png",
+    "throughput.png",
+    "phases.png",
+    *programs.FIGURES,
+)
 """All figures that a report can have."""
 
 _CPU_LOOKS = {
@@ -102,6 +108,7 @@ class Report:
                 f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed
             ],
             "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
+            "programs": self._programs(),
             "figures": {
                 name: base64.b64encode(path.read_bytes()).decode()
                 for name in FIGURES
@@ -181,6 +188,16 @@ class Report:
             for run in sorted(self._results.runs, key=lambda run: -run.folio_kib)
             if run.touch
         ]  # fmt: skip
+
+    def _programs(self) -> dict[str, tuple[list[str], list[list[str]]]]:
+        """Draw what programs get while their memory moves, and return tables by workload."""
+        found: dict[str, list[Program]] = {}
+        for one in self._results.programs:
+            found.setdefault(one.workload, []).append(one)
+        for name, some in found.items():
+            path = self._directory / f"{name}.png"
+            plots.programs(path, programs.panels(some), self._results.label)
+        return {name: programs.table(some) for name, some in found.items()}
 
     def _throughput(self) -> dict[str, object]:
         """Draw the figure, and return the table."""
@@ -309,5 +326,6 @@ def main(files: Sequence[Path], to: Path | None) -> int:
     results = load(files)
     directory = to or files[0].parent
     write(results, directory)
-    ui.say(f"report: {len(results.runs)} runs, {results.label}; {directory}/report.html")
+    count = len(results.runs) + len(results.programs)
+    ui.say(f"report: {count} runs, {results.label}; {directory}/report.html")
     return 0

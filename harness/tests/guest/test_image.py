@@ -1,5 +1,6 @@
 """The initramfs: a cpio that cpio(1) reads, and the libraries that programs name."""
 
+import os
 import stat
 import subprocess
 from pathlib import Path
@@ -53,3 +54,29 @@ def test_libraries_are_followed_and_found_in_either_layout(
     (library / "libb.so.2").unlink()
     with pytest.raises(HarnessError, match=r"has no library libb\.so\.2"):
         image.libraries(tmp_path, "aarch64-linux-gnu-", [tool])
+
+
+def test_programs_of_debian_bring_their_own_libraries(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "usr/bin").mkdir(parents=True)
+    tool, library = tmp_path / "usr/bin/tool", tmp_path / "libx.so"
+    tool.write_text("program")
+    library.write_text("library")
+    monkeypatch.setattr(image, "libraries", lambda *_: {"/lib64/libx.so": library})
+    found = image.programs(tmp_path, ["tool"], "debian")
+    assert found == {"debian/usr/bin/tool": b"program", "debian/lib64/libx.so": b"library"}
+    (tmp_path / "usr/lib/own/share").mkdir(parents=True)
+    for name in ("own", "share/file"):
+        (tmp_path / "usr/lib/own" / name).write_text(name)
+    more = image.programs(tmp_path, ["usr/lib/own/own"], "debian", ["usr/lib/own/*/f*"])
+    assert more == {
+        "debian/usr/lib/own/own": b"own",
+        "debian/usr/lib/own/share/file": b"share/file",
+        "debian/lib64/libx.so": b"library",
+    }
+    (tmp_path / "cpio").write_bytes(image.archive(found))
+    subprocess.run(["cpio", "--quiet", "-id", "-F", "cpio"], cwd=tmp_path, check=True)
+    assert os.access(tmp_path / "debian/usr/bin/tool", os.X_OK)
+    with pytest.raises(HarnessError, match="has no program other"):
+        image.programs(tmp_path, ["other"], "debian")

@@ -106,11 +106,7 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
     assert pristine.stat().st_nlink == 3
 
 
-def test_what_was_put_back_counts_as_changed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seeded = replace(build.CONFIGS["lab-vanilla"], seed="lab")
-    monkeypatch.setitem(build.CONFIGS, "lab-vanilla", seeded)
+def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
     source = Source(version="7.3", home=tmp_path, revision="r")
     tree = Tree(source, {}, "tree-lab-vanilla")
     for path in (tmp_path / "tree", tmp_path / "pristine", tmp_path / "build-lab"):
@@ -158,7 +154,8 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
     paths = replace(default_paths(), cache=tmp_path, out=tmp_path)
     listing = tmp_path / "loaded"
     listing.write_text("Module Size Used by\next4 1 0\n")
-    monkeypatch.setenv("LSMOD", str(listing))
+    wishes = {"LSMOD": str(listing)}
+    monkeypatch.setenv("LSMOD", "what the user wishes")
     monkeypatch.setattr(source, "configuration", lambda *_: "CONFIG_X=m\nCONFIG_Y=m\n")
     tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
     final = build.object_dir(tree, "debian") / ".config"
@@ -171,7 +168,7 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
             final.write_text("CONFIG_X=m\n# CONFIG_Y is not set\n")
 
     monkeypatch.setattr(build, "run", run)
-    build.configure(paths, tree, "debian")
+    build.configure(paths, tree, "debian", wishes)
     last = build.fragments(paths, "debian").splitlines()[-1]
     assert [target for target, _, _ in made] == [
         "olddefconfig", "localmodconfig", "olddefconfig"
@@ -181,14 +178,14 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
     assert options["CONFIG_Y"] == "n" and options["CONFIG_MIGRATE_COPY_DCBM"] == "m"
 
     made.clear()
-    build.configure(paths, tree, "debian")
+    build.configure(paths, tree, "debian", wishes)
     assert made == []  # nothing has changed
     listing.write_text("Module Size Used by\nxfs 1 0\n")
-    build.configure(paths, tree, "debian")
+    build.configure(paths, tree, "debian", wishes)
     assert len(made) == 3
     listing.write_text("ext4\n")
     with pytest.raises(HarnessError, match="is not what lsmod prints"):
-        build.configure(paths, tree, "debian")
+        build.configure(paths, tree, "debian", wishes)
 
 
 def test_a_machine_s_kernel_keeps_all_modules_that_nobody_lists(

@@ -41,6 +41,9 @@ def test_a_userland_is_whole_or_not_there(
     argv = (debian.userland(paths, "arm64") / "argv").read_text()
     assert "--architectures=arm64 --include=busybox-static,e2fsprogs" in argv
     assert argv.endswith(f".gpg] mirror:/debian {debian.codename()} main\n")
+    argv = (debian.userland(paths, "amd64", ("a", "b"), "trixie") / "argv").read_text()
+    assert "--architectures=amd64 --include=a,b trixie " in argv
+    assert argv.endswith(".gpg] mirror:/debian trixie main\n")
 
 
 def test_the_next_mirror_is_asked_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -68,5 +68,6 @@ def real_results(**changes: Any) -> Results:
         quick=False,
         kernel_release="7.3.4",
         qemu=None,
+        compiler=None,
     )
     return structs.replace(whole, **changes)

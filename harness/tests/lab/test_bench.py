@@ -109,6 +109,15 @@ def test_what_threads_met_is_in_the_time_of_the_machine(twice: int | None) -> No
     assert (run.writes_per_ms, run.touch) == (0, None)
 
 
+def test_compaction_counts_what_moved_and_the_huge_pages_that_are_missing() -> None:
+    compacted = one_run(folios_failed=64, huge_pages={"wanted": 16, "got": 15})
+    (run,) = bench_module.runs_of(parse(bench(compacted, addresses="compaction")), "b", 4.0)
+    assert run.instructions_per_folio == 64_000_000 / 64
+    assert (run.huge_pages_missing, run.folios_failed) == (1, 64)
+    (run,) = bench_module.runs_of(parse(bench(one_run(folios_failed=64))), "b", 4.0)
+    assert (run.huge_pages_missing, run.instructions_per_folio) == (None, 64_000_000 / 128)
+
+
 def test_what_was_not_measured_stays_unknown() -> None:
     bare = one_run(first_folio_ns=None, inaccessible_ns=None, phases_ns=None, cpu_ns=None)
     (run,) = bench_module.runs_of(parse(bench(bare, folios_per_call=8)), "b", 4.0, "without")

@@ -126,6 +126,20 @@ def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
+def test_compaction_is_measured_in_four_ways(quick: bool) -> None:
+    called = [(b, one) for b, one in measurements(quick) if one.addresses == "compaction"]
+    assert [(boot.config, one.design, one.channels) for boot, one in called] == [
+        (plan.VANILLA, "off", 0),
+        (plan.OURS, "off", 0),
+        (plan.OURS, "segments", 16),
+        (plan.OURS, "live", 16),
+    ]
+    assert len({(one.mib, one.folio_kib, one.moves) for _, one in called}) == 1
+    for _, one in called:
+        assert one.line("0").endswith(" --addresses=compaction --from=1")
+
+
+@pytest.mark.parametrize("quick", [False, True])
 def test_what_is_not_copied_live_is_measured_as_by_default(quick: bool) -> None:
     kinds = [(boot, one) for boot, one in measurements(quick) if one.memory != "anon"]
     ours = [one for boot, one in kinds if boot.config == plan.OURS]

@@ -36,6 +36,7 @@ def test_what_is_dumped_is_parsed_unchanged(whole: Results, tmp_path: Path) -> N
 def test_runs_have_the_names_that_outside_checks_read() -> None:
     assert set(document()) == {
         "calibration", "engine", "runs", "notes", "quick", "kernel_release", "qemu",
+        "compiler",
     }  # fmt: skip
     assert set(document()["runs"][0]) == {
         "kernel", "design", "engine", "channels", "folio_kib", "batch_pages", "move", "gbps",

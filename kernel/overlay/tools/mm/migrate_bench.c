@@ -10,7 +10,8 @@
  * Only the calls that move memory are timed. move_pages(2) gets one address per
  * folio, or that of every page, in arrays that exist and are in memory before.
  *
- * Reclaim demotes memory instead if it is asked to.
+ * Reclaim demotes memory instead if it is asked to, or compaction moves it within a node that
+ * has no huge page left.
  *
  * Latencies come from the kernel's own instrument in debugfs, where there is one.
  * It costs a little, so they are measured in a run of their own.
@@ -64,6 +65,9 @@
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 #define CGROUPS		"/sys/fs/cgroup"
+#define MIN_FREE	"/proc/sys/vm/min_free_kbytes"
+#define PROACTIVENESS	"/proc/sys/vm/compaction_proactiveness"
+#define CPU_LISTS	"/proc/sys/vm/percpu_pagelist_high_fraction"
 
 #define MAX_NODES	1024
 #define MAX_PROVIDERS	8
@@ -87,6 +91,9 @@
 #define PAGEMAP_PRESENT	FLAG(63)
 #define PAGEMAP_PFN	(FLAG(55) - 1)
 
+/* Huge pages that compaction is to make; twice as much memory is free. */
+#define HUGE_WANTED	(options.mib * KIB / MAX_FOLIO_KIB / 2)
+
 /* The first move goes from the node where memory was allocated, the second back. */
 #define NR_MOVES	2
 
@@ -104,13 +111,14 @@ static const char * const instrument_names[] = {
 
 /*
  * What moves memory: move_pages(2), which gets addresses of each folio; mbind(2), which
- * gets a range; and reclaim, which demotes it.
+ * gets a range; reclaim, which demotes it; and compaction, which leaves it on its node.
  */
 enum addresses {
 	ADDRESSES_HEADS,
 	ADDRESSES_ALL,
 	ADDRESSES_RANGE,
 	ADDRESSES_RECLAIM,
+	ADDRESSES_COMPACTION,
 };
 
 static const char * const addresses_names[] = {
@@ -118,6 +126,7 @@ static const char * const addresses_names[] = {
 	[ADDRESSES_ALL]		= "all",
 	[ADDRESSES_RANGE]	= "range",
 	[ADDRESSES_RECLAIM]	= "reclaim",
+	[ADDRESSES_COMPACTION]	= "compaction",
 };
 
 /* The kernel's names of the reasons for which it migrates then. */
@@ -126,6 +135,7 @@ static const char * const reasons[] = {
 	[ADDRESSES_ALL]		= "syscall_or_cpuset",
 	[ADDRESSES_RANGE]	= "mempolicy_mbind",
 	[ADDRESSES_RECLAIM]	= "demotion",
+	[ADDRESSES_COMPACTION]	= "compaction",
 };
 
 enum memory {
@@ -216,6 +226,8 @@ struct sample {
 	__u64 write;
 	/* Folios that were written while they were copied. -1: cannot be told. */
 	__s64 twice;
+	/* Of HUGE_WANTED, after compaction. */
+	__u64 huge;
 };
 
 /* What the kernel's instrument says of one move. Times in ns. */
@@ -255,6 +267,7 @@ struct result {
 	__u64 read;
 	__u64 write;
 	__s64 twice;
+	__u64 huge;
 };
 
 struct folio {
@@ -287,6 +300,8 @@ struct area {
 	void **named;
 	int *nodes;
 	int *status;
+	/* Where each folio was. */
+	__u64 *frames;
 };
 
 static size_t page_size;
@@ -503,7 +518,8 @@ static __u64 node_kib(int node, const char *name)
  */
 static void check_free(int node)
 {
-	__u64 need = options.mib + node_kib(node, "MemTotal") / 50 / KIB;
+	__u64 mib = options.addresses == ADDRESSES_COMPACTION ? 2 * options.mib : options.mib;
+	__u64 need = mib + node_kib(node, "MemTotal") / 50 / KIB;
 	__u64 free = node_kib(node, "MemFree") / KIB;
 
 	if (free < need)
@@ -597,6 +613,26 @@ static void allow_only(unsigned long kib, enum memory memory)
 			errx(1, "cannot set %s, which folios of %lu KiB need: %s", path, kib,
 			     strerror(-err));
 	}
+}
+
+/* Let hugetlb have @nr huge pages of the node that is compacted, or as many as there are. */
+static void hold_huge_pages(__u64 nr)
+{
+	char path[128], value[32];
+
+	hugetlb_path(path, sizeof(path), MAX_FOLIO_KIB, options.from);
+	snprintf(value, sizeof(value), "%llu", nr);
+	change_setting(path, value);
+}
+
+static __u64 held_huge_pages(void)
+{
+	char path[128], line[32];
+
+	hugetlb_path(path, sizeof(path), MAX_FOLIO_KIB, options.from);
+	if (!read_line(path, line, sizeof(line)))
+		err(1, "cannot read %s", path);
+	return strtoull(line, NULL, 10);
 }
 
 /* Make a node have @nr huge pages at least. */
@@ -710,6 +746,25 @@ static __s64 count_split(const struct area *area, const struct folio **first)
 			*first = &area->list[i];
 	maps_close(&maps);
 	return split;
+}
+
+/* How many folios are no longer, or not yet, where @area says that they were. */
+static __u64 count_moved(struct area *area)
+{
+	struct page_maps maps;
+	__u64 moved = 0;
+
+	if (!maps_open(&maps))
+		err(1, "cannot open the page maps");
+	for (size_t i = 0; i < area->folios; i++) {
+		__u64 frame;
+
+		read_entries(maps.pagemap, (uintptr_t)area->list[i].addr / page_size, &frame, 1);
+		moved += area->frames[i] != (frame & PAGEMAP_PFN);
+		area->frames[i] = frame & PAGEMAP_PFN;
+	}
+	maps_close(&maps);
+	return moved;
 }
 
 /* How many folios are not, with all their pages, on @node. */
@@ -894,12 +949,60 @@ static void area_check(const struct area *area)
 		     first->size / KIB);
 }
 
+/* How many huge pages are free on a node, without those on lists of CPUs. */
+static __u64 free_huge_pages(int node)
+{
+	FILE *file = fopen("/proc/buddyinfo", "re");
+	__u64 count, pages = 0;
+	char line[512];
+	int of, pos, len;
+
+	if (!file)
+		err(1, "cannot read /proc/buddyinfo");
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Node %d, zone %*s%n", &of, &pos) != 1 || of != node)
+			continue;
+		for (size_t size = page_size; sscanf(line + pos, "%llu%n", &count, &len) == 1;
+		     size *= 2, pos += len)
+			pages += size / (MAX_FOLIO_KIB * KIB) * count;
+	}
+	fclose(file);
+	return pages;
+}
+
+/*
+ * Free one of two folios, while hugetlb holds all that is not in pieces. Which one is random:
+ * compaction looks for free pages at multiples of a stride.
+ */
+static void fragment(struct area *area)
+{
+	__u64 state = 1;
+
+	/* Whoever allows huge pages makes the kernel keep more memory to itself. */
+	change_setting(MIN_FREE, "512");
+	hold_huge_pages(node_kib(options.from, "MemTotal") / MAX_FOLIO_KIB);
+	area->folios /= 2;
+	for (size_t i = 0; i < area->folios; i++) {
+		size_t kept = 2 * i + (random_number(&state) >> 32) % 2;
+
+		if (madvise(area->list[kept ^ 1].addr, area->folio_size, MADV_DONTNEED))
+			err(1, "cannot free memory");
+		area->list[i] = area->list[kept];
+	}
+	/* What CPUs had on their lists before is whole again. */
+	hold_huge_pages(held_huge_pages() + free_huge_pages(options.from));
+	if (free_huge_pages(options.from))
+		errx(1, "node %d is not fragmented: huge pages are free", options.from);
+}
+
 static void area_create(struct area *area)
 {
+	size_t len = options.mib * MIB;
+
 	area->nr_parts = 0;
 	area->folios = 0;
 	if (options.memory == MEMORY_HUGETLB) {
-		size_t nr = options.mib * MIB / area->folio_size;
+		size_t nr = len / area->folio_size;
 
 		reserve_huge_pages(area->folio_size / KIB, options.from, nr);
 		reserve_huge_pages(area->folio_size / KIB, options.to, nr);
@@ -912,16 +1015,22 @@ static void area_create(struct area *area)
 				 mixture[i].folio_kib * KIB * mixture[i].folios);
 		shuffle(area);
 	} else {
-		add_part(area, options.memory, area->folio_size, options.mib * MIB);
+		if (options.addresses == ADDRESSES_COMPACTION)
+			len *= 2;
+		add_part(area, options.memory, area->folio_size, len);
 	}
 	touch(area);
 	bind_to(-1);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		fragment(area);
 	area->addr = area->parts[0].addr;
 	area->len = area->parts[0].len;
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->named[i] = area->list[i / area->per_folio].addr +
 				 i % area->per_folio * page_size;
 	area_check(area);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		count_moved(area);
 }
 
 static void area_destroy(struct area *area)
@@ -1226,6 +1335,14 @@ static int demote(const struct area *area)
 	return 0;
 }
 
+static int compact_node(void)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", options.from);
+	return write_file(path, "1");
+}
+
 static int call_all(const struct area *area)
 {
 	size_t nr = area->folios * area->per_folio;
@@ -1233,6 +1350,8 @@ static int call_all(const struct area *area)
 
 	if (options.addresses == ADDRESSES_RECLAIM)
 		return demote(area);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		return compact_node();
 	for (size_t i = 0; i < nr; i += step) {
 		size_t left = nr - i;
 
@@ -1322,7 +1441,16 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 		read_latency(latency);
 	}
 
-	sample->failed = count_elsewhere(area, target);
+	if (options.addresses == ADDRESSES_COMPACTION) {
+		sample->failed = area->folios - count_moved(area);
+		if (sample->failed == area->folios)
+			errx(1, "compaction moved no folio of %zu KiB", area->folio_size / KIB);
+		sample->huge = free_huge_pages(options.from);
+		if (sample->huge > HUGE_WANTED)
+			sample->huge = HUGE_WANTED;
+	} else {
+		sample->failed = count_elsewhere(area, target);
+	}
 	sample->split = count_split(area, &first);
 	if (options.verify)
 		compare(area, seed, move);
@@ -1331,10 +1459,14 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 static void measure(struct area *area, struct sample *samples[NR_MOVES],
 		    struct latency *latencies[NR_MOVES])
 {
+	__u64 held = options.addresses == ADDRESSES_COMPACTION ? held_huge_pages() : 0;
+
 	area_create(area);
 	for (unsigned int i = 0; i < options.moves; i++)
 		measure_move(area, i + 1, samples[i], latencies ? latencies[i] : NULL);
 	area_destroy(area);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		hold_huge_pages(held);
 }
 
 static double square_root(double value)
@@ -1382,6 +1514,8 @@ static void summarise(struct result *result)
 			result->write = sample->write;
 		if (!i || sample->twice > result->twice)
 			result->twice = sample->twice;
+		if (!i || sample->huge < result->huge)
+			result->huge = sample->huge;
 	}
 	result->gbps_mean = sum / result->nr;
 	result->ns_per_folio = ns / result->nr;
@@ -1752,6 +1886,9 @@ static void json_result(FILE *out, const struct result *result)
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
 	json_latency(out, result);
 	json_touch(out, result);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		fprintf(out, ",\n     \"huge_pages\": {\"wanted\": %lu, \"got\": %llu}",
+			HUGE_WANTED, result->huge);
 	fputc('}', out);
 }
 
@@ -1774,8 +1911,8 @@ static void usage(void)
 	fputs("Usage: migrate_bench [options]\n"
 	      "Move memory between two NUMA nodes with move_pages(2), there (move 1) and back\n"
 	      "(move 2), and tell how long it takes. Folios larger than a page need root. Huge\n"
-	      "page settings, demotion and NUMA balancing of the whole machine are changed\n"
-	      "while it runs, and restored afterwards.\n"
+	      "page settings, demotion, NUMA balancing and for compaction min_free_kbytes of\n"
+	      "the whole machine are changed while it runs, and restored afterwards.\n"
 	      "\n"
 	      "  --folio-kib=LIST     folio sizes in KiB: powers of two from 4 to 2048 except 8,\n"
 	      "                       with commas between (default 4,16,64,256,1024,2048);\n"
@@ -1791,8 +1928,10 @@ static void usage(void)
 	      "                       first page (default); all: those of all its pages;\n"
 	      "                       range: mbind(2) gets the range of all folios.\n"
 	      "                       No call: with reclaim the memory is cold, and demoted to\n"
-	      "                       a lower tier by memory.reclaim of this program's cgroup,\n"
-	      "                       and --moves is 1\n"
+	      "                       a lower tier by memory.reclaim of this program's cgroup;\n"
+	      "                       with compaction half of twice as much memory is freed,\n"
+	      "                       folio by folio, while hugetlb holds all that is free of\n"
+	      "                       --from, which is then compacted. --moves is 1\n"
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"
@@ -1818,7 +1957,9 @@ static void usage(void)
 	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
 	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
-	      "migrator copied, with the parameters of its module. With --touch, read_ns and\n"
+	      "migrator copied, with the parameters of its module. After compaction failed are\n"
+	      "folios that stayed; huge_pages are those that it was to make, from twice as much\n"
+	      "free memory, and those that are free afterwards. With --touch, read_ns and\n"
 	      "write_ns are the longest that an access took, and copied_twice counts folios\n"
 	      "that were written while the kernel copied them: most of any repetition, too.\n",
 	      stdout);
@@ -1888,7 +2029,7 @@ static void adjust_options(void)
 {
 	unsigned long kib;
 
-	if (options.addresses == ADDRESSES_RECLAIM)
+	if (options.addresses >= ADDRESSES_RECLAIM)
 		options.moves = 1;
 	else if (options.memory == MEMORY_ANON)
 		return;
@@ -2014,6 +2155,8 @@ static void check_machine(int *nr_nodes)
 	if (options.memory == MEMORY_HUGETLB)
 		return;
 	check_free(options.from);
+	if (options.addresses == ADDRESSES_COMPACTION && !frames_readable())
+		errx(1, "cannot see what compaction moves: needs root");
 	check_free(options.to);
 	if (options.addresses == ADDRESSES_RECLAIM &&
 	    access(own_cgroup("memory.reclaim"), W_OK))
@@ -2031,10 +2174,20 @@ static void prepare_area(struct area *area)
 		if (options.folio_kib[i] < smallest)
 			smallest = options.folio_kib[i];
 	nr = options.mib * KIB / smallest;
+	if (options.addresses == ADDRESSES_COMPACTION)
+		nr *= 2;
 	area->list = allocate(nr, sizeof(*area->list));
 	area->named = allocate(nr, sizeof(*area->named));
 	area->nodes = allocate(nr, sizeof(*area->nodes));
 	area->status = allocate(nr, sizeof(*area->status));
+	area->frames = allocate(nr, sizeof(*area->frames));
+}
+
+/* Nothing compacts but what is measured, and it finds all that is free. */
+static void prepare_compaction(void)
+{
+	if (change_setting(PROACTIVENESS, "0") || change_setting(CPU_LISTS, "1000000"))
+		errx(1, "cannot keep others from compaction, and CPUs from what is free");
 }
 
 static FILE *open_output(void)
@@ -2067,6 +2220,8 @@ int main(int argc, char **argv)
 	change_setting(NUMA_BALANCING, "0");
 	if (options.addresses == ADDRESSES_RECLAIM && change_setting(DEMOTION, "true"))
 		err(1, "cannot write " DEMOTION);
+	if (options.addresses == ADDRESSES_COMPACTION)
+		prepare_compaction();
 
 	for (unsigned int i = 0; i < options.nr_sizes; i++) {
 		measure_size(&area, options.folio_kib[i], &results[nr], instrumented);

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Reads pages of its memory, 999 of 1000 in a hot set: an eighth of the memory, and the next
+ * eighth when its time is over. It begins in the middle, and ends when each of four was hot.
+ *
+ * Usage: hot_reader 2m|4k <MiB> <ms for a hot set>. Says when its memory is filled, waits for a
+ * line on its standard input, and prints times of pages that it read, and which share of a hot
+ * set was on node 0 when its time was over.
+ */
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "times.h"
+
+#define MAX_PAGES	(1 << 20)
+
+static uint64_t on_first_node(char *from, size_t pages)
+{
+	static void *addresses[MAX_PAGES];
+	static int nodes[MAX_PAGES];
+	uint64_t found = 0;
+
+	for (size_t i = 0; i < pages; i++)
+		addresses[i] = from + i * PAGE;
+	if (syscall(SYS_move_pages, 0, pages, addresses, NULL, nodes, 0))
+		err(1, "move_pages");
+	for (size_t i = 0; i < pages; i++)
+		found += nodes[i] == 0;
+	return found;
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t near = 0, last, until;
+	size_t pages, hot, page;
+	char *area;
+
+	if (argc != 4)
+		errx(1, "three arguments");
+	pages = atol(argv[2]) * (MIB / PAGE);
+	hot = pages / 8;
+	area = map(pages * PAGE, *argv[1] == '2');
+	for (page = 0; page < pages; page++)
+		fill(area + page * PAGE);
+	wait_after("filled");
+
+	for (size_t first = pages / 2; first < pages; first += hot) {
+		begin_times();
+		last = clock_ns(CLOCK_MONOTONIC);
+		until = last + atol(argv[3]) * 1000000;
+		while (last < until) {
+			page = random_below(1000) ? first + random_below(hot) : random_below(pages);
+			check(area + page * PAGE);
+			last = count_time(last);
+		}
+		end_times();
+		near += on_first_node(area + first * PAGE, hot);
+	}
+	print_times();
+	printf("near: %.4f\n", near / (pages / 2.0));
+	return 0;
+}

@@ -1,0 +1,166 @@
+"""`make lab WORKLOAD=...`: a program while its memory moves, in virtual time.
+
+A guest boots for each way to move memory and each size of pages. The program's own load
+generator says what its clients get: at rest, and while migratepages(8) moves its memory to the
+other node and back, over and over. Nothing of ours is in them. Where the kernel moves memory by
+itself, to another tier or to make room for large pages, the program is one of ours.
+"""
+
+import re
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import count
+
+from msgspec import structs
+
+from harness.core import jsonio, ui
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.guest import image, suite
+from harness.kernel import build, debian, qemu
+from harness.lab import results
+from harness.lab.judge import claims
+from harness.lab.model import preset
+from harness.lab.model.published import PAGE_KIB
+from harness.lab.plan import BOUND_US
+from harness.lab.report import report
+from harness.lab.results import Program, Results, Way
+from harness.lab.run import said, tell
+from harness.lab.workloads import WORKLOADS, Figures, Workload
+
+_GUESTS = 2  # at a time: each has one processor
+
+
+@dataclass(frozen=True)
+class Boot:
+    """One guest: who copies in it, and what pages the program gets."""
+
+    workload: Workload
+    way: Way
+    folio_kib: int
+
+    @property
+    def name(self) -> str:
+        """What its directory is called."""
+        return f"{self.workload.name}-{self.way.replace(' ', '-')}-{self.folio_kib}k"
+
+    def args(self, dilation: float) -> str:
+        """Return the arguments of the suite; its times are in virtual time."""
+        migrator = self.way.removesuffix(" live").replace("vanilla", "off")
+        pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
+        words = (migrator, int("live" in self.way), round(BOUND_US * dilation), pages,
+                 self.workload.requests)  # fmt: skip
+        return ",".join(map(str, (*words, *self.workload.cases)))
+
+
+def boots(workload: Workload) -> list[Boot]:
+    """Return the guests, in the order in which reports show them."""
+    return [Boot(workload, way, kib) for kib in workload.folios_kib for way in workload.ways]
+
+
+_CASE = re.compile(r"^case: (\S+) (\w+)$", re.MULTILINE)
+
+
+def scaled(figures: Figures, dilation: float) -> Figures:
+    """Return figures in the time of the machine; each says by its name what it is."""
+
+    def one(name: str, value: float) -> float:
+        if name.endswith("per_s"):
+            return value * dilation
+        return value / dilation if name.endswith(("_us", "_ms")) else value
+
+    return {name: one(name, value) for name, value in figures.items()}
+
+
+def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
+    """Yield what the load generator measured in each case, in the modelled machine's time.
+
+    HarnessError if they are not the cases that were planned, or one lacks a figure.
+    """
+    workload = boot.workload
+    _, *parts = _CASE.split(text)
+    found = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+    planned = [(case, state) for case in workload.cases for state in workload.states(boot.way)]
+    if [(case, state) for case, state, _ in found] != planned:
+        raise HarnessError(f"lab: {boot.name}: not the cases that were planned", text)
+    for case, state, words in found:
+        figures, moved = workload.figures(words), workload.moved(words)
+        if not figures or (state == "moving") != bool(moved):
+            raise HarnessError(f"lab: {boot.name}: {case} {state}: no figures", words)
+        told = scaled({**figures, **(moved or {})}, dilation)
+        document = {
+            "workload": workload.name,
+            "way": boot.way,
+            "folio_kib": boot.folio_kib,
+            "case": workload.cases[case],
+            "state": state,
+            **{name: told[name] for name in told if name in Program.__struct_fields__},
+            "counts": {
+                name: told[name] for name in told if name not in Program.__struct_fields__
+            },
+        }
+        yield results.convert(document, Program, boot.name)
+
+
+def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
+    """Measure the workload; the clock is the one that was fitted when figures were recorded."""
+    calibration = claims.recorded(quick=False).calibration
+    assert calibration
+    dilation, engine = calibration.dilation, preset.load(preset_name)
+    ours, vanilla = (suite.prepare(paths, config) for config in workload.kernels)
+    files = {}
+    if workload.packages:
+        root = debian.userland(paths, "amd64", workload.packages, qemu.SUITE)
+        files = image.programs(root, workload.programs, "debian", workload.files)
+    planned, done = boots(workload), count(1)
+    with ui.step(f"lab: {workload.name}") as step, ThreadPoolExecutor(_GUESTS) as pool:
+
+        def one(boot: Boot) -> list[Program]:
+            devices = engine.devices(engine.channels, dilation) if "dcbm" in boot.way else ()
+            kernel = vanilla if boot.way == "vanilla" else ours
+            ended = suite.run_quietly(
+                paths, kernel, workload.name, paths.out / "lab/guests" / boot.name, files,
+                args=boot.args(dilation), tiers=workload.tiers, devices=devices,
+            )  # fmt: skip
+            found = list(cases_of(said(ended, f"lab: {boot.name}"), boot, dilation))
+            step.progress(f"{next(done)} of {len(planned)} guests, {boot.name}")
+            return found
+
+        measured = tuple(program for some in pool.map(one, planned) for program in some)
+        step.done(f"{len(planned)} guests")
+    return Results(
+        calibration=structs.replace(calibration, rows=()),
+        engine=results.Engine(preset=preset_name, is_model=True, source=engine.source),
+        runs=(),
+        programs=measured,
+        notes=(),
+        quick=False,
+        kernel_release=ours.release,
+        qemu=qemu.version(paths),
+        compiler=build.compiler(),
+    )
+
+
+def main(paths: Paths, preset_name: str, name: str) -> int:
+    """Run `make lab WORKLOAD=...`; 1 if a claim fails.
+
+    The report has what else was measured of the same kernel, too.
+    """
+    workload = WORKLOADS.get(name)
+    if not workload:
+        raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
+    out = paths.out / "lab"
+    found = shown = run(paths, preset_name, workload)
+    jsonio.write_text(out / f"{name}.json", results.dump(found))
+    for other in (out / f"{one}.json" for one in ("results", *WORKLOADS) if one != name):
+        if other.exists():
+            known = jsonio.load(Results, other)
+            if (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
+                both = (*shown.programs, *known.programs)
+                shown = structs.replace(known if known.runs else shown, programs=both)
+    report.write(shown, out)
+    cases = [
+        case for claim, case in claims.judged(found) if case and claim.group == workload.group
+    ]
+    return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")
