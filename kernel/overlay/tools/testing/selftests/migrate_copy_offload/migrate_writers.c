@@ -12,7 +12,7 @@
 #include "memory.h"
 #include "offload.h"
 
-#define TIMEOUT		120
+#define TIMEOUT		240
 #define SECONDS		2
 #define NR_WRITERS	3
 #define REASON		"syscall_or_cpuset"
