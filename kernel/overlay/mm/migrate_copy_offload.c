@@ -495,7 +495,7 @@ static enum migrate_copy_stat refusal_stat(int error)
 static void count_pair(struct migrate_copy_batch *batch,
 		       struct migrate_copy_pair *pair)
 {
-	/* Poison came up meanwhile: who copies the folio again decides. */
+	/* Poison came up meanwhile: the move phase copies the folio again, and decides. */
 	if (pair->status == MIGRATE_COPY_DONE &&
 	    folio_contain_hwpoisoned_page(pair->src))
 		pair->status = MIGRATE_COPY_ERROR;
@@ -744,13 +744,30 @@ static struct kobj_attribute live_min_order_attr = __ATTR_RW(live_min_order);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 
-static const struct attribute *const top_attrs[] = {
+static struct attribute *top_attrs[] = {
 	&timeout_ms_attr.attr,
 	&min_folio_order_attr.attr,
 	&live_min_order_attr.attr,
 	&migrators_attr.attr,
-	&enabled_attr.attr,
 	NULL
+};
+
+/* What mm/migrate.c does not implement has no files. */
+static umode_t file_visible(struct kobject *kobj, struct attribute *attr, int n)
+{
+	bool live = strstarts(attr->name, "live_") || !strcmp(attr->name, "live");
+	bool bounds = strstarts(attr->name, "required") ||
+		      !strcmp(attr->name, "max_inaccessible_us");
+
+	if ((live && !IS_ENABLED(CONFIG_MIGRATE_COPY_LIVE)) ||
+	    (bounds && !IS_ENABLED(CONFIG_MIGRATE_COPY_BOUNDS)))
+		return 0;
+	return attr->mode;
+}
+
+static const struct attribute_group top_group = {
+	.attrs		= top_attrs,
+	.is_visible	= file_visible,
 };
 
 /* Return the route whose directory @kobj is; NULL if it is no route's. */
@@ -853,7 +870,7 @@ static struct attribute *route_attrs[] = {
 	NULL
 };
 
-/* Whoever asks for such a migration cannot do without it. */
+/* Callers with the other reasons cannot do without the migration. */
 static bool may_require(enum migrate_reason reason)
 {
 	return reason != MR_MEMORY_FAILURE && reason != MR_MEMORY_HOTPLUG &&
@@ -864,7 +881,7 @@ static umode_t route_visible(struct kobject *kobj, struct attribute *attr, int n
 {
 	if (attr == &required_attr.attr && !may_require(to_conf(kobj) - routes))
 		return 0;
-	return attr->mode;
+	return file_visible(kobj, attr, n);
 }
 
 static const struct attribute_group route_group = {
@@ -902,17 +919,19 @@ static struct kobj_attribute stat_attrs[NR_MIGRATE_COPY_STATS];
 static struct attribute *stat_list[NR_MIGRATE_COPY_STATS + 1];
 
 static const struct attribute_group stat_group = {
-	.name	= "stats",
-	.attrs	= stat_list,
+	.name		= "stats",
+	.attrs		= stat_list,
+	.is_visible	= file_visible,
 };
 
-/* Since boot, and of all reasons. */
+/* Statistics are since boot, and of all reasons. */
 static const struct attribute_group *top_groups[] = {
+	&top_group,
 	&stat_group,
 	NULL
 };
 
-/* Since the route has its migrator. */
+/* Statistics are since the route has its migrator. */
 static const struct attribute_group *route_groups[] = {
 	&route_group,
 	&stat_group,
@@ -986,7 +1005,7 @@ static int __init create_sysfs(void)
 		goto put_routes;
 
 	/* Create the main switch last: user space that sees it sees all files. */
-	error = sysfs_create_files(top, top_attrs);
+	error = sysfs_create_file(top, &enabled_attr.attr);
 	if (!error)
 		return 0;
 

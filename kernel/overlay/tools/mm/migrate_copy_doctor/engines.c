@@ -89,6 +89,14 @@ static int route(const char *migrator)
 	return write_text(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
 }
 
+/* A kernel may be unable to copy live. */
+static int set_live(bool live)
+{
+	int error = write_number(OFFLOAD_DIR "/routes/" REASON "/live", live);
+
+	return error == -ENOENT && !live ? 0 : error;
+}
+
 int set_way(const struct way *way)
 {
 	int error;
@@ -98,7 +106,7 @@ int set_way(const struct way *way)
 		error = write_text(DCBM_DIR "/providers", way->engine->driver);
 	if (!error)
 		error = route(way->migrator) ?:
-			write_number(OFFLOAD_DIR "/routes/" REASON "/live", way->live) ?:
+			set_live(way->live) ?:
 			write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
 				     way->max_us);
 	if (!error && strcmp(way->migrator, "none"))

@@ -347,8 +347,8 @@ static void try_way(struct exam *exam, struct area *area, struct way way)
 		return;
 	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, text);
 	error = set_way(&way);
-	/* A kernel may be without mtcopy. */
-	if (error == -ENOENT && !way.engine)
+	/* A kernel may be without mtcopy, or without live copies. */
+	if (error == -ENOENT && (!way.engine || way.live))
 		return;
 	if (error) {
 		hinder(exam, "%s: %s", text, strerror(-error));
