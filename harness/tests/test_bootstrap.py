@@ -1,6 +1,7 @@
 """harness/bootstrap.sh: what it refuses, what it removes, and how a signal ends it."""
 
 import fcntl
+import hashlib
 import os
 import shutil
 import signal
@@ -90,6 +91,29 @@ def test_clean_leaves_what_another_harness_uses(checkout: Path, tmp_path: Path) 
     os.close(held)
     assert "another harness is running" in line
     assert (checkout / "out").exists()
+
+
+def test_an_environment_that_another_harness_makes_is_waited_for(
+    checkout: Path, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, check=True)
+    pins = (checkout / "requirements.txt").read_bytes()
+    made = cache / f"venv-{hashlib.sha256(version.stdout + pins).hexdigest()[:12]}"
+    (made / "bin").mkdir(parents=True)
+    (made / "bin/python").write_text("#!/bin/sh\necho the harness ran\n")
+    (made / "bin/python").chmod(0o755)
+    (cache / TAG).write_text("# made by the harness of migrate copy offload\n")
+    with (cache / "venv.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        child = subprocess.Popen(
+            [checkout / "harness/bootstrap.sh", "demo"], text=True, stdout=subprocess.PIPE,
+            env={**os.environ, "CACHE_DIR": str(cache)},
+        )  # fmt: skip
+        assert child.stdout and "waiting for another harness" in child.stdout.readline()
+        (made / "complete").touch()
+    said, _ = child.communicate(timeout=20)
+    assert said == "the harness ran\n" and child.returncode == 0
 
 
 def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) -> None:
