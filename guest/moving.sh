@@ -91,7 +91,7 @@ pages()
 		{ sum=0; while IFS='=' read -r _ n; do sum=$((sum + n)); done; echo $sum; }
 }
 
-# move <from> <to>: all processes; some end meanwhile, and pages are counted by who calls.
+# move <from> <to>: all processes; some end meanwhile, and the caller counts pages.
 move()
 {
 	for process in $(processes); do

@@ -2,7 +2,8 @@
 /*
  * Shared by the three parts of dcbm. Calls go one way: dcbm_main.c (the
  * migrator: how a job runs) calls dcbm_channels.c (which channels dcbm holds)
- * and dcbm_share.c (shares, segments, accounts), which call neither.
+ * and dcbm_share.c (shares, segments, accounts). dcbm_channels.c asks
+ * dcbm_share.c how many lanes a job is worth; dcbm_share.c calls neither.
  */
 #ifndef __DCBM_H
 #define __DCBM_H

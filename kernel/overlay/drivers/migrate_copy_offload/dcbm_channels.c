@@ -4,8 +4,8 @@
  * handing them to jobs, and releasing them. The administrator selects providers
  * and the number of channels; providers may appear and disappear at any time.
  *
- * Whoever claims a lane releases it: nobody else does, no job gets it, and the
- * job that has it, if any, ends by its deadline.
+ * A claimed lane is released by the function that claimed it, and by no other. No
+ * job gets it, and the job that has it, if any, ends by its deadline.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt

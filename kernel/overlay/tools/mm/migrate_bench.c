@@ -920,7 +920,7 @@ static void add_part(struct area *area, enum memory memory, size_t folio_size, s
 	}
 }
 
-/* Whoever moves memory meets folios of each kind one after the other. */
+/* A move meets folios of all kinds, mixed. */
 static void shuffle(struct area *area)
 {
 	__u64 state = 1;
@@ -978,7 +978,7 @@ static void fragment(struct area *area)
 {
 	__u64 state = 1;
 
-	/* Whoever allows huge pages makes the kernel keep more memory to itself. */
+	/* The kernel raises it if huge pages are allowed. */
 	change_setting(MIN_FREE, "512");
 	hold_huge_pages(node_kib(options.from, "MemTotal") / MAX_FOLIO_KIB);
 	area->folios /= 2;

@@ -15,7 +15,7 @@
 #define BUFFER_BYTES	65536
 /* A busy machine may take longer than an engine. */
 #define TIMEOUT_MS	3000
-/* After so long without a word, nobody works who says so. */
+/* A test that prints nothing for so long has stopped. */
 #define SILENCE_S	10
 
 struct counts {
@@ -83,7 +83,7 @@ static int configure(const struct exam *exam)
 		const char *name;
 		long value;
 	} parameters[] = {
-		/* A thread that failed terminates its channel, whoever else prepares for it. */
+		/* A thread that failed terminates its channel, also while another prepares. */
 		{ "threads_per_chan", 1 }, { "test_buf_size", BUFFER_BYTES },
 		{ "max_channels", 0 }, { "dmatest", 0 }, { "noverify", 0 },
 		{ "norandom", 0 }, { "polled", 0 }, { "transfer_size", 0 },

@@ -278,8 +278,8 @@ TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 }
 
 /*
- * Whoever does not state that results are true must be named, and is asked to interrupt
- * for each descriptor: some drivers never complete one that does not.
+ * A driver that does not state that its results are true must be named, and dcbm asks it
+ * to interrupt for each descriptor: some drivers never complete one that does not.
  */
 TEST_F_TIMEOUT(engines, unproven_results, TIMEOUT)
 {

@@ -35,7 +35,7 @@
 #define MADV_SOFT_OFFLINE	101
 #endif
 
-/* A descriptor takes that long; who does not wait for one is ready in half of it. */
+/* A descriptor takes that long; a call that waits for none returns in half of it. */
 #define LATENCY		"600000000"
 #define WAITED		0.3
 /* A time-out that strikes. */

@@ -150,8 +150,8 @@ static uint64_t load(uint64_t *addr)
 }
 
 /*
- * The part PROTECTED is not always readable, nor writable: who gets a signal there tries
- * again.
+ * The part PROTECTED is not always readable, nor writable: a thread that gets a signal
+ * there tries again.
  */
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
@@ -402,7 +402,7 @@ static void check(struct writer *writer, size_t page, uint64_t *addr)
 	writer->last[page] = first_found;
 }
 
-/* A value says who wrote it, and when; a sector's says which one of the file it is. */
+/* A value names its writer and the time; a sector's also its place in the file. */
 static uint64_t next_value(struct writer *writer, size_t page)
 {
 	if (writer->kind->len == SECTOR)

@@ -30,7 +30,7 @@
 #define TIMEOUT		300
 #define REASON		"syscall_or_cpuset"
 
-/* A descriptor takes that many ns; who does not wait for one is ready in that many s. */
+/* A descriptor takes that many ns; a call that waits for none returns in that many s. */
 #define LATENCY		"1000000000"
 #define WAITED		0.5
 #define NEW_BYTE	0x5a
@@ -310,7 +310,7 @@ static int uffd_protect(int uffd, const struct area *area, bool on)
 	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
 }
 
-/* A write fault after the move still goes to who asked for it while memory was copied. */
+/* A userfaultfd that protects memory while it is copied gets the write faults after it. */
 TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };

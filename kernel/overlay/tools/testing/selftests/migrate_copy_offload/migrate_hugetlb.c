@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(shared_tables, both_see_all, TIMEOUT)
 		EXPECT_TRUE(child_agrees(ask, answer));
 		EXPECT_EQ(0, mapped_by_two_tables(self->area));
 		offload_mark();
-		/* Who lost its table to that finds the memory again when it touches it. */
+		/* A process that lost its table to that finds the memory when it touches it. */
 		move(self->area, self->test.nodes[1 - i % 2]);
 		EXPECT_EQ(SPARSE_FOLIOS, offload_grown("folios_copied"))
 			offload_show_grown();

@@ -290,7 +290,7 @@ static void check_mode(struct __test_metadata *_metadata, const char *path, mode
 	EXPECT_EQ(mode, status.st_mode & 07777) TH_LOG("%s", path);
 }
 
-/* Whoever asks for these cannot do without the migration. */
+/* Callers with these reasons cannot do without the migration. */
 TEST_F(migrate_sysfs, not_every_route_may_require)
 {
 	EXPECT_NE(0, access(ROUTE("memory_failure", "required"), F_OK));

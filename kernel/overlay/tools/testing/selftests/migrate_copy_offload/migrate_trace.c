@@ -290,7 +290,7 @@ TEST_F(migrate_trace, histograms)
 	EXPECT_EQ(0, pclose(output));
 	EXPECT_EQ(1, copies);
 	EXPECT_EQ(PAGES, folios);
-	/* Whoever waited longest waited for the whole copy. */
+	/* The longest wait includes the whole copy. */
 	EXPECT_LE(copy_us, folio_us);
 }
 

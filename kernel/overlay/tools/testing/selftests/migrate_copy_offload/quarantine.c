@@ -319,8 +319,8 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 }
 
 /*
- * Who does not state that terminating waits for the engine is never terminated: dcbm leaks
- * what the channel has.
+ * dcbm never terminates a channel whose driver does not state that this waits for the
+ * engine: it leaks what the channel has.
  */
 TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 {

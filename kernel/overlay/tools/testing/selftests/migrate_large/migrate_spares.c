@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Folios move to folios that were allocated in bulk: whoever migrates them, they arrive
+ * Folios move to folios that were allocated in bulk. By every way to migrate they arrive
  * where they should, each of its own size, and what is left of the bulk is freed. Something
  * is left in this memory each time that the order changes, and at the end of move_pages().
  */

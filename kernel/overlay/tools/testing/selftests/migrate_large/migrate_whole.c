@@ -4,7 +4,7 @@
  * split, not even queued for it, and those that could not be moved are as before.
  * What was mapped in part keeps its mark, and is split by its next migration.
  * What is mlocked stays so, and is counted once. What is mapped in part after a
- * migration is queued, whoever unmapped the rest and when.
+ * migration is queued, whichever process unmapped the rest, and whenever.
  */
 #include <errno.h>
 #include <fcntl.h>
