@@ -228,6 +228,38 @@ int kernel_log_open(void)
 	return fd;
 }
 
+#define DMATEST_RUN "/sys/module/dmatest/parameters/run"
+
+long engine_dmatest(const char *parameters)
+{
+	double end = seconds_now() + 60;
+	unsigned long nr, started = 0, ended = 0, failures = 0;
+	int log = kernel_log_open();
+	char record[8192], *text;
+	ssize_t len;
+
+	if (module_load("dmatest", parameters) || setting_write_number(DMATEST_RUN, 1))
+		return -1;
+	do {
+		usleep(1000);
+		while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
+			record[len > 0 ? len : 0] = '\0';
+			text = strstr(record, "dmatest: Started");
+			if (text && sscanf(text, "dmatest: Started %lu", &nr) == 1)
+				started += nr;
+			text = strstr(record, "summary");
+			if (text && sscanf(text, "summary %*u tests, %lu failures", &nr) == 1) {
+				ended++;
+				failures += nr;
+			}
+		}
+	} while (ended < started && seconds_now() < end);
+	close(log);
+	if (module_unload("dmatest"))
+		return -1;
+	return started && ended == started ? (long)failures : -1;
+}
+
 static bool is_bad(const char *line)
 {
 	static const char * const bad[] = {

@@ -85,6 +85,13 @@ int kernel_log_open(void);
 size_t kernel_log_bad(int fd);
 
 /*
+ * Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. Waits for
+ * the last word of each thread: to dmatest, one that has not begun yet is one that has ended.
+ * Unloading it terminates all channels, waits for them, and gives them back.
+ */
+long engine_dmatest(const char *parameters);
+
+/*
  * Moves @area back and forth, @moves times in each of several rounds, and looks after
  * each for pages that are neither free nor have an owner that the kernel counts.
  * Returns how many more there are after a round, the median of all rounds: what else

@@ -54,41 +54,6 @@ FIXTURE_TEARDOWN(ptdma)
 }
 
 /*
- * Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. Waits for
- * the last word of each thread: to dmatest, one that has not begun yet is one that has ended.
- */
-static long test_dma(const char *parameters)
-{
-	double end = seconds_now() + 60;
-	unsigned long nr, started = 0, ended = 0, failures = 0;
-	int log = kernel_log_open();
-	char record[8192], *text;
-	ssize_t len;
-
-	if (module_load("dmatest", parameters))
-		return -1;
-	do {
-		usleep(1000);
-		while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
-			record[len > 0 ? len : 0] = '\0';
-			text = strstr(record, "dmatest: Started");
-			if (text && sscanf(text, "dmatest: Started %lu", &nr) == 1)
-				started += nr;
-			text = strstr(record, "summary");
-			if (text && sscanf(text, "summary %*u tests, %lu failures", &nr) == 1) {
-				ended++;
-				failures += nr;
-			}
-		}
-	} while (ended < started && seconds_now() < end);
-	close(log);
-	/* Terminates all channels, waits for them, and gives them back. */
-	if (module_unload("dmatest"))
-		return -1;
-	return started && ended == started ? (long)failures : -1;
-}
-
-/*
  * Threads that ask for the status of their transfer while another one is in flight, and while
  * the interrupt handler reads and acknowledges the same status.
  */
@@ -99,23 +64,25 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 	window_set(&self->window, HOLD_US, 2000);
 	/* What a register said may be old when it comes. */
 	window_set(&self->window, READ_US, 100);
-	EXPECT_EQ(test_dma("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000 run=1"),
+	EXPECT_EQ(engine_dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000"),
 		  0);
 }
 
 /* More than the ring has room for, on every channel. */
 TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
-	EXPECT_EQ(test_dma("threads_per_chan=8 iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_EQ(engine_dmatest("threads_per_chan=8 iterations=20 timeout=20000"), 0);
+	/* Without an interrupt. */
+	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
 	/* So slow that the ring gets full. */
 	window_set(&self->window, MBPS, 1);
-	EXPECT_EQ(test_dma("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000 run=1"),
+	EXPECT_EQ(engine_dmatest("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000"),
 		  0);
 }
 
 /* Descriptors of 64 KB, which take 65 ms where a byte takes a microsecond. */
 #define SOME_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
-			"test_buf_size=65536 run=1 "
+			"test_buf_size=65536 "
 
 /*
  * dmatest gives up, and frees its buffers after terminating. PTDMA stops in the middle of its ring;
@@ -124,11 +91,11 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
 	window_set(&self->window, MBPS, 1);
-	EXPECT_GT(test_dma(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
+	EXPECT_GT(engine_dmatest(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
 				       SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(window_sum(&self->window, BUSY), 0);
 	window_end_faults(&self->window);
-	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
 }
 
 /*
@@ -141,14 +108,14 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 	window_set(&self->window, ERROR_EVERY, 1);
 	window_set(&self->window, HANG_EVERY, 1);
 	window_set(&self->window, COAST_US, 20000000);
-	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
+	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_GT(window_sum(&self->window, BUSY), 0);
-	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
+	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	window_end_faults(&self->window);
 	ASSERT_TRUE(window_wait_until_idle(&self->window));
 	/* Starts nothing, but terminates the channels. */
-	EXPECT_GT(test_dma(SOME_SLOW "timeout=10"), 0);
-	EXPECT_EQ(test_dma("iterations=20 timeout=20000 run=1"), 0);
+	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
 }
 
 /* In milliseconds: where nothing may take too long. */
@@ -240,9 +207,10 @@ static const struct fault faults[] = {
 
 /*
  * Moves memory of a kind with both faults, which may be the same one, and expects every byte in
- * its place: meanwhile, and when the engine has ended all that it was late with.
+ * its place: meanwhile, and when the engine has ended all that it was late with. False if the
+ * engine is not one for that.
  */
-static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
+static bool survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
 		    const struct fault *a, const struct fault *b, enum area_kind kind)
 {
 	const struct fault *pair[] = { a, b };
@@ -250,7 +218,7 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 	const unsigned int rounds = a == b && !debug_kernel() ? 3 : 1;
 
 	if (!is_ptdma() && (a->needs_stop || b->needs_stop))
-		return;
+		return false;
 	load(_metadata, "", a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
 	ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
 	offload_mark();
@@ -281,20 +249,51 @@ static void survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 		EXPECT_GT(offload_grown("fallback_") + window_sum(&self->window, STRIKES), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&self->area);
-	ASSERT_TRUE(unload_dcbm());
+	EXPECT_TRUE(unload_dcbm());
+	return true;
+}
+
+/* Cases that survived, and the pages in use after the first, which is for what is allocated once. */
+struct tally {
+	long cases;
+	long pages;
+};
+
+static void count_case(struct tally *tally, bool survived)
+{
+	if (survived && !tally->cases++)
+		tally->pages = pages_unaccounted();
+}
+
+/*
+ * Who forgets a page for each failure forgets at least one a case. A debug kernel takes pages for
+ * itself all the time.
+ */
+static void expect_no_leak(struct __test_metadata *_metadata, const struct tally *tally)
+{
+	long leaked = pages_unaccounted() - tally->pages;
+
+	printf("# %ld cases, %ld pages more in use\n", tally->cases, leaked);
+	if (!debug_kernel())
+		EXPECT_LT(leaked, tally->cases / 2);
 }
 
 /* Of memory of every kind; the debug kernel is slow, and takes small and large folios. */
 TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
 {
+	struct tally tally = { 0 };
+
 	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++)
 		for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind += debug_kernel() ? 2 : 1)
-			survive(_metadata, self, &faults[i], &faults[i], kind);
+			count_case(&tally, survive(_metadata, self, &faults[i], &faults[i], kind));
+	expect_no_leak(_metadata, &tally);
 }
 
 /* Of small folios, and of large ones; on the debug kernel by turns. */
 TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 {
+	struct tally tally = { 0 };
+
 	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++) {
 		for (unsigned int j = i + 1; j < ARRAY_SIZE(faults); j++) {
 			/* An interrupt is late, or later. */
@@ -302,11 +301,14 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 			    faults[j].set[1].knob == LATE_EVERY)
 				continue;
 			if (!debug_kernel() || (i + j) % 2)
-				survive(_metadata, self, &faults[i], &faults[j], AREA_ANON_4K);
+				count_case(&tally, survive(_metadata, self, &faults[i], &faults[j],
+							   AREA_ANON_4K));
 			if (!debug_kernel() || (i + j) % 2 == 0)
-				survive(_metadata, self, &faults[i], &faults[j], AREA_ANON_2M);
+				count_case(&tally, survive(_metadata, self, &faults[i], &faults[j],
+							   AREA_ANON_2M));
 		}
 	}
+	expect_no_leak(_metadata, &tally);
 }
 
 /* Many batches that fail: not even one in two of them may forget a page. */

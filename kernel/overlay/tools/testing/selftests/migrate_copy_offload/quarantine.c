@@ -88,7 +88,7 @@ FIXTURE_TEARDOWN(unproven_quarantine)
 
 FIXTURE_SETUP(pairs_quarantine)
 {
-	set_up(_metadata, &self->run, "channels=64 ring_depth=16 sg=0", "segment_bytes=16384");
+	set_up(_metadata, &self->run, "channels=64 ring_depth=16", "segment_bytes=16384");
 }
 
 FIXTURE_TEARDOWN(pairs_quarantine)
@@ -301,7 +301,7 @@ TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
 		ASSERT_TRUE(area_create(&self->run.area, kind, 4 * MIB, self->run.test.nodes[0]));
 		offload_mark();
 		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
-			EXPECT_EQ(offload_grown("folios_copied"), 0);
+		EXPECT_EQ(offload_grown("folios_copied"), 0);
 		EXPECT_EQ(offload_grown("fallback_busy") +
 			  offload_grown("fallback_refused"),
 			  area_folios(&self->run.area));
@@ -355,37 +355,56 @@ TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 	EXPECT_EQ(module_unload("dcbm"), -EAGAIN);
 }
 
+static const struct {
+	enum area_kind kind;
+	size_t size;
+	/* Whether a channel gets a list or segments. */
+	int lists;
+} pairs_of[] = {
+	{ AREA_ANON_4K, 128 * KIB, 0 }, { AREA_ANON_4K, 128 * KIB, 1 },
+	{ AREA_ANON_64K, 512 * KIB, 0 }, { AREA_ANON_64K, 512 * KIB, 1 },
+};
+
+#define NR_PAIRS_OF	ARRAY_SIZE(pairs_of)
+
 /* terminate_error together with each other fault; faults has the pairs of the others. */
 TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 {
-	struct area *area = &self->run.area;
-	uint64_t seed = 0;
+	const int *nodes = self->run.test.nodes;
+	struct area area[NR_PAIRS_OF];
+	uint64_t seed = 0, copied;
 	unsigned int i, j;
 
 	for (i = 0; engine_faults[i]; i++) {
 		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
 				     !strcmp(engine_faults[i], "late");
 
-		ASSERT_TRUE(area_create(area, AREA_ANON_4K, 128 * KIB, self->run.test.nodes[0]));
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
-		offload_mark();
-		for (j = 0; j < 4; j++) {
-			area_stamp(area, ++seed);
+		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
+			ASSERT_TRUE(area_create(&area[j], pairs_of[j].kind, pairs_of[j].size,
+						nodes[0]));
+			ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists",
+						       pairs_of[j].lists), 0);
+			area_stamp(&area[j], ++seed);
 			ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
 			/* Few: each of them costs a channel. */
-			ASSERT_EQ(engine_set_fault_times(engine_faults[i], by_time ? 2 : 8), 0);
-			area_move(area, self->run.test.nodes[1 - j % 2]);
-			EXPECT_EQ(area_wrong(area), 0)
+			ASSERT_EQ(engine_set_fault_times(engine_faults[i], by_time ? 2 : 4), 0);
+			offload_mark();
+			area_move(&area[j], nodes[1]);
+			engine_clear_faults();
+			EXPECT_EQ(area_wrong(&area[j]), 0)
 				TH_LOG("%s and terminate_error", engine_faults[i]);
+			EXPECT_EQ(offload_grown("fallback_lost") > 0, by_time)
+				offload_show_grown();
+			copied += offload_grown("folios_copied");
+			area_stamp(&area[j], ++seed);
 		}
-		engine_clear_faults();
-		EXPECT_EQ(offload_grown("fallback_lost") > 0, by_time)
-			offload_show_grown();
-		EXPECT_GT(offload_grown("folios_copied"), 0);
-		area_stamp(area, ++seed);
+		EXPECT_GT(copied, 0);
 		usleep(by_time ? 1500 * LATE_MS : 0);
-		EXPECT_EQ(area_wrong(area), 0);
-		area_destroy(area);
+		for (j = 0; j < NR_PAIRS_OF; j++) {
+			EXPECT_EQ(area_wrong(&area[j]), 0);
+			area_destroy(&area[j]);
+		}
 	}
 }
 

@@ -33,6 +33,7 @@
 #include "engine.h"
 #include "memory.h"
 #include "offload.h"
+#include "window.h"
 
 #define TIMEOUT		300
 #define LONG_MS		60000
@@ -43,6 +44,7 @@ FIXTURE(rules)
 {
 	struct engine_test test;
 	struct area area;
+	struct window window;
 };
 
 FIXTURE_SETUP(rules)
@@ -56,6 +58,8 @@ FIXTURE_SETUP(rules)
 
 FIXTURE_TEARDOWN(rules)
 {
+	window_end_faults(&self->window);
+	window_unmap(&self->window);
 	area_destroy(&self->area);
 	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
@@ -233,7 +237,7 @@ TEST_F_TIMEOUT(rules, rule_6_first_fails, TIMEOUT)
 
 TEST_F_TIMEOUT(rules, rule_7_ring_shorter_than_batch, TIMEOUT)
 {
-	load(_metadata, "channels=1 ring_depth=3 sg=0", LONG_MS);
+	ASSERT_TRUE(engine_load("ring_depth=3 sg=0", "channels=1"));
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
 	move(_metadata, self);
 	expect_copies(_metadata, area_folios(&self->area), 0);
@@ -280,7 +284,12 @@ static void expect_in_flight(struct __test_metadata *_metadata)
 static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
 			 struct flight *flight, enum area_kind kind, size_t size)
 {
-	load(_metadata, "channels=4 ring_depth=64 latency_ns=60000000", LONG_MS);
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=60000000", "channels=4"));
+	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
+	if (strcmp(engine_module(), "dmasim")) {
+		ASSERT_TRUE(window_map(&self->window));
+		window_set(&self->window, DESC_NS, 60000000);
+	}
 	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
 	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
 	offload_mark();

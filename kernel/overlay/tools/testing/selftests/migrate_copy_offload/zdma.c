@@ -38,7 +38,15 @@
 #define REG_UNDECODED	0x008
 #define REG_STATUS	0x100
 #define REG_DISABLE	0x10c
+#define REG_CONTROL	0x110
+#define REG_STATE	0x11c
+#define REG_BYTES	0x188
+#define REG_RATE	0x18c
 #define STATUS_DONE	0x400U
+#define CONTROL_RATE	0x008U
+#define STATE_BUSY	1
+/* Cycles of 2 ns from one burst of 256 bytes to the next; half the channels have 128. */
+#define SLOWEST		0xfffU
 #define ALL_INTERRUPTS	0xfffU
 
 /* Until a channel that was terminated must be of use again. */
@@ -89,13 +97,48 @@ static uint32_t reg_read(uint32_t *channel, unsigned int offset)
 	return __atomic_load_n(&channel[offset / sizeof(*channel)], __ATOMIC_RELAXED);
 }
 
+static void reg_write(uint32_t *channel, unsigned int offset, uint32_t value)
+{
+	__atomic_store_n(&channel[offset / sizeof(*channel)], value, __ATOMIC_RELAXED);
+}
+
 static void strike(uint32_t *channel, enum fault fault)
 {
 	if (fault == CHANNEL_ERROR)
 		reg_read(channel, REG_UNDECODED);
 	else
-		__atomic_store_n(&channel[REG_DISABLE / sizeof(*channel)], ALL_INTERRUPTS,
-				 __ATOMIC_RELAXED);
+		reg_write(channel, REG_DISABLE, ALL_INTERRUPTS);
+}
+
+/* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
+static void set_rate(struct run *run, uint32_t cycles)
+{
+	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
+		uint32_t *channel = run->channel[i];
+		uint32_t control = reg_read(channel, REG_CONTROL) & ~CONTROL_RATE;
+
+		reg_write(channel, REG_RATE, cycles);
+		reg_write(channel, REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
+	}
+}
+
+/* How many channels access memory. */
+static unsigned int channels_busy(struct run *run)
+{
+	unsigned int busy = 0;
+
+	for (unsigned int i = 0; i < NR_CHANNELS; i++)
+		busy += reg_read(run->channel[i], REG_STATE) == STATE_BUSY;
+	return busy;
+}
+
+static uint32_t bytes_moved(struct run *run)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned int i = 0; i < NR_CHANNELS; i++)
+		bytes += reg_read(run->channel[i], REG_BYTES);
+	return bytes;
 }
 
 struct sabotage {
@@ -295,6 +338,7 @@ static void end_sabotage(struct __test_metadata *_metadata, struct run *run)
 
 static void tear_down(struct __test_metadata *_metadata, struct run *run)
 {
+	set_rate(run, 0);
 	area_destroy(&run->area);
 	EXPECT_EQ(engine_test_end(&run->test), 0);
 }
@@ -425,6 +469,16 @@ TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
 	EXPECT_EQ(sum.failed, 0);
 }
 
+/* A channel that was terminated accesses no memory, at once and later. */
+static void expect_stopped(struct __test_metadata *_metadata, struct run *run)
+{
+	uint32_t bytes = bytes_moved(run);
+
+	EXPECT_EQ(channels_busy(run), 0);
+	usleep(200000);
+	EXPECT_EQ(bytes_moved(run), bytes);
+}
+
 /* Soon so many channels copy, and all succeed. */
 static void expect_copies(struct __test_metadata *_metadata, struct run *run,
 			  unsigned int channels)
@@ -537,6 +591,42 @@ TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
 	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
 	EXPECT_LT(leaked, moves / 2);
 	EXPECT_EQ(area_wrong(&run->area), 0);
+}
+
+#define ONCE_SLOWLY	"max_channels=4 iterations=1 norandom=1 noverify=1 "	\
+			"test_buf_size=1400000 "
+
+/* dmatest gives up after 10 ms what takes a channel 45 ms, and frees its buffers. */
+TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
+{
+	struct run *run = &self->run;
+
+	set_rate(run, SLOWEST);
+	EXPECT_GT(engine_dmatest(ONCE_SLOWLY "timeout=10"), 0);
+	expect_stopped(_metadata, run);
+	set_rate(run, 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
+}
+
+/* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
+TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct outcome sum = { 0 };
+
+	load(_metadata, "segment_bytes=524288");
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_2M, 8 * MIB, run->test.nodes[0]));
+	ASSERT_EQ(set_timeout(1), 0);
+	set_rate(run, SLOWEST);
+	move(_metadata, run, run->test.nodes[1], &sum);
+	expect_stopped(_metadata, run);
+	set_rate(run, 0);
+	EXPECT_GT(offload_grown("fallback_timeout"), 0);
+	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 65536), 0);
+	expect_recovery(_metadata, run);
 }
 
 /* Memory of every kind at once, and both faults. */
