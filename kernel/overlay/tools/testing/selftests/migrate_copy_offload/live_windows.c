@@ -336,9 +336,9 @@ TEST_F_TIMEOUT(live_windows, lazily_freed_before_it_is_protected, TIMEOUT)
 	area_destroy(&self->area);
 	ASSERT_TRUE(area_create(&self->area, variant->kind, 3 * CHUNK, self->test.nodes[0]));
 	folios = area_folios(&self->area);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 400000000));
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, madvise(self->area.addr + 2 * CHUNK, CHUNK, MADV_FREE));
-	nobody_waited(_metadata, self);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(folios / 3 * 2, offload_grown("live_copied"));
 	EXPECT_EQ(folios / 3, offload_grown("live_declined"));
@@ -348,27 +348,30 @@ TEST_F_TIMEOUT(live_windows, lazily_freed_before_it_is_protected, TIMEOUT)
 /* The child sees it as well. Not all of it may move. */
 TEST_F_TIMEOUT(live_windows, a_store_before_fork, TIMEOUT)
 {
-	char *byte = last_byte(&self->area), old = *byte;
-	int status;
+	char *byte = last_byte(&self->area), old = *byte, nothing;
+	int ends[2], status;
 	pid_t child;
 
+	ASSERT_EQ(0, pipe(ends));
 	begin_move(_metadata, self);
 	*byte = NEW_BYTE;
 	child = fork();
 	if (!child) {
-		/* Until all of it has moved, as far as it does. */
-		sleep(debug_kernel() ? 6 : 3);
-		_exit(*byte != NEW_BYTE);
+		close(ends[1]);
+		/* Until the parent's end is closed as well. */
+		_exit(read(ends[0], &nothing, 1) || *byte != NEW_BYTE);
 	}
 	ASSERT_LT(0, child);
 	nobody_waited(_metadata, self);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	close(ends[1]);
 	EXPECT_EQ(NEW_BYTE, *byte);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_written"));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 	ASSERT_EQ(child, waitpid(child, &status, 0));
 	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status));
+	close(ends[0]);
 }
 
 /* The child keeps what was there, the parent what it wrote. Not all of it may move. */
