@@ -485,6 +485,12 @@ static void oom_kill(struct __test_metadata *_metadata)
 	EXPECT_EQ(0, setting_write(GROUP "memory.max", "0"));
 }
 
+/* How often the kernel has said so, with a trace, and how often it killed. */
+static long ooms(void)
+{
+	return setting_find_number(GROUP "memory.events", "oom ");
+}
+
 static long oom_kills(void)
 {
 	return setting_find_number(GROUP "memory.events", "oom_kill ");
@@ -529,7 +535,8 @@ static void live_and_die(struct process *process)
 static void die(struct __test_metadata *_metadata, struct process *process)
 {
 	const bool killed = process->fate == KILLED || process->fate == OOM_KILLED;
-	const long oom_before = oom_kills();
+	const long kills_before = oom_kills(), ooms_before = ooms();
+	const int log = process->self->test.log;
 	bool ready = false;
 	int ends[2], status;
 	pid_t pid;
@@ -542,6 +549,7 @@ static void die(struct __test_metadata *_metadata, struct process *process)
 	ASSERT_LT(0, pid);
 	EXPECT_EQ((ssize_t)sizeof(ready), read(ends[0], &ready, sizeof(ready)));
 	EXPECT_TRUE(ready);
+	EXPECT_EQ(0, kernel_log_bad(log));
 	if (process->fate == KILLED)
 		kill(pid, SIGKILL);
 	else if (process->fate == OOM_KILLED)
@@ -551,7 +559,8 @@ static void die(struct __test_metadata *_metadata, struct process *process)
 	close(ends[0]);
 	close(ends[1]);
 	if (process->fate == OOM_KILLED) {
-		EXPECT_EQ(oom_before + 1, oom_kills());
+		EXPECT_EQ(kills_before + 1, oom_kills());
+		EXPECT_GE(ooms() - ooms_before, (long)kernel_log_bad(log));
 		EXPECT_EQ(0, setting_write(GROUP "memory.max", "max"));
 	}
 }
