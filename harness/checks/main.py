@@ -56,6 +56,7 @@ LAYOUTS = {
     Machine(vcpus=2): 25,
     Machine(vcpus=1, offload=True): 30,
     Machine(vcpus=1, pressure=True): 20,
+    Machine(vcpus=1, offload=True, pressure=True): 10,
     Machine(vcpus=1, config="arm64"): 100,
     Machine(vcpus=1, config="debug", offload=True): 12,
 }

@@ -263,6 +263,8 @@ def wrong_totals(totals: Mapping[str, int], machine: Machine) -> list[str]:
         said.append("no allocation stalled: there was memory")
     if machine.offload and not totals.get("folios_copied"):
         said.append("the engine copied nothing")
+    if machine.offload and not totals.get("live_copied"):
+        said.append("nothing was copied while it was mapped")
     return said
 
 

@@ -572,8 +572,9 @@ def test_totals_of_a_boot_are_judged() -> None:
     assert run.wrong_totals({}, Machine(1))
     assert judge(Machine(1, pressure=True))
     assert judge(Machine(1, pressure=True), allocstall_movable=7) == []
-    assert judge(Machine(1, offload=True))
-    assert judge(Machine(1, offload=True), folios_copied=7) == []
+    assert judge(Machine(1, offload=True), live_copied=7)
+    assert judge(Machine(1, offload=True), folios_copied=7)
+    assert judge(Machine(1, offload=True), folios_copied=7, live_copied=7) == []
 
 
 def test_a_boot_is_layouts_and_totals() -> None:

@@ -14,6 +14,7 @@
 #include <unistd.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -28,6 +29,8 @@
 #define REASON		"syscall_or_cpuset"
 #define FAIL_ALLOC	"/sys/kernel/debug/fail_page_alloc/"
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
+#define CGROUPS		"/sys/fs/cgroup/"
+#define GROUP		CGROUPS "live_faults/"
 /* KPF_HWPOISON of /proc/kpageflags. */
 #define POISONED	(1ULL << 19)
 
@@ -454,6 +457,8 @@ enum fate {
 	EXITS,
 	EXECS,
 	UNMAPS,
+	/* The last one: not everywhere can a group of processes have no memory. */
+	OOM_KILLED,
 	NR_FATES
 };
 
@@ -461,8 +466,35 @@ struct process {
 	FIXTURE_DATA(live_faults) *self;
 	const FIXTURE_VARIANT(live_faults) *variant;
 	enum fate fate;
+	/* How long after the move began; 0: as soon as the engine copies. */
+	unsigned int after_us;
 	int ready;
 };
+
+/* The fates there are. */
+static unsigned int make_group(void)
+{
+	setting_write(CGROUPS "cgroup.subtree_control", "+memory");
+	mkdir(GROUP, 0755);
+	return access(GROUP "memory.max", W_OK) ? OOM_KILLED : NR_FATES;
+}
+
+/* The only process of the group has memory in use. */
+static void oom_kill(struct __test_metadata *_metadata)
+{
+	EXPECT_EQ(0, setting_write(GROUP "memory.max", "0"));
+}
+
+/* How often the kernel has said so, with a trace, and how often it killed. */
+static long ooms(void)
+{
+	return setting_find_number(GROUP "memory.events", "oom ");
+}
+
+static long oom_kills(void)
+{
+	return setting_find_number(GROUP "memory.events", "oom_kill ");
+}
 
 /* In the process: has an area of its own, and moves it. */
 static void live_and_die(struct process *process)
@@ -472,11 +504,15 @@ static void live_and_die(struct process *process)
 	bool fine;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (process->fate == OOM_KILLED && setting_write(GROUP "cgroup.procs", "0"))
+		_exit(1);
 	if (!area_create(&self->area, process->variant->kind, process->variant->size,
 			 self->test.nodes[0]) ||
 	    pthread_create(&self->mover, NULL, move_area, self))
 		_exit(1);
-	fine = engine_wait_until_copying(before);
+	if (process->after_us)
+		usleep(process->after_us);
+	fine = process->after_us || engine_wait_until_copying(before);
 	if (write(process->ready, &fine, sizeof(fine)) != sizeof(fine) || !fine)
 		_exit(1);
 
@@ -498,7 +534,9 @@ static void live_and_die(struct process *process)
 
 static void die(struct __test_metadata *_metadata, struct process *process)
 {
-	const int expected = process->fate == KILLED ? SIGKILL : 0;
+	const bool killed = process->fate == KILLED || process->fate == OOM_KILLED;
+	const long kills_before = oom_kills(), ooms_before = ooms();
+	const int log = process->self->test.log;
 	bool ready = false;
 	int ends[2], status;
 	pid_t pid;
@@ -511,29 +549,165 @@ static void die(struct __test_metadata *_metadata, struct process *process)
 	ASSERT_LT(0, pid);
 	EXPECT_EQ((ssize_t)sizeof(ready), read(ends[0], &ready, sizeof(ready)));
 	EXPECT_TRUE(ready);
+	EXPECT_EQ(0, kernel_log_bad(log));
 	if (process->fate == KILLED)
 		kill(pid, SIGKILL);
+	else if (process->fate == OOM_KILLED)
+		oom_kill(_metadata);
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
-	EXPECT_EQ(expected, status);
+	EXPECT_EQ(killed ? SIGKILL : 0, status);
 	close(ends[0]);
 	close(ends[1]);
+	if (process->fate == OOM_KILLED) {
+		EXPECT_EQ(kills_before + 1, oom_kills());
+		EXPECT_GE(ooms() - ooms_before, (long)kernel_log_bad(log));
+		EXPECT_EQ(0, setting_write(GROUP "memory.max", "max"));
+	}
 }
 
 TEST_F_TIMEOUT(live_faults, its_process_ends, TIMEOUT)
 {
 	struct process process = { .self = self, .variant = variant };
+	const unsigned int fates = make_group();
 	long before, grown;
 
 	area_destroy(&self->area);
 	/* The first time is for what is allocated once. */
 	die(_metadata, &process);
 	before = pages_unaccounted();
-	for (unsigned int i = 0; i < NR_FATES * ROUNDS; i++) {
-		process.fate = i % NR_FATES;
+	for (unsigned int i = 0; i < fates * ROUNDS; i++) {
+		process.fate = i % fates;
 		die(_metadata, &process);
 	}
+	rmdir(GROUP);
 	grown = pages_unaccounted() - before;
-	TH_LOG("%ld pages more in use", grown);
+	TH_LOG("%u fates, %ld pages more in use", fates, grown);
+	EXPECT_GT((long)(ROUNDS * variant->size / memory_page_size() / 2), grown);
+}
+
+/* What happens to a move. */
+enum event {
+	ERROR,
+	NO_ANSWER,
+	MIGRATOR_UNLOADED,
+	ENGINE_UNLOADED,
+	ROUTE_CHANGED,
+	MEMORY_REFUSED,
+	SIGNAL,
+	NR_EVENTS
+};
+
+static void unload(const char *module)
+{
+	const double end = seconds_now() + 60;
+
+	while (module_loaded(module) && seconds_now() < end)
+		if (module_unload(module))
+			usleep(1000);
+}
+
+static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self,
+		   enum event event)
+{
+	switch (event) {
+	case ERROR:
+		EXPECT_EQ(0, engine_set_fault("result_error", 100));
+		break;
+	case NO_ANSWER:
+		EXPECT_EQ(0, engine_set_timeout(SHORT_MS));
+		EXPECT_EQ(0, engine_set_fault("never_complete", 100));
+		break;
+	case MIGRATOR_UNLOADED:
+		unload("dcbm");
+		break;
+	case ENGINE_UNLOADED:
+		unload("dcbm");
+		unload(engine_module());
+		break;
+	case ROUTE_CHANGED:
+		EXPECT_EQ(0, offload_set_route(REASON, "cpu"));
+		EXPECT_EQ(0, offload_set_live(REASON, false));
+		EXPECT_EQ(0, offload_set_enabled(false));
+		break;
+	case MEMORY_REFUSED:
+		setting_write_number(FAIL_ALLOC "probability", 100);
+		break;
+	case SIGNAL:
+		pthread_kill(self->mover, SIGUSR1);
+		break;
+	default:
+		break;
+	}
+}
+
+/* Nothing is wrong any more. */
+static void mend(struct __test_metadata *_metadata)
+{
+	setting_write_number(FAIL_ALLOC "probability", 0);
+	if (!module_loaded("dcbm") || !module_loaded(engine_module())) {
+		load_engine(_metadata);
+		ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
+	}
+	engine_clear_faults();
+	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
+	ASSERT_EQ(0, offload_set_route(REASON, "dcbm"));
+	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_enabled(true));
+}
+
+static void *move_unlucky_area(void *arg)
+{
+	allocations_fail(true);
+	return move_area(arg);
+}
+
+static void anything_happens(struct __test_metadata *_metadata,
+			     FIXTURE_DATA(live_faults) *self,
+			     const FIXTURE_VARIANT(live_faults) *variant, unsigned int fates)
+{
+	struct process process = { .self = self, .variant = variant };
+
+	for (unsigned int i = 0; i < NR_EVENTS; i++) {
+		ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
+					self->test.nodes[0]));
+		ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_unlucky_area, self));
+		usleep(random() % 8000);
+		happen(_metadata, self, i);
+		ASSERT_EQ(0, pthread_join(self->mover, NULL));
+		EXPECT_EQ(0, area_wrong(&self->area))
+			TH_LOG("event %u", i);
+		mend(_metadata);
+		area_destroy(&self->area);
+	}
+	for (unsigned int i = 0; i < fates; i++) {
+		process.fate = i;
+		process.after_us = 1 + random() % 8000;
+		die(_metadata, &process);
+	}
+}
+
+/* Before, between and after the steps of a move that takes a few ms. */
+TEST_F_TIMEOUT(live_faults, anything_at_any_time, TIMEOUT)
+{
+	const unsigned int fates = make_group();
+	long before = 0, grown;
+
+	if (!prepare_failures())
+		SKIP(return, "no " FAIL_ALLOC);
+	mend(_metadata);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
+	area_destroy(&self->area);
+	signal(SIGUSR1, on_signal);
+	srandom(1);
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		anything_happens(_metadata, self, variant, fates);
+		/* The first time is for what is allocated once. */
+		if (!i)
+			before = pages_unaccounted();
+	}
+	rmdir(GROUP);
+	grown = pages_unaccounted() - before;
+	TH_LOG("%u fates, %ld pages more in use", fates, grown);
 	EXPECT_GT((long)(ROUNDS * variant->size / memory_page_size() / 2), grown);
 }
 

@@ -46,6 +46,8 @@
 #define NR_WORDS	16
 #define REPORTS		4
 
+#define SCAN		"/sys/kernel/debug/sched/numa_balancing/"
+
 #ifndef MADV_COLLAPSE
 #define MADV_COLLAPSE	25
 #endif
@@ -709,6 +711,28 @@ static pid_t fork_debugger(void)
 	_exit(!fine);
 }
 
+/* Pages without access rights now and then, so that a fault tells who uses them. */
+static void numa_hints_on(void)
+{
+	static const struct {
+		const char *file;
+		long value;
+	} settings[] = {
+		{ SCAN "scan_period_min_ms", 10 }, { SCAN "scan_period_max_ms", 20 },
+		{ SCAN "scan_delay_ms", 10 }, { NUMA_BALANCING, 1 },
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
+		setting_save(settings[i].file);
+		setting_write_number(settings[i].file, settings[i].value);
+	}
+}
+
+static long numa_hints(void)
+{
+	return setting_find_number("/proc/vmstat", "numa_pte_updates ");
+}
+
 FIXTURE(live_stress)
 {
 	struct engine_test test;
@@ -745,6 +769,7 @@ FIXTURE_SETUP(live_stress)
 		ASSERT_EQ(0, offload_set_enabled(true));
 	}
 	ASSERT_EQ(0, offload_set_live(REASON, true));
+	numa_hints_on();
 
 	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -849,6 +874,7 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	pid_t debugger;
 	int status;
 	double begin, end, took;
+	long hints = numa_hints();
 
 	debugger = fork_debugger();
 	ASSERT_LT(0, debugger);
@@ -928,6 +954,8 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	       (unsigned long long)stress->turns[MOVED]);
 	offload_show_grown();
 	EXPECT_TRUE(enough());
+	TH_LOG("%ld PTEs for NUMA hints", numa_hints() - hints);
+	EXPECT_TRUE(hints < 0 || hints < numa_hints());
 }
 
 TEST_HARNESS_MAIN

@@ -3,6 +3,8 @@
  * An engine takes its time to copy memory that is mapped. Meanwhile the memory is
  * written in every way that leaves little to see, and protected again. Each write must
  * be in the memory after the move, and must not have waited for the engine.
+ *
+ * A kernel with CONFIG_MIGRATE_LIVE_DELAY also waits before each step of a live copy.
  */
 #define _GNU_SOURCE
 #include <fcntl.h>
@@ -35,12 +37,20 @@
 #define WAITED		0.5
 #define NEW_BYTE	0x5a
 
+/* The delays of the steps, in us. */
+#define DELAYS		"/sys/kernel/debug/migrate_live_delay/"
+#define DELAY		300000L
+
+/* The first chunks of a move have so much, if the engine is slow. */
+#define CHUNK		PMD_SIZE
+
 FIXTURE(live_windows)
 {
 	struct engine_test test;
 	struct area area;
 	pthread_t mover;
 	long missing;
+	bool moved;
 	double began;
 };
 
@@ -65,8 +75,22 @@ FIXTURE_SETUP(live_windows)
 	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
 }
 
+static const char * const steps[] = {
+	"protect", "flush", "unmap", "judge", "group_flush", "move",
+};
+
+static void set_delay(struct __test_metadata *_metadata, const char *step, long us)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), DELAYS "%s", step);
+	ASSERT_EQ(0, setting_write_number(path, us));
+}
+
 FIXTURE_TEARDOWN(live_windows)
 {
+	for (unsigned int i = 0; i < ARRAY_SIZE(steps) && !access(DELAYS, F_OK); i++)
+		set_delay(_metadata, steps[i], 0);
 	area_destroy(&self->area);
 	EXPECT_EQ(engine_test_end(&self->test), 0);
 }
@@ -76,6 +100,7 @@ static void *move_area(void *arg)
 	FIXTURE_DATA(live_windows) *self = arg;
 
 	self->missing = area_move(&self->area, self->test.nodes[1]);
+	__atomic_store_n(&self->moved, true, __ATOMIC_RELEASE);
 	return NULL;
 }
 
@@ -95,6 +120,34 @@ static void nobody_waited(struct __test_metadata *_metadata,
 			  FIXTURE_DATA(live_windows) *self)
 {
 	EXPECT_GT(WAITED, seconds_now() - self->began);
+}
+
+/* How many delays have begun. */
+static long delays_reached(void)
+{
+	return setting_read_number(DELAYS "reached");
+}
+
+/* Returns when a move has reached @nr delays more than @before, or is over. */
+static void wait_for_delay(FIXTURE_DATA(live_windows) *self, long before, long nr)
+{
+	while (delays_reached() < before + nr &&
+	       !__atomic_load_n(&self->moved, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+/* Returns when a move waits before @step; the engine takes no time. */
+static void begin_move_until(struct __test_metadata *_metadata,
+			     FIXTURE_DATA(live_windows) *self, const char *step)
+{
+	const long before = delays_reached();
+
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000));
+	set_delay(_metadata, step, DELAY);
+	offload_mark();
+	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
+	wait_for_delay(self, before, 1);
+	ASSERT_EQ(before + 1, delays_reached());
 }
 
 /* A byte of the last page has been written, and nothing else. */
@@ -259,6 +312,68 @@ TEST_F_TIMEOUT(live_windows, a_debugger_while_not_writable, TIMEOUT)
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
+/* MADV_FREE takes dirty bits away, though not those of a folio that is locked. */
+TEST_F_TIMEOUT(live_windows, lazily_freed_meanwhile, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	begin_move(_metadata, self);
+	*byte = NEW_BYTE;
+	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
+	protect(_metadata, &self->area, PROT_READ);
+	nobody_waited(_metadata, self);
+	end_move(_metadata, self, byte, old);
+}
+
+/*
+ * Two chunks of three are locked. Of the third, isolated as they are, MADV_FREE takes all
+ * dirty bits, and would take those of writes to come.
+ */
+TEST_F_TIMEOUT(live_windows, lazily_freed_before_it_is_protected, TIMEOUT)
+{
+	size_t folios;
+
+	area_destroy(&self->area);
+	ASSERT_TRUE(area_create(&self->area, variant->kind, 3 * CHUNK, self->test.nodes[0]));
+	folios = area_folios(&self->area);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 400000000));
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, madvise(self->area.addr + 2 * CHUNK, CHUNK, MADV_FREE));
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(folios / 3 * 2, offload_grown("live_copied"));
+	EXPECT_EQ(folios / 3, offload_grown("live_declined"));
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* The child sees it as well. Not all of it may move. */
+TEST_F_TIMEOUT(live_windows, a_store_before_fork, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte, nothing;
+	int ends[2], status;
+	pid_t child;
+
+	ASSERT_EQ(0, pipe(ends));
+	begin_move(_metadata, self);
+	*byte = NEW_BYTE;
+	child = fork();
+	if (!child) {
+		close(ends[1]);
+		/* Until the parent's end is closed as well. */
+		_exit(read(ends[0], &nothing, 1) || *byte != NEW_BYTE);
+	}
+	ASSERT_LT(0, child);
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	close(ends[1]);
+	EXPECT_EQ(NEW_BYTE, *byte);
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_written"));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	ASSERT_EQ(child, waitpid(child, &status, 0));
+	EXPECT_TRUE(WIFEXITED(status) && !WEXITSTATUS(status));
+	close(ends[0]);
+}
+
 /* The child keeps what was there, the parent what it wrote. Not all of it may move. */
 TEST_F_TIMEOUT(live_windows, a_store_after_fork, TIMEOUT)
 {
@@ -310,24 +425,34 @@ static int uffd_protect(int uffd, const struct area *area, bool on)
 	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
 }
 
-/* A userfaultfd that protects memory while it is copied gets the write faults after it. */
-TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
+/* A userfaultfd that may protect @area; -1 if there is none. */
+static int uffd_open(const struct area *area)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
 	struct uffdio_register all = {
-		.range = { (unsigned long)self->area.addr, self->area.size },
+		.range = { (unsigned long)area->addr, area->size },
 		.mode = UFFDIO_REGISTER_MODE_WP,
 	};
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (uffd >= 0 && !ioctl(uffd, UFFDIO_API, &api) && !ioctl(uffd, UFFDIO_REGISTER, &all))
+		return uffd;
+	close(uffd);
+	return -1;
+}
+
+/* A userfaultfd that protects memory while it is copied gets the write faults after it. */
+TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
+{
 	char *byte = last_byte(&self->area), old = *byte;
 	struct pollfd fault = { .events = POLLIN };
 	pthread_t writer;
 
-	fault.fd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-	if (fault.fd < 0 || ioctl(fault.fd, UFFDIO_API, &api))
+	fault.fd = uffd_open(&self->area);
+	if (fault.fd < 0)
 		SKIP(return, "no userfaultfd that protects");
 
 	begin_move(_metadata, self);
-	ASSERT_EQ(0, ioctl(fault.fd, UFFDIO_REGISTER, &all));
 	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, true));
 	nobody_waited(_metadata, self);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
@@ -341,6 +466,30 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 	close(fault.fd);
+}
+
+/* Without the protection PTEs may be written without a fault, and with it again look clean. */
+TEST_F_TIMEOUT(live_windows, uffd_unprotected_written_protected, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+	int uffd = uffd_open(&self->area);
+
+	if (uffd < 0)
+		SKIP(return, "no userfaultfd that protects");
+
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, uffd_protect(uffd, &self->area, true));
+	ASSERT_EQ(0, uffd_protect(uffd, &self->area, false));
+	write_by_reference(_metadata, byte);
+	ASSERT_EQ(0, uffd_protect(uffd, &self->area, true));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(NEW_BYTE, *byte);
+	EXPECT_EQ(1, offload_grown("live_written"));
+	ASSERT_EQ(0, uffd_protect(uffd, &self->area, false));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	close(uffd);
 }
 
 /* A device with page tables of its own fills the last page of @area from @buffer. */
@@ -394,6 +543,25 @@ static int soft_dirty(const void *addr)
 	return dirty;
 }
 
+TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
+{
+	char *byte = last_byte(&self->area), old = *byte;
+
+	if (soft_dirty(byte) != 1)
+		SKIP(return, "no soft-dirty bits");
+	begin_move(_metadata, self);
+	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
+	nobody_waited(_metadata, self);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+	EXPECT_EQ(0, soft_dirty(byte));
+	*byte = NEW_BYTE;
+	EXPECT_EQ(1, soft_dirty(byte));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
 /*
  * Memory is unmapped, not copied live, when soft-dirty is cleared. It is clean, as
  * MADV_FREE leaves it: a PMD that is dirty counts as soft-dirty after a migration.
@@ -416,6 +584,111 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 	*byte = NEW_BYTE;
 	EXPECT_EQ(1, soft_dirty(byte));
 	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* A pipe gets a reference to the first folio after all were counted: GUP-fast needs no lock. */
+TEST_F_TIMEOUT(live_windows, a_reference_while_it_is_protected, TIMEOUT)
+{
+	struct iovec word = { self->area.addr, sizeof(long) };
+	int ends[2];
+
+	if (access(DELAYS, F_OK))
+		SKIP(return, "no " DELAYS);
+	ASSERT_EQ(0, pipe(ends));
+	begin_move_until(_metadata, self, "protect");
+	ASSERT_EQ((ssize_t)sizeof(long), vmsplice(ends[1], &word, 1, 0));
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(1, offload_grown("live_declined_references"));
+	EXPECT_EQ(area_folios(&self->area) - 1, offload_grown("live_copied"));
+	close(ends[0]);
+	close(ends[1]);
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
+/* One folio was written, and before anyone asks another one is found unwritten. */
+TEST_F_TIMEOUT(live_windows, two_movers, TIMEOUT)
+{
+	char *byte = self->area.addr, old = *byte;
+	struct area other;
+	long before;
+
+	if (access(DELAYS, F_OK))
+		SKIP(return, "no " DELAYS);
+	ASSERT_TRUE(area_create(&other, variant->kind, variant->size, self->test.nodes[0]));
+	begin_move_until(_metadata, self, "unmap");
+	*byte = NEW_BYTE;
+	before = delays_reached();
+	set_delay(_metadata, "judge", 10 * DELAY);
+	set_delay(_metadata, "unmap", 0);
+	wait_for_delay(self, before, 1);
+	set_delay(_metadata, "judge", 0);
+	EXPECT_EQ(0, area_move(&other, self->test.nodes[1]));
+	EXPECT_FALSE(__atomic_load_n(&self->moved, __ATOMIC_ACQUIRE));
+
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	EXPECT_EQ(0, self->missing);
+	EXPECT_EQ(NEW_BYTE, *byte);
+	EXPECT_EQ(1, offload_grown("live_written"));
+	*byte = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, area_wrong(&other));
+	area_destroy(&other);
+}
+
+/* Stores to a word all the time, through the TLB of a CPU that does nothing else. */
+struct storer {
+	uint64_t *word;
+	uint64_t stored;
+	uint64_t lost;
+	bool stop;
+	pthread_t thread;
+};
+
+static void *store_again(void *arg)
+{
+	struct storer *storer = arg;
+
+	run_on_cpus(1, 1);
+	while (!__atomic_load_n(&storer->stop, __ATOMIC_ACQUIRE)) {
+		uint64_t found = __atomic_load_n(storer->word, __ATOMIC_RELAXED);
+
+		storer->lost += found != storer->stored;
+		storer->stored = found + 1;
+		__atomic_store_n(storer->word, storer->stored, __ATOMIC_RELAXED);
+	}
+	return NULL;
+}
+
+/* A CPU whose TLB nobody has flushed stores to where the page was, or without a trace. */
+TEST_F_TIMEOUT(live_windows, another_cpu_stores_before_each_step, TIMEOUT)
+{
+	struct storer storer = { .word = (uint64_t *)(last_byte(&self->area) + 1) - 1 };
+	const uint64_t old = *storer.word;
+
+	if (access(DELAYS, F_OK))
+		SKIP(return, "no " DELAYS);
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000));
+	storer.stored = old;
+	run_on_cpus(0, 0);
+	ASSERT_EQ(0, pthread_create(&storer.thread, NULL, store_again, &storer));
+	for (unsigned int i = 0; i < ARRAY_SIZE(steps); i++) {
+		const long before = delays_reached();
+
+		set_delay(_metadata, steps[i], DELAY / 10);
+		offload_mark();
+		EXPECT_EQ(0, area_move(&self->area, self->test.nodes[(i + 1) % 2]));
+		EXPECT_EQ(area_folios(&self->area), offload_grown("live_"));
+		EXPECT_LT(before, delays_reached());
+		set_delay(_metadata, steps[i], 0);
+	}
+
+	__atomic_store_n(&storer.stop, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(storer.thread, NULL));
+	EXPECT_EQ(0, storer.lost);
+	EXPECT_EQ(storer.stored, *storer.word);
+	TH_LOG("%llu stores", (unsigned long long)(storer.stored - old));
+	*storer.word = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 

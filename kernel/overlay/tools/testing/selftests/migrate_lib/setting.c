@@ -10,7 +10,7 @@
 
 #include "setting.h"
 
-#define MAX_SETTINGS	64
+#define MAX_SETTINGS	80
 #define VALUE_SIZE	256
 
 static struct {
