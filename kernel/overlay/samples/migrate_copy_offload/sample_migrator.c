@@ -14,7 +14,6 @@
 
 /* Number of batches copied at a time; the CPU copies further ones. */
 #define SAMPLE_MAX_COPIES	4
-#define SAMPLE_TIMEOUT		(10 * HZ)
 
 /* The state of one batch. All of it is allocated when the module is loaded. */
 struct sample_copy {
@@ -68,15 +67,16 @@ static void sample_wait(struct migrator *migrator,
 			struct migrate_copy_batch *batch)
 {
 	struct sample_copy *copy = batch->migrator_data;
+	long left = batch->deadline - jiffies;
 
 	/*
-	 * Bound every wait. After a time-out, first make sure that nothing copies
-	 * any more: here the work never starts, or ends after the folio it is
+	 * Wait no longer than the deadline. After it, first make sure that nothing
+	 * copies any more: here the work never starts, or ends after the folio it is
 	 * copying. This wait has a bound only because a CPU always finishes a folio.
 	 * Pairs without a report count as failed. Report pairs that your engine does
 	 * not stop copying as %MIGRATE_COPY_LOST.
 	 */
-	if (!wait_for_completion_timeout(&copy->done, SAMPLE_TIMEOUT)) {
+	if (!wait_for_completion_timeout(&copy->done, max(left, 1L))) {
 		WRITE_ONCE(copy->stop, true);
 		cancel_work_sync(&copy->work);
 	}

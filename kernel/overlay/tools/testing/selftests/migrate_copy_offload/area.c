@@ -1,16 +1,18 @@
 // SPDX-License-Identifier: GPL-2.0
 #define _GNU_SOURCE
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
+#include <linux/mempolicy.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
 #include "area.h"
 #include "memory.h"
 #include "offload.h"
-
-#define MPOL_MF_MOVE (1 << 1)
 
 const char * const area_kind_names[NR_AREA_KINDS] = {
 	[AREA_ANON_4K]	= "anon_4k",
@@ -134,6 +136,32 @@ bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size
 	return !memory_pages_not_on(area->addr, size, node) && area_is_whole(area);
 }
 
+bool area_create_file(struct area *area, size_t size, int node)
+{
+	int fd = open(getenv("MIG_FILE_DIR") ?: ".", O_TMPFILE | O_RDWR, 0600);
+
+	area->addr = NULL;
+	area->size = size;
+	area->folio_size = memory_page_size();
+	if (fd < 0 || ftruncate(fd, size)) {
+		printf("# no file: %s\n", strerror(errno));
+		return false;
+	}
+	area->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	if (area->addr == MAP_FAILED) {
+		area->addr = NULL;
+		close(fd);
+		return false;
+	}
+	memory_bind(node);
+	area_stamp(area, 1);
+	memory_bind(-1);
+	/* What is dirty may be under writeback when it is to migrate. */
+	fsync(fd);
+	close(fd);
+	return !memory_pages_not_on(area->addr, size, node);
+}
+
 void area_destroy(struct area *area)
 {
 	if (area->addr)
@@ -166,6 +194,17 @@ long area_move(struct area *area, int node)
 {
 	return memory_move(0, area->addr, area->size, area->folio_size, node,
 			   MPOL_MF_MOVE);
+}
+
+long area_bind(struct area *area, int node)
+{
+	unsigned long mask = 1UL << node;
+
+	if (syscall(SYS_mbind, area->addr, area->size, MPOL_BIND, &mask, 8 * sizeof(mask),
+		    MPOL_MF_MOVE))
+		return -errno;
+	return memory_pages_not_on(area->addr, area->size, node) * memory_page_size() /
+	       area->folio_size;
 }
 
 void area_wait_in_flight(const struct area *area)

@@ -47,6 +47,8 @@ long hugetlb_free(size_t folio_size, int node);
  */
 bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
 			 int node);
+/* As area_create(), of a new file in MIG_FILE_DIR, or in the working directory. */
+bool area_create_file(struct area *area, size_t size, int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);
@@ -58,6 +60,8 @@ size_t area_wrong(const struct area *area);
 
 /* How many folios are not on @node after one call of move_pages(2), or -errno. */
 long area_move(struct area *area, int node);
+/* The same after one call of mbind(2). */
+long area_bind(struct area *area, int node);
 
 /*
  * Waits until a migration by another thread has unmapped the first folio, and a

@@ -5,6 +5,7 @@
  * engine changes too, and with dmasim it has faults of every kind.
  *
  * usage: churn [SECONDS [MODULE MIGRATOR [PARAMETERS]]]
+ * CHURN_SEED chooses what is done; 1 if it is not set.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -20,7 +21,9 @@
 
 #define DEFAULT_SECONDS	40
 #define ENOUGH_COPIED	1000	/* folios, by migrators */
-#define REASON		"syscall_or_cpuset"
+
+/* Why the movers' memory moves. */
+static const char * const reasons[] = { "syscall_or_cpuset", "mempolicy_mbind" };
 
 static const char *module = "dcbm", *migrator = "dcbm", *parameters;
 
@@ -94,10 +97,11 @@ static void change_route(void)
 	unsigned int reason = 0;
 	int err;
 
-	/* The reason that the movers have, or any other. */
+	/* A reason that the movers have, or any other. */
 	while (offload_reasons[reason + 1] && random() % 8)
 		reason++;
-	err = offload_set_route(random() % 2 ? REASON : offload_reasons[reason],
+	err = offload_set_route(random() % 2 ? reasons[random() % ARRAY_SIZE(reasons)] :
+					       offload_reasons[reason],
 				migrators[random() % 5]);
 	if (err == -ENOENT) {
 		done.routes_gone++;
@@ -107,21 +111,21 @@ static void change_route(void)
 	done.routes++;
 }
 
-/* What the route of the movers promises: a bound, its migrator or nobody, and live copies. */
+/* What a route of the movers promises: a bound, its migrator or nobody, and live copies. */
 static void change_promise(void)
 {
 	static const unsigned int bounds[] = { 0, 1, 20, 100, 500, 1000000 };
+	const char *reason = reasons[random() % ARRAY_SIZE(reasons)];
 
 	switch (random() % 3) {
 	case 0:
-		must("bound", offload_set_bound(REASON, bounds[random() % ARRAY_SIZE(bounds)]));
+		must("bound", offload_set_bound(reason, bounds[random() % ARRAY_SIZE(bounds)]));
 		break;
 	case 1:
-		must("required",
-		     setting_write_number(ROUTE(REASON, "required"), random() % 2));
+		must("required", offload_set_required(reason, random() % 2));
 		break;
 	default:
-		must("live", offload_set_live(REASON, random() % 2));
+		must("live", offload_set_live(reason, random() % 2));
 		break;
 	}
 	done.promises++;
@@ -178,6 +182,15 @@ static void one_change(void)
 	}
 }
 
+static void show_done(void)
+{
+	ksft_print_msg("%u loads, %u unloads, %u unloads refused as busy, %u other engines\n",
+		       done.loads, done.unloads, done.unloads_busy, done.engine_changes);
+	ksft_print_msg("%u routes set, %u to a migrator that was not there, %u switches\n",
+		       done.routes, done.routes_gone, done.switches);
+	ksft_print_msg("%u promises changed, %u faults\n", done.promises, done.faults);
+}
+
 static bool unload_all(void)
 {
 	int tries;
@@ -192,6 +205,9 @@ static bool unload_all(void)
 
 static bool enough_changes(double seconds)
 {
+	/* A slow machine does in minutes what others do in a few seconds. */
+	if (seconds > DEFAULT_SECONDS)
+		seconds = DEFAULT_SECONDS;
 	return done.loads > 2 + seconds / 12 && done.unloads > 2 + seconds / 12 &&
 	       done.routes > 10 + seconds && done.switches > 5 + seconds / 2 &&
 	       done.promises > 10 + seconds &&
@@ -202,7 +218,9 @@ static bool enough_changes(double seconds)
 int main(int argc, char **argv)
 {
 	const double seconds = argc > 1 ? atoi(argv[1]) : DEFAULT_SECONDS;
+	const char *seed = getenv("CHURN_SEED") ?: "1";
 	const double begin = seconds_now();
+	double said = begin;
 	struct engine_test test = { 0 };
 	struct movers_result result;
 	const char *missing;
@@ -220,8 +238,9 @@ int main(int argc, char **argv)
 		ksft_exit_skip("%s\n", missing);
 	ksft_set_plan(6);
 
-	srandom(1);
-	if (!movers_start(test.nodes, 4 * MIB))
+	ksft_print_msg("seed %s\n", seed);
+	srandom(atoi(seed));
+	if (!movers_start(test.nodes, 4 * MIB, true))
 		ksft_exit_fail_msg("no memory to move\n");
 
 	offload_mark();
@@ -231,15 +250,16 @@ int main(int argc, char **argv)
 		seconds_now() < begin + 4 * seconds + 60)) {
 		one_change();
 		usleep(random() % 20000);
+		/* A long run shows that it is alive. */
+		if (seconds_now() > said + 60) {
+			said = seconds_now();
+			show_done();
+		}
 	}
 	ok = movers_stop(&result);
 	copied = offload_grown("folios_copied");
 
-	ksft_print_msg("%u loads, %u unloads, %u unloads refused as busy, %u other engines\n",
-		       done.loads, done.unloads, done.unloads_busy, done.engine_changes);
-	ksft_print_msg("%u routes set, %u to a migrator that was not there, %u switches\n",
-		       done.routes, done.routes_gone, done.switches);
-	ksft_print_msg("%u promises changed, %u faults\n", done.promises, done.faults);
+	show_done();
 	ksft_print_msg("%llu moves of areas, %llu folios stayed, %llu copied by a migrator\n",
 		       (unsigned long long)result.moves, (unsigned long long)result.stayed,
 		       (unsigned long long)copied);

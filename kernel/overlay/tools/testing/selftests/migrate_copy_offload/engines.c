@@ -599,7 +599,7 @@ TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	srandom(1);
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
 	offload_mark();
 	for (i = 0; i < times; i++) {
 		usleep(random() % 20000);

@@ -397,7 +397,7 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 	       probability, LATE_MS, SHORT_MS);
 
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 4 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 4 * MIB, false));
 	for (i = 0; engine_faults[i]; i++)
 		EXPECT_EQ(engine_set_fault(engine_faults[i], probability), 0);
 	sleep(seconds);

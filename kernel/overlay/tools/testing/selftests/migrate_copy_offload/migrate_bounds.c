@@ -168,13 +168,11 @@ TEST_F_TIMEOUT(required, no_engine, TIMEOUT)
 }
 
 /* Memory of every kind in one call, files among it, in folios of every size. */
-#define FILE_SIZE	PMD_SIZE
-
 FIXTURE(bound)
 {
 	struct engine_test test;
-	struct area areas[NR_AREA_KINDS];
-	char *file;
+	/* One of each kind, and a file. */
+	struct area areas[NR_AREA_KINDS + 1];
 };
 
 FIXTURE_VARIANT(bound)
@@ -194,49 +192,31 @@ FIXTURE_VARIANT_ADD(bound, by_default_broken_engine) { 500, "dcbm", "result_erro
 FIXTURE_VARIANT_ADD(bound, by_default_cpu) { 500, "cpu", NULL };
 FIXTURE_VARIANT_ADD(bound, longest) { 1000000, "dcbm", NULL };
 
-static char *map_file(int node)
+static bool create(struct area *area, unsigned int kind, int node)
 {
-	const char *dir = getenv("MIG_FILE_DIR") ?: ".";
-	int fd = open(dir, O_TMPFILE | O_RDWR, 0600);
-	char *addr;
-
-	if (fd < 0 || ftruncate(fd, FILE_SIZE) || memory_bind(node))
-		return MAP_FAILED;
-	addr = mmap(NULL, FILE_SIZE, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (addr != MAP_FAILED)
-		memory_stamp(addr, FILE_SIZE, 1);
-	/* What is dirty may be under writeback when it is to migrate. */
-	fsync(fd);
-	close(fd);
-	memory_bind(-1);
-	return addr;
+	return kind < NR_AREA_KINDS ? area_create(area, kind, PMD_SIZE, node) :
+				      area_create_file(area, PMD_SIZE, node);
 }
 
 FIXTURE_SETUP(bound)
 {
 	const char *missing = engine_test_begin(&self->test);
 
-	self->file = MAP_FAILED;
 	if (missing)
 		SKIP(return, "%s", missing);
 	ASSERT_TRUE(engine_load("channels=2 sg=0", ""));
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
 	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, variant->us));
-	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
-		ASSERT_TRUE(area_create(&self->areas[kind], kind, PMD_SIZE,
-					self->test.nodes[0]));
-	self->file = map_file(self->test.nodes[0]);
-	ASSERT_NE(MAP_FAILED, self->file);
+	for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++)
+		ASSERT_TRUE(create(&self->areas[kind], kind, self->test.nodes[0]));
 	if (variant->fault)
 		ASSERT_EQ(0, engine_set_fault(variant->fault, 100));
 }
 
 FIXTURE_TEARDOWN(bound)
 {
-	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
+	for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++)
 		area_destroy(&self->areas[kind]);
-	if (self->file != MAP_FAILED)
-		munmap(self->file, FILE_SIZE);
 	EXPECT_EQ(0, engine_test_end(&self->test));
 }
 
@@ -253,15 +233,13 @@ TEST_F_TIMEOUT(bound, all_moves, TIMEOUT)
 		int from = self->test.nodes[turn], to = self->test.nodes[1 - turn];
 
 		EXPECT_LE(0, move_process(from, to));
-		for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++) {
 			struct area *area = &self->areas[kind];
 
 			EXPECT_EQ(0, memory_pages_not_on(area->addr, area->size, to));
-			EXPECT_TRUE(area_is_whole(area));
+			EXPECT_TRUE(kind == NR_AREA_KINDS || area_is_whole(area));
 			EXPECT_EQ(0, area_wrong(area));
 		}
-		EXPECT_EQ(0, memory_pages_not_on(self->file, FILE_SIZE, to));
-		EXPECT_EQ(0, memory_verify(self->file, FILE_SIZE, 1));
 		EXPECT_EQ(0, memory_isolated(self->test.nodes));
 	}
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -8,6 +9,13 @@
 
 #include "memory.h"
 #include "movers.h"
+
+/* What other kinds of memory than those of areas have. */
+enum {
+	MOVER_FILE = NR_AREA_KINDS,
+	MOVER_HUGETLB,
+	NR_MOVERS
+};
 
 /* Written by one process each, read by all. */
 struct mover {
@@ -20,26 +28,52 @@ struct mover {
 
 static struct shared {
 	bool stop;
-	struct mover movers[NR_AREA_KINDS];
+	struct mover movers[NR_MOVERS];
 } *shared;
 
-static pid_t pids[NR_AREA_KINDS];
+static pid_t pids[NR_MOVERS];
 
-static int mover_run(struct mover *mover, enum area_kind kind, const int nodes[2],
-		     size_t size)
+static const char *mover_name(unsigned int kind)
+{
+	switch (kind) {
+	case MOVER_FILE:
+		return "file";
+	case MOVER_HUGETLB:
+		return "hugetlb";
+	default:
+		return area_kind_names[kind];
+	}
+}
+
+static bool create(struct area *area, unsigned int kind, size_t size, int node)
+{
+	switch (kind) {
+	case MOVER_FILE:
+		return area_create_file(area, size, node);
+	case MOVER_HUGETLB:
+		return area_create_hugetlb(area, PMD_SIZE, true, size, node);
+	default:
+		return area_create(area, kind, size, node);
+	}
+}
+
+static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
+		     size_t size, bool all)
 {
 	struct area area = { 0 };
 	long stayed;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!area_create(&area, kind, size, nodes[0]))
+	if (!create(&area, kind, size, nodes[0]))
 		return 1;
 	__atomic_store_n(&mover->ready, true, __ATOMIC_RELEASE);
 
 	while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED)) {
-		stayed = area_move(&area, nodes[(mover->moves + 1) % 2]);
+		const int node = nodes[(mover->moves + 1) % 2];
+
+		stayed = all && random() % 2 ? area_bind(&area, node) : area_move(&area, node);
 		if (stayed < 0) {
-			printf("# %s: move_pages: error %ld\n", area_kind_names[kind], stayed);
+			printf("# %s: cannot move: error %ld\n", mover_name(kind), stayed);
 			return 1;
 		}
 		mover->stayed += stayed;
@@ -49,14 +83,28 @@ static int mover_run(struct mover *mover, enum area_kind kind, const int nodes[2
 		mover->moves++;
 		/* New contents: what an old copy still writes would show. */
 		if (mover->moves % 2)
-			area_stamp(&area, mover->moves * NR_AREA_KINDS + kind);
+			area_stamp(&area, mover->moves * NR_MOVERS + kind);
 	}
 	mover->bytes_wrong += area_wrong(&area);
 	area_destroy(&area);
 	return 0;
 }
 
-bool movers_start(const int nodes[2], size_t size)
+/* Whether there is memory of a kind. What is set for it is restored when the program ends. */
+static bool present(unsigned int kind, const int nodes[2], size_t size)
+{
+	switch (kind) {
+	case MOVER_FILE:
+		return getenv("MIG_FILE_DIR");
+	case MOVER_HUGETLB:
+		return hugetlb_reserve(PMD_SIZE, nodes[0], size / PMD_SIZE) &&
+		       hugetlb_reserve(PMD_SIZE, nodes[1], size / PMD_SIZE);
+	default:
+		return true;
+	}
+}
+
+bool movers_start(const int nodes[2], size_t size, bool all)
 {
 	unsigned int kind;
 	int status;
@@ -66,13 +114,16 @@ bool movers_start(const int nodes[2], size_t size)
 	if (shared == MAP_FAILED)
 		return false;
 
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+	for (kind = 0; kind < NR_MOVERS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
+		pids[kind] = 0;
+		if (kind >= NR_AREA_KINDS && (!all || !present(kind, nodes, size)))
+			continue;
 		fflush(stdout);
 		pids[kind] = fork();
 		if (!pids[kind]) {
-			status = mover_run(mover, kind, nodes, size);
+			status = mover_run(mover, kind, nodes, size, all);
 			fflush(stdout);
 			_exit(status);
 		}
@@ -95,13 +146,15 @@ bool movers_stop(struct movers_result *result)
 
 	*result = (struct movers_result){ 0 };
 	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
+	for (kind = 0; kind < NR_MOVERS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
+		if (kind >= NR_AREA_KINDS && !pids[kind])
+			continue;
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
 			result->failed++;
 		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
-		       area_kind_names[kind], (unsigned long long)mover->moves,
+		       mover_name(kind), (unsigned long long)mover->moves,
 		       (unsigned long long)mover->stayed,
 		       (unsigned long long)mover->bytes_wrong,
 		       (unsigned long long)mover->splits);

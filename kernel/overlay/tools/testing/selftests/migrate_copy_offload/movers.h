@@ -23,8 +23,12 @@ struct movers_result {
 	unsigned int failed;
 };
 
-/* Returns when all processes have @size bytes each and begin to move them. */
-bool movers_start(const int nodes[2], size_t size);
+/*
+ * Returns when all processes have @size bytes each and begin to move them. With @all also
+ * memory of a file, if there is a MIG_FILE_DIR, and of hugetlb, if there is room; and
+ * move_pages(2) and mbind(2) take turns at random.
+ */
+bool movers_start(const int nodes[2], size_t size, bool all);
 /*
  * Waits for all processes, each of which looks at its memory once more. True if all
  * did their work, no byte is wrong, and no folio was split.

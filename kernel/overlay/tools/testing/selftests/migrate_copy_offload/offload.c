@@ -91,6 +91,14 @@ int offload_set_bound(const char *reason, unsigned int us)
 	return setting_write(path, value);
 }
 
+int offload_set_required(const char *reason, bool required)
+{
+	char path[PATH_MAX];
+
+	route_path(path, sizeof(path), reason, "required");
+	return setting_write(path, required ? "1" : "0");
+}
+
 int offload_set_live(const char *reason, bool live)
 {
 	char path[PATH_MAX];

@@ -25,6 +25,8 @@ int offload_set_enabled(bool enabled);
 int offload_set_route(const char *reason, const char *migrator);
 /* For how long memory may be inaccessible; 0: no bound. */
 int offload_set_bound(const char *reason, unsigned int us);
+/* Whether nothing migrates that the route's migrator has not copied. */
+int offload_set_required(const char *reason, bool required);
 /* Whether the route copies live. */
 int offload_set_live(const char *reason, bool live);
 int offload_get_route(const char *reason, char *migrator, size_t size);

@@ -349,7 +349,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	load(_metadata, "", LONG_MS);
 	nr = engine_channels(channels);
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
 		const char *name = self->window.device[i % self->window.nr].name;
 
@@ -372,7 +372,7 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
 	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
 		load(_metadata, "", LONG_MS);
 		usleep(5000);
@@ -394,7 +394,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 
 	load(_metadata, "", 100);
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB));
+	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
 	sleep(1);
 	self->window.device[0].knobs[GONE] = 1;
 	sleep(2);

@@ -637,7 +637,7 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 
 	load(_metadata, EXCLUSIVE);
 	offload_mark();
-	ASSERT_TRUE(movers_start(run->test.nodes, 4 * MIB));
+	ASSERT_TRUE(movers_start(run->test.nodes, 4 * MIB, false));
 	begin_sabotage(_metadata, run, BOTH_FAULTS, 20);
 	sleep(10);
 	EXPECT_TRUE(movers_stop(&result));
