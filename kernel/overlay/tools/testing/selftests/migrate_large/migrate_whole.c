@@ -132,6 +132,8 @@ static struct counts read_counts(size_t folio_size)
 /* How many pages of the machine are mlocked, -1 if that is not known. */
 static long mlocked_pages(void)
 {
+	/* Of every CPU what it has not told yet. */
+	setting_write("/proc/sys/vm/stat_refresh", "1");
 	return setting_find_number("/proc/vmstat", "nr_mlock ");
 }
 
