@@ -914,7 +914,8 @@ static long split_while_looked_at(struct __test_metadata *_metadata, char *addr,
 
 /*
  * A split that fails leaves a folio as it was: not queued, though another process maps
- * all of it but one page.
+ * all of it but one page. Nothing pauses a split half way, so nobody zaps entries then:
+ * that such a folio is queued is known from reading only.
  */
 TEST(split_that_fails)
 {
