@@ -37,7 +37,7 @@ _PIN = re.compile(r"p\d+ pin ")
 _HOLD = re.compile(r"^p\d hold ")
 _MOVE = re.compile(r"move process (\d+) ")
 _NOT_MOVED = re.compile(r" \d+ of \d+,")
-_CLEARED = re.compile(r"p\d (clear_soft_dirty|differ) ")  # "differ" may be that as well
+_CLEARED = re.compile(r"p\d clear_soft_dirty ")  # "differ" that clears it has this line, too
 _REMAPPED = re.compile(r"p\d move .* = 0$")  # mremap() tells soft-dirty of what it moves
 _SHARED = re.compile(r"p\d (fork|differ) ")
 _WRITTEN = re.compile(r"p(\d) (?:write|differ) ([0-9a-f]+)\+([0-9a-f]+) = 0$")

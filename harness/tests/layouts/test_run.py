@@ -467,8 +467,10 @@ def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> 
     )
     assert dump.compare(moved[0], moved[1]) == []
     assert compare(*kept)
-    either = (added("before", "p0 differ 10+4 = 0", layout=one) for one in (vanilla, ours))
-    assert compare(*either) == []
+    other = [added("before", "p0 differ 10+4 = 0", layout=one) for one in (vanilla, ours)]
+    assert compare(*other)
+    line = "p0 clear_soft_dirty to differ = 0"
+    assert compare(*(added("before", line, layout=one) for one in other)) == []
     soft, dirty = (changed("there", "10+4 ", "10+4 pmd,", one) for one in (soft, dirty))
     assert dump.compare(soft, dirty) == []
     unseen = changed("written", ",soft", "", late)

@@ -10,6 +10,8 @@
 #include <linux/module.h>
 #include <linux/notifier.h>
 
+#include "dmaengine.h"
+
 /* An engine with one channel, which clients hold but never use. */
 struct engine {
 	struct dma_device dma;
@@ -82,6 +84,7 @@ static int on_event(struct notifier_block *nb, unsigned long event, void *data)
 	if (engine->held)
 		dma_release_channel(engine->held);
 	engine->given_away += !!get_channel(engine);
+	engine->given_away += !!dma_get_slave_channel(&engine->chan);
 	return NOTIFY_OK;
 }
 
@@ -120,8 +123,9 @@ static int on_removal(struct notifier_block *nb, unsigned long event, void *data
 	engine->found = dma_find_channel(DMA_MEMCPY) == &engine->chan;
 	dmaengine_put();
 	engine->clients_left = engine->chan.client_count;
-	/* Now the client from before. */
-	dmaengine_put();
+	/* Now the client from before, if there is one. */
+	if (engine->clients_left)
+		dmaengine_put();
 	return NOTIFY_OK;
 }
 
@@ -149,6 +153,27 @@ static void public_channel_goes(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, engine->found);
 	KUNIT_EXPECT_EQ(test, engine->clients_left, clients);
 	KUNIT_EXPECT_EQ(test, engine->chan.client_count, clients - 1);
+}
+
+/* Nor does it acquire a channel that has no client. */
+static void idle_public_channel_goes(struct kunit *test)
+{
+	struct engine *engine = test->priv;
+	bool idle;
+
+	engine->nb.notifier_call = on_removal;
+	KUNIT_ASSERT_EQ(test, dma_async_device_register(&engine->dma), 0);
+	KUNIT_EXPECT_EQ(test, dma_register_notifier(&engine->nb), 0);
+	idle = !engine->chan.client_count;
+
+	dma_async_device_unregister(&engine->dma);
+	dma_unregister_notifier(&engine->nb);
+	if (!idle)
+		kunit_skip(test, "another client has all public channels");
+	KUNIT_EXPECT_EQ(test, engine->goodbyes, 1);
+	KUNIT_EXPECT_EQ(test, engine->clients_meanwhile, 0);
+	KUNIT_EXPECT_EQ(test, engine->clients_left, 0);
+	KUNIT_EXPECT_FALSE(test, engine->allocated);
 }
 
 static int dmaengine_test_init(struct kunit *test)
@@ -180,6 +205,7 @@ static int dmaengine_test_init(struct kunit *test)
 static struct kunit_case dmaengine_test_cases[] = {
 	KUNIT_CASE(channel_comes_and_goes),
 	KUNIT_CASE(public_channel_goes),
+	KUNIT_CASE(idle_public_channel_goes),
 	{}
 };
 

@@ -352,6 +352,16 @@ static int share_briefly(void)
 	return pid < 0 || waitpid(pid, &status, 0) != pid ? -errno : 0;
 }
 
+/* The line of do_differ() is the same in all its cases: this one has a line of its own. */
+static int differ_clear_soft_dirty(struct layout *layout, const struct vma *vma,
+				   struct range part)
+{
+	int err = do_clear_soft_dirty(layout, vma, part);
+
+	printf("p%u clear_soft_dirty to differ = %d\n", layout->self, err);
+	return err;
+}
+
 /*
  * Makes all pages alike in one bit, and some of them different by a write. If the mapping
  * becomes read-only then, their PTEs differ in nothing else.
@@ -367,10 +377,10 @@ static int do_differ(struct layout *layout, const struct vma *vma, struct range 
 		err = do_clear_young(layout, vma, part);
 		break;
 	case 1:
-		err = do_clear_soft_dirty(layout, vma, part);
+		err = differ_clear_soft_dirty(layout, vma, part);
 		break;
 	case 2:
-		err = do_clear_soft_dirty(layout, vma, part) ?: share_briefly();
+		err = differ_clear_soft_dirty(layout, vma, part) ?: share_briefly();
 		break;
 	default:
 		err = share_briefly();

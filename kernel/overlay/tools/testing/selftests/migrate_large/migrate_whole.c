@@ -132,6 +132,8 @@ static struct counts read_counts(size_t folio_size)
 /* How many pages of the machine are mlocked, -1 if that is not known. */
 static long mlocked_pages(void)
 {
+	/* Of every CPU what it has not told yet. */
+	setting_write("/proc/sys/vm/stat_refresh", "1");
 	return setting_find_number("/proc/vmstat", "nr_mlock ");
 }
 
@@ -912,7 +914,8 @@ static long split_while_looked_at(struct __test_metadata *_metadata, char *addr,
 
 /*
  * A split that fails leaves a folio as it was: not queued, though another process maps
- * all of it but one page.
+ * all of it but one page. Nothing pauses a split half way, so nobody zaps entries then:
+ * that such a folio is queued is known from reading only.
  */
 TEST(split_that_fails)
 {
