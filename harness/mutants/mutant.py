@@ -5,14 +5,13 @@
 
 import fnmatch
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.kernel import topics
 
@@ -57,6 +56,18 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def job(self) -> tuple[str, str]:
         """Its test, and where that runs."""
         return self.tree, self.test
+
+    def title(self, broken: bool) -> str:
+        """Return the name of its note, or of that of its test without it."""
+        return self.name if broken else f"without: {self.tree}: {self.test}"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What a test said, after how many seconds; `key` names all that decided it."""
+
+    key: str
+    result: Result
+    seconds: float
 
 
 class Fate(StrEnum):
@@ -130,6 +141,20 @@ def jobs(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
         yield mutant, True
 
 
+def is_known(mutant: Mutant, broken: bool, notes: Mapping[str, Note], key: str) -> bool:
+    """Tell whether a note says what a test would: one that taught nothing is run again."""
+    note = notes.get(mutant.title(broken))
+    taught = {Kind.GREEN, Kind(mutant.expect)} if broken else {Kind.GREEN}
+    return note is not None and note.key == key and note.result.kind in taught
+
+
+def outcome(mutant: Mutant, notes: Mapping[str, Note]) -> Outcome:
+    """Return what became of a mutant, by what is noted of its test without it and with it."""
+    note = notes[mutant.title(broken=True)]
+    fate, why = judge(mutant, notes[mutant.title(broken=False)].result, note.result)
+    return Outcome(mutant, fate, why, note.seconds)
+
+
 def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
     """Return what became of a mutant, by what its test said without it and with it."""
     if baseline.kind is not Kind.GREEN:
@@ -162,9 +187,3 @@ def totals(outcomes: Sequence[Outcome]) -> str:
     """Return the last line."""
     killed = sum(one.fate is Fate.KILLED for one in outcomes)
     return f"{len(outcomes)} mutants, {killed} killed"
-
-
-def write(outcomes: Sequence[Outcome], out: Path) -> None:
-    """Write results.json and results.md."""
-    jsonio.write(out / "results.json", outcomes)
-    jsonio.write_text(out / "results.md", f"{table(outcomes)}\n\n{totals(outcomes)}\n")
