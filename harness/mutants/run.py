@@ -32,7 +32,7 @@ from harness.kernel import tree as patches
 from harness.kernel.stack import Git
 from harness.layouts import run as layouts
 from harness.mutants import mutant as model
-from harness.mutants.mutant import Kind, Mutant, Note, Result
+from harness.mutants.mutant import Job, Kind, Mutant, Note, Result
 
 Run = Callable[[], Result]
 
@@ -118,9 +118,9 @@ class Checkout:
         """Name all that decides a test."""
         return jsonio.digest(self._key, test)
 
-    def prepare(self, mutant: Mutant, patch: Path | None) -> Run:
-        """Return what runs a mutant's test, with its patch if there is one."""
-        return partial(self._run, mutant.test, patch)
+    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
+        """Return what runs a test, with a patch if there is one; pytest always runs all."""
+        return partial(self._run, test, patch)
 
     def _run(self, test: str, patch: Path | None) -> Result:
         if patch:
@@ -224,9 +224,12 @@ class Kernels:
                           topics.read_text(self._stack.git.tree / path), re.MULTILINE)
         }  # fmt: skip
 
-    def prepare(self, mutant: Mutant, patch: Path | None) -> Run:
-        """Build the kernel of a mutant's test, with its patch if there is one."""
-        runner, *words = mutant.test.split()
+    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
+        """Build the kernel of a test, with a patch if there is one.
+
+        A `brief` guest ends at its first failure.
+        """
+        runner, *words = test.split()
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
             name, tree, tools = config, self._ours, self._ours
@@ -243,7 +246,7 @@ class Kernels:
             kernel = self._copy(kernel, config)
             if runner == "layouts":
                 return self._layouts(kernel, *(int(word) for word in words))
-        enough = ktap.is_failure if patch and mutant.expect == "case" else lambda _: False
+        enough = ktap.is_failure if brief else lambda _: False
         return partial(self._suite, kernel, words[0], ",".join(words[1:]), enough)
 
     def _copy(self, kernel: build.Kernel, config: str) -> build.Kernel:
@@ -318,37 +321,43 @@ def _run(
     notes = jsonio.recall(dict[str, Note], record) or {}
     ofs = {mutant.job: places[mutant.tree].key(mutant.test) for mutant in chosen}
 
-    def patch_of(mutant: Mutant, broken: bool) -> Path | None:
-        return paths.root / "mutants" / f"{mutant.name}.patch" if broken else None
+    def patch_of(mutant: Mutant) -> Path:
+        return paths.root / "mutants" / f"{mutant.name}.patch"
 
     def key(mutant: Mutant, broken: bool) -> str:
-        patch = patch_of(mutant, broken)
-        more = (mutant.expect, topics.read_text(patch)) if patch else ()
+        more = (mutant.expect, topics.read_text(patch_of(mutant))) if broken else ()
         return jsonio.digest(ofs[mutant.job], *more)
 
-    jobs = [job for job in model.jobs(chosen) if not model.is_known(*job, notes, key(*job))]
-    said = len(chosen) - sum(broken for _, broken in jobs)
+    def known(mutant: Mutant, broken: bool) -> bool:
+        return model.is_known(mutant, broken, notes, key(mutant, broken))
+
+    jobs = list(model.jobs(chosen, known))
+    said = len(chosen) - sum(job.broken for job in jobs)
     if said:
         ui.say(f"{said} of {len(chosen)} mutants are known from an earlier run")
     if not jobs:
         return notes
     with ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE)) as builder:
 
-        def submit(mutant: Mutant, broken: bool) -> Future[Run]:
-            place = places[mutant.tree]
-            return builder.submit(place.prepare, mutant, patch_of(mutant, broken))
+        def submit(job: Job) -> Future[Run]:
+            mutant = job.mutants[0]
+            patch = patch_of(mutant) if job.broken else None
+            brief = job.broken and mutant.expect == "case"
+            return builder.submit(places[mutant.tree].prepare, job.test, patch, brief=brief)
 
-        following: Future[Run] | None = submit(*jobs[0])
-        for (mutant, broken), after in zip(jobs, [*jobs[1:], None], strict=True):
+        following: Future[Run] | None = submit(jobs[0])
+        for job, after in zip(jobs, [*jobs[1:], None], strict=True):
             assert following
             began = time.monotonic()
             wait([prepared := following])  # the one after it replaces what the last one used
-            following = submit(*after) if after else None
+            following = submit(after) if after else None
             result = end(prepared)
             seconds = time.monotonic() - began
-            notes[mutant.title(broken)] = Note(key(mutant, broken), result, seconds)
+            for mutant in job.mutants:
+                note = Note(key(mutant, job.broken), result, seconds)
+                notes[mutant.title(job.broken)] = note
             jsonio.write(record, notes)
-            if broken:
+            if job.broken:
                 one = model.outcome(mutant, notes)
                 said += 1
                 ui.say(f"mutant {said}/{len(chosen)} {mutant.name}: {one.fate}: {one.why}")

@@ -198,9 +198,10 @@ def test_what_is_known_is_not_run_again(
 ) -> None:
     ran: list[str] = []
 
-    def prepare(_self: run.Checkout, mutant: model.Mutant, patch: Path | None) -> run.Run:
-        ran.append(mutant.title(patch is not None))
-        kind = Kind.BROKEN if mutant.name == "c" else Kind.CASE if patch else Kind.GREEN
+    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
+        ran.append(patch.stem if patch else f"without: {test}")
+        assert brief is (patch is not None)
+        kind = Kind.GREEN if not patch else Kind.BROKEN if patch.stem == "c" else Kind.CASE
         return lambda: Result(kind)
 
     def mutants(only: str = "") -> tuple[list[str], str]:
@@ -213,10 +214,10 @@ def test_what_is_known_is_not_run_again(
     for name, test in (("a", "pytest 1"), ("b", "pytest 1"), ("c", "pytest 2")):
         add(home, name, test=test)
     subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
-    one, two = "without: repo: pytest 1", "without: repo: pytest 2"
+    one, two = "without: pytest 1", "without: pytest 2"
     assert mutants("b") == ([one, "b"], "1 mutants, 1 killed")
     assert mutants() == (["a", two, "c"], "3 mutants, 2 killed")
-    assert mutants() == ([two, "c"], "3 mutants, 2 killed")  # it taught nothing
+    assert mutants() == (["c"], "3 mutants, 2 killed")  # it taught nothing
     (project.paths.root / "README.md").write_text("words\n")
     add(home, "b", test="pytest 1", what="other words")
     assert mutants("a,b")[0] == []
@@ -224,6 +225,32 @@ def test_what_is_known_is_not_run_again(
     assert mutants("a,b")[0] == ["b"]
     (project.paths.root / "sum.py").write_text("")
     assert mutants("a,b")[0] == [one, "a", "b"]
+
+
+def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> None:
+    one = "guest base one as-is"
+    for name, test in {
+        "a": f"{one} rules -t x",
+        "b": f"{one} live",
+        "c": f"{one} rules -f y -t z",
+        "d": f"{one} live -t w",
+        "e": "guest debug one as-is rules -t x",
+        "f": f"{one} mt -V q",
+        "g": f"{one} mt -V q -t r",
+    }.items():
+        add(tmp_path, name, tree="kernel", test=test)  # fmt: skip
+    found = list(model.jobs(model.load(tmp_path), lambda mutant, _: mutant.name == "e"))
+    assert [("".join(m.name for m in job.mutants), job.broken, job.test) for job in found] == [
+        ("ac", False, f"{one} rules -t x -f y -t z"),
+        ("a", True, f"{one} rules -t x"),
+        ("bd", False, f"{one} live"),
+        ("b", True, f"{one} live"),
+        ("c", True, f"{one} rules -f y -t z"),
+        ("d", True, f"{one} live -t w"),
+        ("fg", False, f"{one} mt -V q"),
+        ("f", True, f"{one} mt -V q"),
+        ("g", True, f"{one} mt -V q -t r"),
+    ]
 
 
 def test_what_decides_a_test_in_a_guest(
