@@ -3,7 +3,8 @@
 A mutant of this repository goes into a copy of the checkout, where the test runs as a user
 would run it. A mutant of the kernel goes into a patched tree of its own, one for each
 configuration, whose objects start as a copy of the configuration's and stay in the cache, so
-that a mutant compiles only what it reaches. While one is tested, the next one is built.
+that a mutant compiles only what it reaches. While two are tested, for tests mostly wait, the
+next one is built.
 
 out/mutants/results.json keeps what each test said, with and without its mutant, until anything
 that decides it changes: a run that was interrupted goes on, and parts of one add up.
@@ -14,13 +15,15 @@ import re
 import shlex
 import shutil
 import sys
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import cached_property, partial
 from pathlib import Path
+from queue import SimpleQueue
 
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
@@ -38,6 +41,7 @@ Run = Callable[[], Result]
 
 _PYTEST_SECONDS = 300
 _GUEST_SECONDS = 1800
+_GUESTS = 2  # at a time
 _NICE = 4  # of builds: a test beside them keeps its time limits
 _OURS = "lab"  # whose layouts are compared with those of vanilla
 # Files of the checkout: those that decide no test, and those that decide one in a guest
@@ -113,6 +117,7 @@ class Checkout:
         self._git("add", "-A")
         self._git("commit", "-q", "-m", "copy", "--allow-empty")
         self._key = checkout_key(directory, "", besides=_WORDS)
+        self._lock = threading.Lock()  # one test at a time
 
     def key(self, test: str) -> str:
         """Name all that decides a test."""
@@ -123,17 +128,18 @@ class Checkout:
         return partial(self._run, test, patch)
 
     def _run(self, test: str, patch: Path | None) -> Result:
-        if patch:
+        with self._lock:
+            if patch:
+                try:
+                    self._git("apply", str(patch))
+                except HarnessError as error:
+                    raise HarnessError(f"stale: the patch does not apply: {error}") from error
             try:
-                self._git("apply", str(patch))
-            except HarnessError as error:
-                raise HarnessError(f"stale: the patch does not apply: {error}") from error
-        try:
-            runner, _, words = test.partition(" ")
-            return self._pytest(words) if runner == "pytest" else self._guest(words)
-        finally:
-            self._git("checkout", "-q", "-f", ".")
-            self._git("clean", "-fdq")
+                runner, _, words = test.partition(" ")
+                return self._pytest(words) if runner == "pytest" else self._guest(words)
+            finally:
+                self._git("checkout", "-q", "-f", ".")
+                self._git("clean", "-fdq")
 
     def _pytest(self, words: str) -> Result:
         xml = self._root / "out" / "junit.xml"
@@ -166,7 +172,10 @@ class Kernels:
         self._paths = paths
         self._out = out
         self._scratch = scratch
-        self._built = 0
+        # Where guests run, and the next one waits, with copies of what they boot.
+        self._rooms: SimpleQueue[Path] = SimpleQueue()
+        for number in range(_GUESTS + 1):
+            self._rooms.put(out / f"room-{number}")
 
     @cached_property
     def _stack(self) -> stack.Stack:
@@ -229,6 +238,24 @@ class Kernels:
 
         A `brief` guest ends at its first failure.
         """
+        room = self._rooms.get()
+        try:
+            ready = self._prepare(test, patch, room, ktap.is_failure if brief else never)
+        except HarnessError:
+            self._rooms.put(room)
+            raise
+
+        def run() -> Result:
+            try:
+                return ready()
+            finally:
+                self._rooms.put(room)
+
+        return run
+
+    def _prepare(
+        self, test: str, patch: Path | None, room: Path, enough: Callable[[str], bool]
+    ) -> Run:
         runner, *words = test.split()
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
@@ -243,33 +270,32 @@ class Kernels:
                 kernel = suite.prepare(self._paths, name, tree, tools)
             except HarnessError as error:
                 return partial(Result, Kind.BUILD, str(error))
-            kernel = self._copy(kernel, config)
+            # The next mutant replaces what is booted.
+            shutil.rmtree(room, ignore_errors=True)
+            out = room / "kernel"
+            shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
+            kernel = replace(kernel, config=config, out=out)
             if runner == "layouts":
-                return self._layouts(kernel, *(int(word) for word in words))
-        enough = ktap.is_failure if brief else lambda _: False
-        return partial(self._suite, kernel, words[0], ",".join(words[1:]), enough)
+                return self._layouts(kernel, room, *(int(word) for word in words))
+            suite.accelerator(self._paths, kernel)  # by one thread
 
-    def _copy(self, kernel: build.Kernel, config: str) -> build.Kernel:
-        """Copy what is booted, which the next mutant replaces; two of them are in use."""
-        self._built += 1
-        out = self._out / f"kernel-{self._built % 2}"
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
-        return replace(kernel, config=config, out=out)
+        def run() -> Result:
+            args, directory = ",".join(words[1:]), room / "guest"
+            done = suite.run_suite(
+                self._paths, kernel, words[0], args, directory, enough=enough
+            )
+            return of_guest(done.run.verdict, done.cases)
 
-    def _suite(
-        self, kernel: build.Kernel, name: str, args: str, enough: Callable[[str], bool]
-    ) -> Result:
-        out = self._out / "guest"
-        done = suite.run_suite(self._paths, kernel, name, args, out, enough=enough)
-        return of_guest(done.run.verdict, done.cases)
+        return run
 
     @cached_property
     def _twins(self) -> layouts.Kernels:
         return layouts.prepare(self._paths, self._out / layouts.SUITE)
 
-    def _layouts(self, ours: build.Kernel, vcpus: int, count: int, first: int = 1) -> Run:
-        kernels = self._twins.instead(ours)
+    def _layouts(
+        self, ours: build.Kernel, room: Path, vcpus: int, count: int, first: int = 1
+    ) -> Run:
+        kernels = replace(self._twins.instead(ours), out=room)
         machine = layouts.Machine(vcpus)
 
         def run() -> Result:
@@ -283,12 +309,24 @@ class Kernels:
         return run
 
 
-def end(prepared: Future[Run]) -> Result:
-    """Run a test; what keeps it from running, such as a stale patch, is a result as well."""
+def never(_line: str) -> bool:
+    """Let a guest run to its end."""
+    return False
+
+
+def end(prepared: Future[Run]) -> tuple[Result, float]:
+    """Run a test; what keeps it from running, such as a stale patch, is a result as well.
+
+    Return how many seconds it took, too.
+    """
+    began = time.monotonic()
     try:
-        return prepared.result()()
+        run = prepared.result()
+        began = time.monotonic()
+        result = run()
     except HarnessError as error:
-        return Result(Kind.BROKEN, str(error))
+        result = Result(Kind.BROKEN, str(error))
+    return result, time.monotonic() - began
 
 
 def _touched(patch: Path) -> list[str]:
@@ -335,30 +373,36 @@ def _run(
     said = len(chosen) - sum(job.broken for job in jobs)
     if said:
         ui.say(f"{said} of {len(chosen)} mutants are known from an earlier run")
-    if not jobs:
-        return notes
-    with ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE)) as builder:
+    builder = ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE))
+    testers = ThreadPoolExecutor(max_workers=_GUESTS)
+    waiting: dict[Future[tuple[Result, float]], Job] = {}
 
-        def submit(job: Job) -> Future[Run]:
-            mutant = job.mutants[0]
-            patch = patch_of(mutant) if job.broken else None
-            brief = job.broken and mutant.expect == "case"
-            return builder.submit(places[mutant.tree].prepare, job.test, patch, brief=brief)
+    def submit(job: Job) -> None:
+        mutant = job.mutants[0]
+        patch = patch_of(mutant) if job.broken else None
+        brief = job.broken and mutant.expect == "case"
+        prepare = places[mutant.tree].prepare
+        prepared = builder.submit(prepare, job.test, patch, brief=brief)
+        waiting[testers.submit(end, prepared)] = job
 
-        following: Future[Run] | None = submit(jobs[0])
-        for job, after in zip(jobs, [*jobs[1:], None], strict=True):
-            assert following
-            began = time.monotonic()
-            wait([prepared := following])  # the one after it replaces what the last one used
-            following = submit(after) if after else None
-            result = end(prepared)
-            seconds = time.monotonic() - began
-            for mutant in job.mutants:
-                note = Note(key(mutant, job.broken), result, seconds)
-                notes[mutant.title(job.broken)] = note
-            jsonio.write(record, notes)
-            if job.broken:
-                one = model.outcome(mutant, notes)
-                said += 1
-                ui.say(f"mutant {said}/{len(chosen)} {mutant.name}: {one.fate}: {one.why}")
+    try:
+        for job in jobs:
+            submit(job)
+        while waiting:
+            for done in wait(waiting, return_when=FIRST_COMPLETED).done:
+                job, (result, seconds) = waiting.pop(done), done.result()
+                for mutant in job.mutants:
+                    note = Note(key(mutant, job.broken), result, seconds)
+                    notes[mutant.title(job.broken)] = note
+                jsonio.write(record, notes)
+                if job.broken:
+                    said += 1
+                    words = f"{result.kind} {result.detail}".rstrip()
+                    ui.say(f"mutant {said}/{len(chosen)} {job.mutants[0].name}: {words}")
+                elif result.kind is not Kind.GREEN and len(job.mutants) > 1:
+                    for mutant in job.mutants:  # one may be in the way of another
+                        submit(Job((mutant,), broken=False, test=mutant.test))
+    finally:
+        for pool in (testers, builder):
+            pool.shutdown(cancel_futures=True)
     return notes

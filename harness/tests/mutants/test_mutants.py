@@ -227,6 +227,29 @@ def test_what_is_known_is_not_run_again(
     assert mutants("a,b")[0] == [one, "a", "b"]
 
 
+def test_cases_that_are_red_together_run_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
+        ran.append(test)
+        kind = Kind.CASE if patch or test.endswith(("-t x -t y", "-t z")) else Kind.GREEN
+        return lambda: Result(kind)
+
+    monkeypatch.setattr(run.Checkout, "prepare", prepare)
+    home = project.paths.root / "mutants"
+    for name, test in {"a": "p -t x", "b": "p -t y", "c": "q -t z"}.items():
+        add(home, name, test=f"guest base {test}")
+    subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
+    assert run.main(project.paths, "") == 1
+    assert sorted(ran) == sorted(
+        f"guest base {test}"
+        for test in ("p -t x -t y", "p -t x", "p -t x", "p -t y", "p -t y", "q -t z", "q -t z")
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "3 mutants, 2 killed"
+
+
 def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> None:
     one = "guest base one as-is"
     for name, test in {
