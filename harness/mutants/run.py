@@ -4,7 +4,7 @@ A mutant of this repository goes into a copy of the checkout, where the test run
 would run it. A mutant of the kernel goes into a patched tree of its own, one for each
 configuration, whose objects start as a copy of the configuration's and stay in the cache, so
 that a mutant compiles only what it reaches. While two are tested, for tests mostly wait, the
-next one is built.
+next one is built, and the copy of the checkout has a test of its own.
 
 out/mutants/results.json keeps what each test said, with and without its mutant, until anything
 that decides it changes: a run that was interrupted goes on, and parts of one add up.
@@ -15,7 +15,6 @@ import re
 import shlex
 import shutil
 import sys
-import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
@@ -117,7 +116,6 @@ class Checkout:
         self._git("add", "-A")
         self._git("commit", "-q", "-m", "copy", "--allow-empty")
         self._key = checkout_key(directory, "", besides=_WORDS)
-        self._lock = threading.Lock()  # one test at a time
 
     def key(self, test: str) -> str:
         """Name all that decides a test."""
@@ -128,18 +126,17 @@ class Checkout:
         return partial(self._run, test, patch)
 
     def _run(self, test: str, patch: Path | None) -> Result:
-        with self._lock:
-            if patch:
-                try:
-                    self._git("apply", str(patch))
-                except HarnessError as error:
-                    raise HarnessError(f"stale: the patch does not apply: {error}") from error
+        if patch:
             try:
-                runner, _, words = test.partition(" ")
-                return self._pytest(words) if runner == "pytest" else self._guest(words)
-            finally:
-                self._git("checkout", "-q", "-f", ".")
-                self._git("clean", "-fdq")
+                self._git("apply", str(patch))
+            except HarnessError as error:
+                raise HarnessError(f"stale: the patch does not apply: {error}") from error
+        try:
+            runner, _, words = test.partition(" ")
+            return self._pytest(words) if runner == "pytest" else self._guest(words)
+        finally:
+            self._git("checkout", "-q", "-f", ".")
+            self._git("clean", "-fdq")
 
     def _pytest(self, words: str) -> Result:
         xml = self._root / "out" / "junit.xml"
@@ -304,7 +301,10 @@ class Kernels:
             except HarnessError as error:
                 panicked = "the guest panicked" in str(error)
                 return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
-            return of_cases(layouts.cases(found))
+            cases = layouts.cases(found)
+            result = of_cases(cases)
+            seed = next((case.detail.partition("\n")[0] for case in cases if case.detail), "")
+            return Result(result.kind, f"{seed} {result.detail}".strip())
 
         return run
 
@@ -369,12 +369,13 @@ def _run(
     def known(mutant: Mutant, broken: bool) -> bool:
         return model.is_known(mutant, broken, notes, key(mutant, broken))
 
-    jobs = list(model.jobs(chosen, known))
+    # Those of the checkout need no builder, and run beside the others.
+    jobs = sorted(model.jobs(chosen, known), key=lambda job: job.mutants[0].tree == "kernel")
     said = len(chosen) - sum(job.broken for job in jobs)
     if said:
         ui.say(f"{said} of {len(chosen)} mutants are known from an earlier run")
     builder = ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE))
-    testers = ThreadPoolExecutor(max_workers=_GUESTS)
+    testers = {"repo": ThreadPoolExecutor(1), "kernel": ThreadPoolExecutor(_GUESTS)}
     waiting: dict[Future[tuple[Result, float]], Job] = {}
 
     def submit(job: Job) -> None:
@@ -383,7 +384,7 @@ def _run(
         brief = job.broken and mutant.expect == "case"
         prepare = places[mutant.tree].prepare
         prepared = builder.submit(prepare, job.test, patch, brief=brief)
-        waiting[testers.submit(end, prepared)] = job
+        waiting[testers[mutant.tree].submit(end, prepared)] = job
 
     try:
         for job in jobs:
@@ -403,6 +404,6 @@ def _run(
                     for mutant in job.mutants:  # one may be in the way of another
                         submit(Job((mutant,), broken=False, test=mutant.test))
     finally:
-        for pool in (testers, builder):
+        for pool in (*testers.values(), builder):
             pool.shutdown(cancel_futures=True)
     return notes
