@@ -147,6 +147,12 @@ def parse(text: str) -> list[Case]:
     return [case for _, case in parser.cases]
 
 
+def is_failure(line: str) -> bool:
+    """Tell whether one line says that a test failed, and not that it was expected to."""
+    match = _RESULT.match(_CONTROL.sub("", line))
+    return match is not None and _case(match, []).status is Status.FAILED
+
+
 def _case(match: re.Match[str], notes: list[str]) -> Case:
     name = match["name"].strip()
     reason = (match["reason"] or "").strip()

@@ -107,20 +107,25 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
 
 
 def prepare(
-    paths: Paths, config: str, mutated: patches.Tree | None = None, *, debian: bool = False
+    paths: Paths,
+    config: str,
+    tree: patches.Tree | None = None,
+    tools: patches.Tree | None = None,
+    *,
+    debian: bool = False,
 ) -> Kernel:
-    """Build all that a guest needs: a kernel, of a patched tree of its own if that is given.
+    """Build all that a guest needs: a kernel and programs, of trees of their own if given.
 
     And QEMU, unless Debian's will do.
     """
     with lock.cache(paths):
         if not debian:
             qemu.get(paths)
-        tree = mutated or build.tree(paths, config)
+        tree = tree or build.tree(paths, config)
         kernel = build.get(paths, tree, config)
-        if tree.name != patches.ALL and not mutated:
-            tree = patches.get(paths, tree.source)
-        image.build(paths, kernel, programs.get(paths, tree, kernel.architecture))
+        if not tools:
+            tools = tree if tree.name == patches.ALL else patches.get(paths, tree.source)
+        image.build(paths, kernel, programs.get(paths, tools, kernel.architecture))
         for machine in kernel.architecture.machines:
             if machine.device_tree:
                 source = paths.guest / "machines" / machine.device_tree
@@ -231,12 +236,13 @@ def run_suite(
     directory: Path,
     machine: str = "",
     *,
+    enough: Callable[[str], bool] = lambda _: False,
     debian: bool = False,
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
-    `machine` is the one to run it on, or '' for the one that it asks for; `debian` is for
-    Debian's QEMU instead of ours.
+    `machine` is the one to run it on, or '' for the one that it asks for; for `enough` see
+    vm.Guest; `debian` is for Debian's QEMU instead of ours.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(settings, machine=machine or settings.machine)
@@ -249,6 +255,7 @@ def run_suite(
         settings,
         "tcg" if virtual else accelerator(paths, kernel),
     )
+    guest = replace(guest, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
     with ui.step(f"guest {kernel.config} {suite} {args}".rstrip()) as step:
         run = vm.run(guest, directory, step.progress)

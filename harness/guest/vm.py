@@ -42,7 +42,8 @@ class Guest:
     `erms` only on demand. A single one is on the first node, and runs in virtual time: an
     instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
     is the same, but takes three times as long; with `tiers` the firmware calls the second node
-    slower. `qemu` is the directory of the emulators.
+    slower. `qemu` is the directory of the emulators. The first result line of which `enough` is
+    true ends a guest.
     """
 
     kernel: Path
@@ -59,6 +60,7 @@ class Guest:
     qemu: Path = DEBIAN
     timeout: int = 900
     silent: int = 120
+    enough: Callable[[str], bool] = lambda _: False
 
 
 class Outcome(Enum):
@@ -67,6 +69,7 @@ class Outcome(Enum):
     FINISHED = "finished"
     PANICKED = "panicked"
     HUNG = "hung"
+    STOPPED = "said enough"
     VANISHED = "ended without a result"
 
 
@@ -169,13 +172,18 @@ def complaint(console: str) -> str:
     return ""
 
 
-def judge(console: str, results: str, hung: str = "") -> Verdict:
-    """Say how a guest ended, from what it left behind, and from why we ended it, if we did."""
+def judge(console: str, results: str, hung: str = "", stopped: str = "") -> Verdict:
+    """Say how a guest ended, from what it left behind, and from why we ended it, if we did.
+
+    It hung, or `stopped` is the line that was enough.
+    """
     if said := complaint(console):
         return Verdict(Outcome.PANICKED, f"the guest panicked: {said}")
     if done := _DONE.search(results):
         status = int(done[1])
         return Verdict(Outcome.FINISHED, f"the suite ended with status {status}", status)
+    if stopped:
+        return Verdict(Outcome.STOPPED, f"the guest was stopped after: {stopped.strip()}")
     words = results.strip().splitlines()
     last = f"last result: {words[-1].strip()}" if words else "it printed no results"
     if hung:
@@ -198,7 +206,7 @@ def run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run:
     with (directory / "qemu.log").open("wb") as log:
         child = process.start(argv, stdout=log, stderr=subprocess.STDOUT)
     try:
-        hung = _watch(guest, child, console, results, on_result)
+        hung, stopped = _watch(guest, child, console, results, on_result)
     finally:
         process.stop(child)
     words = console.read_text(errors="replace")
@@ -206,7 +214,7 @@ def run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run:
     if not words and not said and child.returncode > 0:
         reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
         raise HarnessError(f"QEMU does not start: {reason}")
-    return Run(judge(words, said, hung), words, said)
+    return Run(judge(words, said, hung, stopped), words, said)
 
 
 def _watch(
@@ -215,8 +223,8 @@ def _watch(
     console: Path,
     results: Path,
     on_result: Callable[[str], None],
-) -> str:
-    """Wait until a guest has ended, and return ''; or return why it must be ended."""
+) -> tuple[str, str]:
+    """Wait until a guest has ended, or must be: return how it hung, or what was enough."""
     began = grown = time.monotonic()
     panicked: float | None = None
     rest = ""
@@ -229,15 +237,17 @@ def _watch(
                 *lines, rest = (rest + fresh).split("\n")
                 for line in lines:
                     on_result(line)
+                    if guest.enough(line):
+                        return "", line
             # With panic=-1 and -no-reboot a panic ends QEMU, unless the reboot hangs too.
             if "Kernel panic - not syncing" in words.read() and panicked is None:
                 panicked = now
             if ended or (panicked and now - panicked > _PANIC_GRACE_SECONDS):
-                return ""
+                return "", ""
             if now - began > guest.timeout:
-                return f"not done in {guest.timeout} s"
+                return f"not done in {guest.timeout} s", ""
             if now - grown > guest.silent:
-                return f"silent for {guest.silent} s"
+                return f"silent for {guest.silent} s", ""
             time.sleep(_POLL_SECONDS)
 
 

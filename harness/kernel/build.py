@@ -69,7 +69,7 @@ _OBJECTS = 1300  # of a whole build, about
 # Free space without which a build is not begun; the debug kernel takes most of it.
 _OBJECTS_GB = 2.0
 
-_KERNEL_SOURCES = r"^(?!Documentation/|tools/testing/)"
+_KERNEL_SOURCES = r"^(?!Documentation/|tools/(testing|mm)/)"
 
 _OBJECT_LINE = re.compile(r"^  (?:CC|AS|CC \[M\]|AS \[M\]) +(\S+)$")
 

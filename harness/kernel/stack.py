@@ -154,6 +154,17 @@ class Stack:
         before = topics.all_steps(one for one in self.topics if one.name in topic.needs)
         return self.pick([*before, *topic.steps])[len(before) :]
 
+    def add(self, patch: Path) -> str:
+        """Commit a patch without a message on top of everything, alone; return the commit."""
+        self.git.checkout(self.tip)
+        status, output = self.git.run(
+            "apply", "--index", "--whitespace=nowarn", str(patch.resolve())
+        )
+        if status:
+            raise HarnessError(f"{patch.name} does not apply: {process.first_error(output)}")
+        self.git("commit", "-q", "-m", patch.name)
+        return self.git("rev-parse", "HEAD")
+
     def files(self, revision: str) -> dict[str, str]:
         """Map each path that differs from pristine Linux to its mode and git's hash of it."""
         return self.git.changed_files(self.base, revision)
@@ -170,7 +181,7 @@ class Stack:
 def assemble(paths: Paths, source: Source, extra: Sequence[Path] = ()) -> Iterator[Stack]:
     """Commit the whole stack in a scratch repository, which lasts as long as the context.
 
-    `extra` are patches without a message that go on top of everything.
+    `extra` are patches that Stack.add() may put on top.
     """
     parts = topics.read(paths)
     steps = topics.all_steps(parts)
@@ -197,13 +208,4 @@ def assemble(paths: Paths, source: Source, extra: Sequence[Path] = ()) -> Iterat
         git("commit", "-q", "--allow-empty", "-m", f"Linux {source.version}")
         base = git("rev-parse", "HEAD")
         commits = git.apply_steps(paths, steps, source.version)
-        for patch in extra:
-            status, output = git.run(
-                "apply", "--index", "--whitespace=nowarn", str(patch.resolve())
-            )
-            if status:
-                raise HarnessError(
-                    f"{patch.name} does not apply: {process.first_error(output)}"
-                )
-            git("commit", "-q", "-m", patch.name)
         yield Stack(git, source, parts, base, commits, git("rev-parse", "HEAD"))

@@ -53,15 +53,14 @@ def get(
     source: Source,
     name: str = ALL,
     only: Sequence[str] | None = None,
-    extra: Sequence[Path] = (),
 ) -> Tree:
     """Bring a patched tree up to date and return it.
 
-    `only` names the few steps that go into it (None for all of them), `extra` are patches on
-    top of everything, `name` is the directory of such a tree.
+    `only` names the few steps that go into it (None for all of them), `name` is the directory
+    of such a tree.
     """
     title = "patches" if name == ALL else f"patches of {name}"
-    with ui.step(title) as step, stack.assemble(paths, source, extra) as made:
+    with ui.step(title) as step, stack.assemble(paths, source) as made:
         steps = topics.all_steps(made.topics)
         revision = made.tip
         if only is not None:
@@ -72,7 +71,7 @@ def get(
         brought = sum(len(one.overlay) for one in steps)
         updated = f", {changed} files updated" if changed else ""
         step.done(
-            f"{len(steps) + len(extra)} patches, {brought} new files{updated}",
+            f"{len(steps)} patches, {brought} new files{updated}",
             reused=not changed,
         )
         absent = made.options(made.tip) - made.options(revision)

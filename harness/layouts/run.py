@@ -8,7 +8,7 @@ wrong fails at first sight.
 import re
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from harness.core import jsonio, lock, process, ui
@@ -82,21 +82,31 @@ class Machine:
 
 
 @dataclass(frozen=True)
-class Kernels:
-    """Kernels that are ready to boot, and the module for each."""
-
-    paths: Paths
-    ready: Mapping[str, build.Kernel]
-    modules: Mapping[str, bytes]
-    out: Path
-
-
-@dataclass(frozen=True)
 class Boot:
     """What a guest printed: layouts by seed, and its totals."""
 
     layouts: Mapping[int, Layout]
     totals: Mapping[str, int]
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Kernels that are ready to boot, and the module for each.
+
+    `known` has what twins printed in virtual time, where they would print the same again.
+    """
+
+    paths: Paths
+    ready: Mapping[str, build.Kernel]
+    modules: Mapping[str, bytes]
+    out: Path
+    known: dict[tuple[str, str], Boot] = field(default_factory=dict)
+
+    def instead(self, ours: build.Kernel) -> "Kernels":
+        """Return these kernels with another one of ours."""
+        module = {ours.config: _module(self.paths, ours)}
+        ready = {**self.ready, ours.config: ours}
+        return replace(self, ready=ready, modules={**self.modules, **module})
 
 
 @dataclass
@@ -122,15 +132,12 @@ class Outcome:
         )
 
 
-def prepare(
-    paths: Paths, out: Path, config: str = "lab", ours: build.Kernel | None = None
-) -> Kernels:
-    """Build the kernels, ours unless it is given, the guest's programs, and the modules."""
+def prepare(paths: Paths, out: Path, config: str = "lab") -> Kernels:
+    """Build the kernels, the guest's programs, and the modules."""
     ready, modules = {}, {}
     with lock.cache(paths):
         for name in filter(None, (config, TWINS[config])):
-            given = ours if name == config else None
-            ready[name] = given or suite.prepare(paths, name)
+            ready[name] = suite.prepare(paths, name)
             modules[name] = _module(paths, ready[name])
     return Kernels(paths, ready, modules, out)
 
@@ -214,8 +221,14 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
                     step.progress(f"{outcome.seeds + int(match[1])} of {count} seeds")
 
             def boot(config: str) -> Boot:
+                key = (config, machine.args(seeds, config))
+                if key in kernels.known:
+                    return kernels.known[key]
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
-                return _boot(kernels, config, machine, seeds, directory, told)
+                found = _boot(kernels, config, machine, seeds, directory, told)
+                if machine.vcpus == 1 and config != machine.config:
+                    kernels.known[key] = found
+                return found
 
             ours, *vanilla = pool.map(boot, machine.configs)
             return ours, judge(ours, *vanilla, live=machine.offload)

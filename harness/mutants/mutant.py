@@ -4,20 +4,22 @@
 """
 
 import fnmatch
+import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Literal
 
 import msgspec
 
-from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.kernel import topics
 
 _RUNNERS = {"repo": ("pytest", "guest"), "kernel": ("guest", "layouts")}
 _WHY = 120  # characters of a reason in the table
+# Options of a selftest that choose cases: of several it runs what any of them chooses.
+_CASES = re.compile(r"(?: -[frtv] \S+)+$")
 
 
 class Kind(StrEnum):
@@ -57,6 +59,23 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def job(self) -> tuple[str, str]:
         """Its test, and where that runs."""
         return self.tree, self.test
+
+    @property
+    def program(self) -> str:
+        """Its test with all cases."""
+        return _CASES.sub("", self.test) if self.test.startswith("guest ") else self.test
+
+    def title(self, broken: bool) -> str:
+        """Return the name of its note, or of that of its test without it."""
+        return self.name if broken else f"without: {self.tree}: {self.test}"
+
+
+class Note(msgspec.Struct, frozen=True):
+    """What a test said, after how many seconds; `key` names all that decided it."""
+
+    key: str
+    result: Result
+    seconds: float
 
 
 class Fate(StrEnum):
@@ -120,14 +139,48 @@ def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
     return [mutant for mutant in mutants if mutant in chosen] if chosen else list(mutants)
 
 
-def jobs(mutants: Sequence[Mutant]) -> Iterator[tuple[Mutant, bool]]:
-    """Return what to run: each test once without a mutant, before the first one of its own."""
-    tests = set()
+class Job(msgspec.Struct, frozen=True):
+    """A test to run: with the one mutant, or for several without any of them."""
+
+    mutants: tuple[Mutant, ...]
+    broken: bool
+    test: str
+
+
+def jobs(mutants: Sequence[Mutant], known: Callable[[Mutant, bool], bool]) -> Iterator[Job]:
+    """Return what is to be run: each test without a mutant before the first one of its own.
+
+    Tests that are cases of one program run at once without mutants.
+    """
+    tests = {mutant.job for mutant in mutants if known(mutant, False)}
     for mutant in mutants:
         if mutant.job not in tests:
-            tests.add(mutant.job)
-            yield mutant, False
-        yield mutant, True
+            alike = {
+                other.job: other
+                for other in mutants
+                if (other.tree, other.program) == (mutant.tree, mutant.program)
+                and other.job not in tests
+            }
+            tests.update(alike)
+            cases = [other.test.removeprefix(other.program) for other in alike.values()]
+            test = mutant.program + ("" if "" in cases else "".join(cases))
+            yield Job(tuple(alike.values()), broken=False, test=test)
+        if not known(mutant, True):
+            yield Job((mutant,), broken=True, test=mutant.test)
+
+
+def is_known(mutant: Mutant, broken: bool, notes: Mapping[str, Note], key: str) -> bool:
+    """Tell whether a note says what a test would: one that taught nothing is run again."""
+    note = notes.get(mutant.title(broken))
+    taught = {Kind.GREEN, Kind(mutant.expect)} if broken else {Kind.GREEN}
+    return note is not None and note.key == key and note.result.kind in taught
+
+
+def outcome(mutant: Mutant, notes: Mapping[str, Note]) -> Outcome:
+    """Return what became of a mutant, by what is noted of its test without it and with it."""
+    note = notes[mutant.title(broken=True)]
+    fate, why = judge(mutant, notes[mutant.title(broken=False)].result, note.result)
+    return Outcome(mutant, fate, why, note.seconds)
 
 
 def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
@@ -162,9 +215,3 @@ def totals(outcomes: Sequence[Outcome]) -> str:
     """Return the last line."""
     killed = sum(one.fate is Fate.KILLED for one in outcomes)
     return f"{len(outcomes)} mutants, {killed} killed"
-
-
-def write(outcomes: Sequence[Outcome], out: Path) -> None:
-    """Write results.json and results.md."""
-    jsonio.write(out / "results.json", outcomes)
-    jsonio.write_text(out / "results.md", f"{table(outcomes)}\n\n{totals(outcomes)}\n")

@@ -3,37 +3,51 @@
 A mutant of this repository goes into a copy of the checkout, where the test runs as a user
 would run it. A mutant of the kernel goes into a patched tree of its own, one for each
 configuration, whose objects start as a copy of the configuration's and stay in the cache, so
-that a mutant compiles only what it reaches. While one is tested, the next one is built.
+that a mutant compiles only what it reaches. While two are tested, for tests mostly wait, the
+next one is built, and the copy of the checkout has a test of its own.
+
+out/mutants/results.json keeps what each test said, with and without its mutant, until anything
+that decides it changes: a run that was interrupted goes on, and parts of one add up.
 """
 
+import os
 import re
 import shlex
 import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, wait
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cached_property, partial
 from pathlib import Path
+from queue import SimpleQueue
 
-from harness.core import lock, process, ui
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
 from harness.guest.ktap import Case, Status
-from harness.kernel import build, source
+from harness.kernel import build, source, stack, topics
 from harness.kernel import tree as patches
 from harness.kernel.stack import Git
 from harness.layouts import run as layouts
 from harness.mutants import mutant as model
-from harness.mutants.mutant import Kind, Outcome, Result
+from harness.mutants.mutant import Job, Kind, Mutant, Note, Result
 
 Run = Callable[[], Result]
 
 _PYTEST_SECONDS = 300
 _GUEST_SECONDS = 1800
+_GUESTS = 2  # at a time
+_NICE = 4  # of builds: a test beside them keeps its time limits
 _OURS = "lab"  # whose layouts are compared with those of vanilla
+# Files of the checkout: those that decide no test, and those that decide one in a guest
+# besides its suite and the kernel's sources.
+_WORDS = r"^(docs|mutants)/|\.md$"
+_OF_GUESTS = r"^(guest/(?!debian/|suites/)|qemu/|harness/guest/)"
+_OF_LAYOUTS = r"^harness/layouts/"
 # What pytest says of a test that found something, and not of one that broke.
 _ASSERTION = re.compile(r"assert\b|AssertionError|Failed: ")
 
@@ -51,6 +65,8 @@ def of_guest(verdict: vm.Verdict, cases: Sequence[Case]) -> Result:
     """Return the result of a suite; what a guest said before its end was cut off is void."""
     if verdict.outcome is vm.Outcome.PANICKED:
         return Result(Kind.PANIC, verdict.message)
+    if verdict.outcome is vm.Outcome.STOPPED:  # by the first failure: later ones are cut off
+        return of_cases([next(case for case in cases if case.status is Status.FAILED)])
     if verdict.outcome is not vm.Outcome.FINISHED:
         return Result(Kind.ERROR, verdict.message)
     result = of_cases(cases)
@@ -72,6 +88,19 @@ def of_junit(text: str) -> Result:
     return Result(Kind.GREEN)
 
 
+def checkout_key(root: Path, *patterns: str, besides: str = "$^") -> str:
+    """Name the content of those files of a checkout that match a pattern, but not `besides`."""
+    listed = process.capture(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root)
+    chosen = [
+        name
+        for name in sorted(set(listed.split("\0")) - {""})
+        if any(re.search(pattern, name) for pattern in patterns)
+        and not re.search(besides, name)
+        and (root / name).is_file()
+    ]
+    return jsonio.digest(*(f"{name} {topics.read_text(root / name)!r}" for name in chosen))
+
+
 class Checkout:
     """A copy of the checkout, with changes that are not committed; runs tests in it."""
 
@@ -86,9 +115,14 @@ class Checkout:
         self._git("init", "-q")
         self._git("add", "-A")
         self._git("commit", "-q", "-m", "copy", "--allow-empty")
+        self._key = checkout_key(directory, "", besides=_WORDS)
 
-    def prepare(self, test: str, patch: Path | None) -> Run:
-        """Return what runs a test, with a patch if there is one."""
+    def key(self, test: str) -> str:
+        """Name all that decides a test."""
+        return jsonio.digest(self._key, test)
+
+    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
+        """Return what runs a test, with a patch if there is one; pytest always runs all."""
         return partial(self._run, test, patch)
 
     def _run(self, test: str, patch: Path | None) -> Result:
@@ -130,46 +164,135 @@ class Checkout:
 class Kernels:
     """Patched kernels with one mutant more; runs suites and random layouts on them."""
 
-    def __init__(self, paths: Paths, out: Path) -> None:
-        """Build nothing yet."""
+    def __init__(self, paths: Paths, out: Path, scratch: ExitStack) -> None:
+        """Build nothing yet; `scratch` keeps the stack of patches as long as we need it."""
         self._paths = paths
         self._out = out
-        self._built = 0
+        self._scratch = scratch
+        # Where guests run, and the next one waits, with copies of what they boot.
+        self._rooms: SimpleQueue[Path] = SimpleQueue()
+        for number in range(_GUESTS + 1):
+            self._rooms.put(out / f"room-{number}")
 
-    def prepare(self, test: str, patch: Path | None) -> Run:
-        """Build the kernel of a test, with a patch if there is one; return what runs it."""
+    @cached_property
+    def _stack(self) -> stack.Stack:
+        with lock.cache(self._paths), ui.step("the stack of patches") as step:
+            extra = sorted((self._paths.root / "mutants").glob("*.patch"))
+            origin = source.get(self._paths)
+            made = self._scratch.enter_context(stack.assemble(self._paths, origin, extra))
+            step.done(f"{len(made.commits)} patches")
+            return made
+
+    @cached_property
+    def _ours(self) -> patches.Tree:
+        return self._tree(patches.ALL, self._stack.tip)
+
+    def _tree(self, name: str, revision: str) -> patches.Tree:
+        made = self._stack
+        patches.update(made, revision, made.source.home / name)
+        return patches.Tree(made.source, made.files(revision), name)
+
+    def key(self, test: str) -> str:
+        """Name all that decides a test: sources, what is in the guest, and what judges it.
+
+        A program of the selftests decides nothing where neither test nor suite names it.
+        """
+        runner, config, name, *_ = f"{test} -".split()
+        layout = runner == "layouts"
+        config, name = (_OURS, layouts.SUITE) if layout else (config, name)
+        suite.settings_of(self._paths, name)  # it exists
+        script = f"suites/{name}"
+        named = set(re.findall(r"\w+", f"{test} {(self._paths.guest / script).read_text()}"))
+        programs = {path for path in self._programs if Path(path).stem not in named}
+        files = {path: of for path, of in self._files.items() if path not in programs}
+        patterns = [_OF_GUESTS, f"^guest/{script}$", *([_OF_LAYOUTS] if layout else [])]
+        return jsonio.digest(
+            test,
+            checkout_key(self._paths.root, *patterns),
+            build.fragments(self._paths, config),
+            self._stack.source.revision,
+            str(sorted(files.items())),
+        )
+
+    @cached_property
+    def _files(self) -> dict[str, str]:
+        files = self._stack.files(self._stack.tip)
+        return {path: of for path, of in files.items() if not path.startswith("Documentation/")}
+
+    @cached_property
+    def _programs(self) -> set[str]:
+        self._stack.git.checkout(self._stack.tip)
+        return {
+            path
+            for path in self._files
+            if re.match(r"tools/testing/selftests/.*\.c$", path)
+            and re.search(r"^int main\(|^TEST_HARNESS_MAIN",
+                          topics.read_text(self._stack.git.tree / path), re.MULTILINE)
+        }  # fmt: skip
+
+    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
+        """Build the kernel of a test, with a patch if there is one.
+
+        A `brief` guest ends at its first failure.
+        """
+        room = self._rooms.get()
+        try:
+            ready = self._prepare(test, patch, room, ktap.is_failure if brief else never)
+        except HarnessError:
+            self._rooms.put(room)
+            raise
+
+        def run() -> Result:
+            try:
+                return ready()
+            finally:
+                self._rooms.put(room)
+
+        return run
+
+    def _prepare(
+        self, test: str, patch: Path | None, room: Path, enough: Callable[[str], bool]
+    ) -> Run:
         runner, *words = test.split()
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
-            origin = source.get(self._paths)
-            name, tree = config, None
+            name, tree, tools = config, self._ours, self._ours
             if patch:
                 name += build.MUTANT
                 # Seeding dates the files of a tree to suit the objects of one configuration.
-                tree = patches.get(self._paths, origin, f"tree-{name}", extra=(patch,))
+                tree = tools = self._tree(f"tree-{name}", self._stack.add(patch))
+                if all(path.startswith("tools/") for path in _touched(patch)):
+                    name, tree = config, self._ours
             try:
-                kernel = suite.prepare(self._paths, name, tree)
+                kernel = suite.prepare(self._paths, name, tree, tools)
             except HarnessError as error:
                 return partial(Result, Kind.BUILD, str(error))
-            kernel = self._copy(kernel, config)
+            # The next mutant replaces what is booted.
+            shutil.rmtree(room, ignore_errors=True)
+            out = room / "kernel"
+            shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
+            kernel = replace(kernel, config=config, out=out)
             if runner == "layouts":
-                return self._layouts(kernel, *(int(word) for word in words))
-        return partial(self._suite, kernel, words[0], ",".join(words[1:]))
+                return self._layouts(kernel, room, *(int(word) for word in words))
+            suite.accelerator(self._paths, kernel)  # by one thread
 
-    def _copy(self, kernel: build.Kernel, config: str) -> build.Kernel:
-        """Copy what is booted, which the next mutant replaces; two of them are in use."""
-        self._built += 1
-        out = self._out / f"kernel-{self._built % 2}"
-        shutil.rmtree(out, ignore_errors=True)
-        shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
-        return replace(kernel, config=config, out=out)
+        def run() -> Result:
+            args, directory = ",".join(words[1:]), room / "guest"
+            done = suite.run_suite(
+                self._paths, kernel, words[0], args, directory, enough=enough
+            )
+            return of_guest(done.run.verdict, done.cases)
 
-    def _suite(self, kernel: build.Kernel, name: str, args: str) -> Result:
-        done = suite.run_suite(self._paths, kernel, name, args, self._out / "guest")
-        return of_guest(done.run.verdict, done.cases)
+        return run
 
-    def _layouts(self, ours: build.Kernel, vcpus: int, count: int, first: int = 1) -> Run:
-        kernels = layouts.prepare(self._paths, self._out / layouts.SUITE, ours=ours)
+    @cached_property
+    def _twins(self) -> layouts.Kernels:
+        return layouts.prepare(self._paths, self._out / layouts.SUITE)
+
+    def _layouts(
+        self, ours: build.Kernel, room: Path, vcpus: int, count: int, first: int = 1
+    ) -> Run:
+        kernels = replace(self._twins.instead(ours), out=room)
         machine = layouts.Machine(vcpus)
 
         def run() -> Result:
@@ -178,52 +301,109 @@ class Kernels:
             except HarnessError as error:
                 panicked = "the guest panicked" in str(error)
                 return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
-            return of_cases(layouts.cases(found))
+            cases = layouts.cases(found)
+            result = of_cases(cases)
+            seed = next((case.detail.partition("\n")[0] for case in cases if case.detail), "")
+            return Result(result.kind, f"{seed} {result.detail}".strip())
 
         return run
 
 
-def end(prepared: Future[Run]) -> Result:
-    """Run a test; what keeps it from running, such as a stale patch, is a result as well."""
+def never(_line: str) -> bool:
+    """Let a guest run to its end."""
+    return False
+
+
+def end(prepared: Future[Run]) -> tuple[Result, float]:
+    """Run a test; what keeps it from running, such as a stale patch, is a result as well.
+
+    Return how many seconds it took, too.
+    """
+    began = time.monotonic()
     try:
-        return prepared.result()()
+        run = prepared.result()
+        began = time.monotonic()
+        result = run()
     except HarnessError as error:
-        return Result(Kind.BROKEN, str(error))
+        result = Result(Kind.BROKEN, str(error))
+    return result, time.monotonic() - began
+
+
+def _touched(patch: Path) -> list[str]:
+    return topics.touched_paths(topics.read_text(patch))
 
 
 def main(paths: Paths, only: str) -> int:
-    """Run the chosen mutants; the last line counts them."""
-    directory = paths.root / "mutants"
-    chosen = model.select(model.load(directory), only)
+    """Run the chosen mutants that no note is kept of; the last line counts them all."""
+    chosen = model.select(model.load(paths.root / "mutants"), only)
     out = paths.out / "mutants"
     out.mkdir(parents=True, exist_ok=True)
-    prepare = {"repo": Checkout(paths, out / "repo").prepare,
-               "kernel": Kernels(paths, out).prepare}  # fmt: skip
-    jobs = list(model.jobs(chosen))
-    baselines: dict[tuple[str, str], Result] = {}
-    outcomes: list[Outcome] = []
-    with ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as builder:
-
-        def submit(mutant: model.Mutant, broken: bool) -> Future[Run]:
-            patch = directory / f"{mutant.name}.patch" if broken else None
-            return builder.submit(prepare[mutant.tree], mutant.test, patch)
-
-        following = submit(*jobs[0])
-        for (mutant, broken), after in zip(jobs, [*jobs[1:], None], strict=True):
-            began = time.monotonic()
-            wait([prepared := following])  # the one after it replaces what the last one used
-            if after:
-                following = submit(*after)
-            result = end(prepared)
-            if not broken:
-                baselines[mutant.job] = result
-                continue
-            fate, why = model.judge(mutant, baselines[mutant.job], result)
-            outcomes.append(Outcome(mutant, fate, why, time.monotonic() - began))
-            done = f"{len(outcomes)}/{len(chosen)} {mutant.name}"
-            ui.say(f"mutant {done}: {fate}: {why}")
-            model.write(outcomes, out)
+    with ExitStack() as scratch:
+        checkout, kernels = Checkout(paths, out / "repo"), Kernels(paths, out, scratch)
+        notes = _run(paths, {"repo": checkout, "kernel": kernels}, chosen)
+    outcomes = [model.outcome(mutant, notes) for mutant in chosen]
+    jsonio.write_text(
+        out / "results.md", f"{model.table(outcomes)}\n\n{model.totals(outcomes)}\n"
+    )
     ui.plain(f"\n{model.table(outcomes)}\n")
     ui.say(f"results.json and results.md are in {out}")
     ui.plain(model.totals(outcomes))
     return 1 if any(one.bad for one in outcomes) else 0
+
+
+def _run(
+    paths: Paths, places: Mapping[str, Checkout | Kernels], chosen: Sequence[Mutant]
+) -> dict[str, Note]:
+    """Run what is not known of mutants, and return what is noted."""
+    record = paths.out / "mutants" / "results.json"
+    notes = jsonio.recall(dict[str, Note], record) or {}
+    ofs = {mutant.job: places[mutant.tree].key(mutant.test) for mutant in chosen}
+
+    def patch_of(mutant: Mutant) -> Path:
+        return paths.root / "mutants" / f"{mutant.name}.patch"
+
+    def key(mutant: Mutant, broken: bool) -> str:
+        more = (mutant.expect, topics.read_text(patch_of(mutant))) if broken else ()
+        return jsonio.digest(ofs[mutant.job], *more)
+
+    def known(mutant: Mutant, broken: bool) -> bool:
+        return model.is_known(mutant, broken, notes, key(mutant, broken))
+
+    # Those of the checkout need no builder, and run beside the others.
+    jobs = sorted(model.jobs(chosen, known), key=lambda job: job.mutants[0].tree == "kernel")
+    said = len(chosen) - sum(job.broken for job in jobs)
+    if said:
+        ui.say(f"{said} of {len(chosen)} mutants are known from an earlier run")
+    builder = ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE))
+    testers = {"repo": ThreadPoolExecutor(1), "kernel": ThreadPoolExecutor(_GUESTS)}
+    waiting: dict[Future[tuple[Result, float]], Job] = {}
+
+    def submit(job: Job) -> None:
+        mutant = job.mutants[0]
+        patch = patch_of(mutant) if job.broken else None
+        brief = job.broken and mutant.expect == "case"
+        prepare = places[mutant.tree].prepare
+        prepared = builder.submit(prepare, job.test, patch, brief=brief)
+        waiting[testers[mutant.tree].submit(end, prepared)] = job
+
+    try:
+        for job in jobs:
+            submit(job)
+        while waiting:
+            for done in wait(waiting, return_when=FIRST_COMPLETED).done:
+                job, (result, seconds) = waiting.pop(done), done.result()
+                for mutant in job.mutants:
+                    note = Note(key(mutant, job.broken), result, seconds)
+                    notes[mutant.title(job.broken)] = note
+                jsonio.write(record, notes)
+                if job.broken:
+                    said += 1
+                    words = f"{result.kind} {result.detail}".rstrip()
+                    ui.say(f"mutant {said}/{len(chosen)} {job.mutants[0].name}: {words}")
+                elif result.kind is not Kind.GREEN and len(job.mutants) > 1:
+                    for mutant in job.mutants:  # one may be in the way of another
+                        submit(Job((mutant,), broken=False, test=mutant.test))
+    finally:
+        for pool in (*testers.values(), builder):
+            pool.shutdown(cancel_futures=True)
+    return notes

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.guest import vm
+from harness.guest import ktap, vm
 from harness.guest.vm import Guest, Outcome
 from harness.kernel.arch import PTDMA, VIRT, ZCU102
 
@@ -160,3 +160,24 @@ def test_a_hang_is_told_from_silence_and_from_a_sudden_end() -> None:
     assert late.message == "the guest hung: not done in 300 s; last result: # round 17 of"
     assert silent.message == "the guest hung: silent for 120 s; it printed no results"
     assert len({late.message, silent.message, gone.message}) == 3
+
+
+def test_a_guest_ends_at_the_line_that_is_enough(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = "ok 1 a\n  not ok 2 b # XFAIL known\n  not ok 3 c\n"
+    script = f"printf '%s' '{said}' >{tmp_path}/results.log; exec sleep 60"
+    monkeypatch.setattr(vm, "qemu_argv", lambda *_: ["sh", "-c", script])
+    heard: list[str] = []
+    one = replace(guest(), enough=ktap.is_failure)
+    done = vm.run(one, tmp_path, heard.append)
+    assert done.verdict.outcome is Outcome.STOPPED
+    assert done.verdict.message == "the guest was stopped after: not ok 3 c"
+    assert heard == said.splitlines()
+    patient = vm.run(replace(guest(), timeout=1), tmp_path, heard.append)
+    assert patient.verdict.outcome is Outcome.HUNG
+
+
+def test_a_panic_counts_whatever_was_enough() -> None:
+    verdict = vm.judge("BUG: kernel NULL pointer", "not ok 1 a\n", stopped="not ok 1 a")
+    assert verdict.outcome is Outcome.PANICKED

@@ -86,14 +86,18 @@ def test_a_few_steps_alone_and_patches_on_top(project: Project) -> None:
 
     extra = project.paths.root / "mutant.patch"
     extra.write_text("--- a/mm/Kconfig\n+++ b/mm/Kconfig\n@@ -1 +1 @@\n-config X\n+config Y\n")
-    tree = patches.get(project.paths, project.source, "mutant", extra=(extra,))
-    assert (tree.path / "mm/Kconfig").read_text() == "config Y\n"
-    assert "ten" in (tree.path / "mm/migrate.c").read_text()
-    extra.write_text(extra.read_text().replace("-config X", "-config Z"))
-    with pytest.raises(
-        HarnessError, match=r"mutant.patch does not apply: error: patch failed: mm/Kconfig:1"
-    ):
-        patches.get(project.paths, project.source, "mutant", extra=(extra,))
+    path = project.source.home / "mutant"
+    with stack.assemble(project.paths, project.source, (extra,)) as made:
+        patches.update(made, made.add(extra), path)
+        assert (path / "mm/Kconfig").read_text() == "config Y\n"
+        assert "ten" in (path / "mm/migrate.c").read_text()
+        text = extra.read_text()
+        extra.write_text(text.replace("-config X", "-config Z"))
+        with pytest.raises(HarnessError, match=r"mutant.patch does not apply: .*mm/Kconfig:1"):
+            made.add(extra)
+        extra.write_text(text.replace("+config Y", "+config Z"))  # alone, and after a failure
+        patches.update(made, made.add(extra), path)
+        assert (path / "mm/Kconfig").read_text() == "config Z\n"
 
 
 def test_options_of_steps_that_are_not_in_a_tree(project: Project) -> None:

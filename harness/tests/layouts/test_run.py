@@ -636,6 +636,29 @@ def test_only_what_differs_in_flags_is_run_again(
     assert (outcome.differences, outcome.unsteady) == ({2: ["b"]}, [])
 
 
+def test_in_virtual_time_vanilla_is_booted_once_for_the_same_seeds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    booted: list[str] = []
+
+    def boot(_kernels: Any, config: str, _machine: Machine, seeds: range, *_: Any) -> Boot:
+        booted.append(config)
+        return Boot(dict.fromkeys(seeds, GOOD), GOOD_TOTALS)
+
+    monkeypatch.setattr(run, "_boot", boot)
+    kernels = run.Kernels(Paths(tmp_path, tmp_path, tmp_path), {}, {}, tmp_path)
+    for machine, first, twice in (
+        (Machine(1), 1, ["lab"]),
+        (Machine(1, offload=True), 1, ["lab"]),  # which vanilla knows nothing of
+        (Machine(1), 2, ["lab", "lab-vanilla"]),
+        (Machine(2), 1, ["lab", "lab-vanilla"]),
+    ):
+        run.run(kernels, Machine(1), 1, 2)
+        booted.clear()
+        run.run(kernels, machine, first, 2)
+        assert sorted(booted) == twice
+
+
 def test_seeds_are_split_into_boots(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     asked = []
 

@@ -2,17 +2,20 @@
 
 import json
 import subprocess
+from contextlib import ExitStack
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT, Paths
-from harness.guest import vm
+from harness.guest import ktap, vm
 from harness.guest.ktap import Case, Status
+from harness.kernel import source
 from harness.mutants import mutant as model
 from harness.mutants import run
 from harness.mutants.mutant import Fate, Kind, Outcome, Result
+from harness.tests.kernel_project import Project
 
 GREEN = Result(Kind.GREEN)
 PATCH = """\
@@ -30,6 +33,15 @@ def test_add():
 def test_zero():
     assert sum.add(0, 0) == 0
 """
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    project = Project(tmp_path)
+    project.write(tmp_path / "mutants/.gitkeep", "")
+    project.write(tmp_path / "sum.py", "def add(a, b):\n    return a + b\n")
+    project.write(tmp_path / ".gitignore", "/out/\n/cache/\n")
+    return project
 
 
 def add(directory: Path, name: str, patch: str = PATCH.format("a"), **more: str) -> None:
@@ -130,6 +142,13 @@ def test_a_guest_that_broke_off_has_no_failed_case() -> None:
     assert kind(vm.Outcome.FINISHED) is Kind.ERROR
     assert kind(vm.Outcome.PANICKED, bad) is Kind.PANIC
     assert kind(vm.Outcome.HUNG, bad) is Kind.ERROR
+    assert kind(vm.Outcome.VANISHED, bad) is Kind.ERROR
+
+
+def test_a_guest_that_was_stopped_names_what_stopped_it() -> None:
+    verdict = vm.Verdict(vm.Outcome.STOPPED, "words")
+    cut_off = ktap.parse("1..3\nok 1 a\nnot ok 2 b\n")
+    assert run.of_guest(verdict, cut_off) == Result(Kind.CASE, "b")
 
 
 def test_a_crash_is_no_failed_assertion() -> None:
@@ -163,11 +182,146 @@ def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run.main(paths, "a,b") == 0
     assert run.main(paths, "") == 1
     assert capsys.readouterr().out.splitlines()[-1] == "5 mutants, 1 killed"
-    said = json.loads((root / "out/mutants/results.json").read_text())
-    assert [(one["mutant"]["name"], one["fate"], one["why"].split(":")[0]) for one in said] == [
+    said = (root / "out/mutants/results.md").read_text().splitlines()[2:7]
+    rows = [[cell.strip() for cell in line.split("|")] for line in said]
+    assert [(row[1], row[4], row[5].split(":")[0]) for row in rows] == [
         ("a_killed", "killed", "test_sum.test_add"),
         ("b_survives", "survived", "zero is zero"),
         ("c_crashes", "invalid", "ended with 'error', not 'case'"),
         ("d_stale", "invalid", "stale"),
         ("e_no_test", "invalid", "the test is not green without the mutant"),
     ]
+
+
+def test_what_is_known_is_not_run_again(
+    project: Project, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ran: list[str] = []
+
+    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
+        ran.append(patch.stem if patch else f"without: {test}")
+        assert brief is (patch is not None)
+        kind = Kind.GREEN if not patch else Kind.BROKEN if patch.stem == "c" else Kind.CASE
+        return lambda: Result(kind)
+
+    def mutants(only: str = "") -> tuple[list[str], str]:
+        ran.clear()
+        run.main(project.paths, only)
+        return ran.copy(), capsys.readouterr().out.splitlines()[-1]
+
+    monkeypatch.setattr(run.Checkout, "prepare", prepare)
+    home = project.paths.root / "mutants"
+    for name, test in (("a", "pytest 1"), ("b", "pytest 1"), ("c", "pytest 2")):
+        add(home, name, test=test)
+    subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
+    one, two = "without: pytest 1", "without: pytest 2"
+    assert mutants("b") == ([one, "b"], "1 mutants, 1 killed")
+    assert mutants() == (["a", two, "c"], "3 mutants, 2 killed")
+    assert mutants() == (["c"], "3 mutants, 2 killed")  # it taught nothing
+    (project.paths.root / "README.md").write_text("words\n")
+    add(home, "b", test="pytest 1", what="other words")
+    assert mutants("a,b")[0] == []
+    add(home, "b", PATCH.format("b"), test="pytest 1")
+    assert mutants("a,b")[0] == ["b"]
+    (project.paths.root / "sum.py").write_text("")
+    assert mutants("a,b")[0] == [one, "a", "b"]
+
+
+def test_cases_that_are_red_together_run_alone(
+    project: Project, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    ran: list[str] = []
+
+    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
+        ran.append(test)
+        kind = Kind.CASE if patch or test.endswith(("-t x -t y", "-t z")) else Kind.GREEN
+        return lambda: Result(kind)
+
+    monkeypatch.setattr(run.Checkout, "prepare", prepare)
+    home = project.paths.root / "mutants"
+    for name, test in {"a": "p -t x", "b": "p -t y", "c": "q -t z"}.items():
+        add(home, name, test=f"guest base {test}")
+    subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
+    assert run.main(project.paths, "") == 1
+    assert sorted(ran) == sorted(
+        f"guest base {test}"
+        for test in ("p -t x -t y", "p -t x", "p -t x", "p -t y", "p -t y", "q -t z", "q -t z")
+    )
+    assert capsys.readouterr().out.splitlines()[-1] == "3 mutants, 2 killed"
+
+
+def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> None:
+    one = "guest base one as-is"
+    for name, test in {
+        "a": f"{one} rules -t x",
+        "b": f"{one} live",
+        "c": f"{one} rules -f y -t z",
+        "d": f"{one} live -t w",
+        "e": "guest debug one as-is rules -t x",
+        "f": f"{one} mt -V q",
+        "g": f"{one} mt -V q -t r",
+    }.items():
+        add(tmp_path, name, tree="kernel", test=test)  # fmt: skip
+    found = list(model.jobs(model.load(tmp_path), lambda mutant, _: mutant.name == "e"))
+    assert [("".join(m.name for m in job.mutants), job.broken, job.test) for job in found] == [
+        ("ac", False, f"{one} rules -t x -f y -t z"),
+        ("a", True, f"{one} rules -t x"),
+        ("bd", False, f"{one} live"),
+        ("b", True, f"{one} live"),
+        ("c", True, f"{one} rules -f y -t z"),
+        ("d", True, f"{one} live -t w"),
+        ("fg", False, f"{one} mt -V q"),
+        ("f", True, f"{one} mt -V q"),
+        ("g", True, f"{one} mt -V q -t r"),
+    ]
+
+
+def test_what_decides_a_test_in_a_guest(
+    project: Project, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(source, "get", lambda _: project.source)
+    root, overlay = project.paths.root, project.paths.overlay
+    tests = "tools/testing/selftests/m"
+    for name, text in {
+        "guest/suites/one": "program=$2\n",
+        "guest/suites/all": "$tests/prog\n",
+        "guest/suites/layouts": "",
+        "guest/lib.sh": "",
+        "harness/guest/vm.py": "",
+        "harness/layouts/run.py": "",
+        "kernel/configs/base.config": "",
+        "kernel/configs/lab.config": "",
+    }.items():
+        project.write(root / name, text)
+    for name, text in (
+        ("prog", "int main(void)\n"),
+        ("other", "int main(void)\n"),
+        ("lib", ""),
+    ):
+        project.write(overlay / tests / f"{name}.c", text)
+    series = project.patch("lab/series")
+    series.write_text(f"{series.read_text().strip()} {tests}/\n")
+    subprocess.run(["git", "init", "-q"], cwd=root, check=True)
+
+    def keys() -> list[str]:
+        with ExitStack() as scratch:
+            kernels = run.Kernels(project.paths, project.paths.out, scratch)
+            return [
+                kernels.key(test)
+                for test in ("guest base one as-is prog", "guest base all", "layouts 1 9")
+            ]
+
+    def changed(path: Path, text: str = "int changed;\n") -> list[bool]:
+        before = keys()
+        path.write_text(path.read_text() + text)
+        return [one != other for one, other in zip(before, keys(), strict=True)]
+
+    assert changed(overlay / tests / "prog.c") == [True, True, False]
+    assert changed(overlay / tests / "other.c") == [False, False, False]
+    assert changed(overlay / tests / "lib.c") == [True, True, True]
+    assert changed(overlay / "mm/offload.c") == [True, True, True]
+    assert changed(root / "guest/suites/all", "#\n") == [False, True, False]
+    assert changed(root / "guest/lib.sh", "#\n") == [True, True, True]
+    assert changed(root / "kernel/configs/lab.config", "#\n") == [False, False, True]
+    assert changed(root / "harness/layouts/run.py", "#\n") == [False, False, True]
+    assert changed(project.patch("lab/cover-letter.txt"), "more\n") == [False] * 3
