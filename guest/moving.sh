@@ -2,9 +2,10 @@
 # shellcheck disable=SC2086,SC2034,SC2154 # $debian is a list of words; /lib.sh and suites share names
 # What suites share in which a program of Debian's serves while migratepages(8) moves its memory;
 # read after /lib.sh. They define $debian, before a program's name; $server, the process whose
-# memory must follow; "processes", which says all that are moved; "benchmark <case>", which runs
-# the load generator, and "figures", which then says what it measured. Suites in which the kernel
-# moves memory by itself only take "setup" and what is short.
+# memory must follow; "processes", which says all that are moved; "restore", after which the program
+# is as before its first case; "benchmark <case>", which runs the load generator, and "figures", which
+# then says what it measured; and "intact", which fails if memory holds what nobody wrote. Suites in
+# which the kernel moves memory by itself only take "setup" and what is short.
 
 mover=/sys/fs/cgroup/mover
 moving_rc=0
@@ -19,6 +20,7 @@ fail()
 setup()
 {
 	migrator=$1
+	live=$2
 	mkdir "$mover" && echo 0 >/proc/sys/kernel/numa_balancing || return 1
 	[ -d "$offload" ] || return 0
 	[ "$1" != dcbm ] || exact_timers || return 1
@@ -74,14 +76,16 @@ until_said()
 # Between the two, the migrator copies.
 copies_begin()
 {
-	[ "$migrator" = off ] || copied=$(read_stat folios_copied)
+	[ "$migrator" != off ] || return 0
+	copied=$(read_stat pages_copied)
 }
 
-# copies_end <case>
+# copies_end <case> <pages>: it copied most of those.
 copies_end()
 {
-	[ "$migrator" = off ] || [ "$(read_stat folios_copied)" -gt "$copied" ] ||
-		fail "$1: $migrator copied nothing"
+	[ "$migrator" != off ] || return 0
+	copied=$(($(read_stat pages_copied) - copied))
+	[ $((100 * copied)) -ge $((80 * $2)) ] || fail "$1: $migrator copied $copied pages of $2"
 }
 
 # pages <process>: how many it has on the first node.
@@ -112,7 +116,7 @@ keep_moving()
 	done
 }
 
-# moving <case>: all pages followed in each move, and a migrator copied some.
+# moving <case>: all pages followed in each move, and a migrator copied most.
 moving()
 {
 	touch /run/moving
@@ -132,7 +136,7 @@ moving()
 	if [ "$moves" -eq 0 ] || [ $((100 * moved)) -lt $((98 * moves * wanted)) ]; then
 		fail "$1: $moved pages moved in $moves moves of $wanted"
 	fi
-	copies_end "$1"
+	copies_end "$1" $((moves * wanted))
 	[ $((moves % 2)) -eq 0 ] || move 1 0
 	figures
 	awk -v ended="$ended" -v used=$((used / (moves + !moves))) '
@@ -151,20 +155,28 @@ busy()
 	figures
 }
 
+# prepare <case> <state>
+prepare()
+{
+	restore || fail "$1 $2: the program is not as it was"
+	echo "case: $1 $2"
+}
+
 # measure <case...>: ends the suite.
 measure()
 {
 	for case in "$@"; do
-		echo "case: $case rest"
+		prepare "$case" rest
 		benchmark "$case"
 		figures
 		if [ ! -d "$offload" ]; then
-			echo "case: $case busy"
+			prepare "$case" busy
 			busy "$case"
 		fi
-		echo "case: $case moving"
+		prepare "$case" moving
 		moving "$case"
 	done
+	intact || fail "memory is not what was written"
 	[ ! -d "$offload" ] || show_stats
 	exit $moving_rc
 }

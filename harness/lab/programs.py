@@ -47,9 +47,10 @@ class Boot:
 
     def args(self, dilation: float) -> str:
         """Return the arguments of the suite; its times are in virtual time."""
-        migrator = self.way.removesuffix(" live").replace("vanilla", "off")
+        migrator, _, how = self.way.replace("vanilla", "off").partition(" ")
+        bound = float(how.removesuffix("us")) if how.endswith("us") else BOUND_US
         pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
-        words = (migrator, int("live" in self.way), round(BOUND_US * dilation), pages,
+        words = (migrator, int(how == "live"), round(bound * dilation), pages,
                  self.workload.requests)  # fmt: skip
         return ",".join(map(str, (*words, *self.workload.cases)))
 

@@ -213,13 +213,17 @@ class Run(Key, frozen=True, kw_only=True):
     huge_pages_missing: Count | None = None
 
 
-Way = Literal["vanilla", "off", "dcbm", "dcbm live", "cpu live"]
-"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator."""
+Way = Literal["vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
+"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator.
+
+With a time, memory is inaccessible for at most that, instead of the default.
+"""
 
 WAY_NAMES: dict[Way, str] = {
     "vanilla": "vanilla",
     "off": "ours, off",
     "dcbm": "engine",
+    "dcbm 50us": "engine, at most 50 us",
     "dcbm live": "engine, live",
     "cpu live": "no engine, live",
 }

@@ -55,7 +55,7 @@ class Workload:
     files: tuple[str, ...] = ()
     """Patterns of what the programs need besides libraries."""
     folios_kib: tuple[int, ...] = (HUGE_KIB, PAGE_KIB)
-    ways: tuple[Way, ...] = tuple(WAY_NAMES)
+    ways: tuple[Way, ...] = tuple(way for way in WAY_NAMES if way != "dcbm 50us")
     moved: Callable[[str], Figures | None] = migratepages
     what: str = "requests"
     """What there are so many a second of."""
@@ -98,6 +98,7 @@ REDIS = Workload(
         for pipeline in (1, 16)
     },
     figures=redis_benchmark,
+    ways=tuple(WAY_NAMES),
 )
 
 _TPS = re.compile(r"^tps = ([\d.]+) ", re.MULTILINE)

@@ -64,8 +64,8 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     groups = {workload.group for workload in WORKLOADS.values()}
 
     def case(claim: Claim) -> Case:
-        rare = claim.group in groups
-        return verdict(claim, figures.get(claim.name), programs.SLACK if rare else slack)
+        allowed = programs.slack_of(claim) if claim.group in groups else slack
+        return verdict(claim, figures.get(claim.name), allowed)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in found]
 

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from harness.lab.report.plots import BLACK, BLUE, GREEN, GREY, PURPLE, RED, Bar, Look
+from harness.lab.report.plots import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, Bar, Look
 from harness.lab.results import WAY_NAMES, Counted, Program, State, Way, size_name
 from harness.lab.workloads import WORKLOADS
 
@@ -12,6 +12,7 @@ _LOOKS: dict[Way, Look] = {
     "vanilla": Look(BLACK, "H"),
     "off": Look(GREY, "<"),
     "dcbm": Look(BLUE, "s"),
+    "dcbm 50us": Look(SKY, "v"),
     "dcbm live": Look(GREEN, "*"),
     "cpu live": Look(PURPLE, "D"),
 }

@@ -25,7 +25,8 @@
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
-#define MAX_POINTS	512
+/* 10 sizes, moved in 4 ways and with each engine in 4. */
+#define MAX_POINTS	(10 * 4 * (1 + MAX_ENGINES))
 
 enum verdict {
 	USE_IT,

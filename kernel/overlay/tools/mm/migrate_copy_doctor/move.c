@@ -422,11 +422,8 @@ bool find_nodes(struct exam *exam)
 
 void move_memory(struct exam *exam)
 {
-	static const size_t sizes[] = { 4, 16, 64, 256, 1024, LARGEST_KIB };
-
 	write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy");
-	for (unsigned int i = 0; i < ARRAY_SIZE(sizes); i++)
-		if (sizes[i] * KIB >= page_size)
-			try_ways(exam, sizes[i]);
+	for (size_t kib = page_size / KIB; kib <= LARGEST_KIB; kib *= 2)
+		try_ways(exam, kib);
 }

@@ -653,4 +653,54 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 	expect_recovery(_metadata, run);
 }
 
+#define DOCTOR	"/usr/sbin/migrate-copy-doctor"
+
+/* What the doctor says is in @said. */
+static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t size)
+{
+	FILE *doctor = popen(DOCTOR " --json --size 8 --iterations 4 | tr -d '\\n'", "r");
+
+	ASSERT_NE(doctor, NULL);
+	said[fread(said, 1, size - 1, doctor)] = '\0';
+	printf("# %.1000s\n", said);
+	EXPECT_EQ(pclose(doctor), 0);
+}
+
+/*
+ * The doctor lets an engine pass that makes no mistake, and none that fails or hangs. dmatest
+ * is not told of errors: only moves are. This engine can do no more harm: what it says that it
+ * has copied, it has copied, and rightly.
+ */
+TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
+{
+	static const struct {
+		enum fault fault;
+		const char *why;
+	} found[] = {
+		{ CHANNEL_ERROR, "It reports errors" },
+		{ LOST_COMPLETION, "of dmatest failed" },
+	};
+	static char said[65536];
+
+	if (access(DOCTOR, X_OK))
+		SKIP(return, "no " DOCTOR);
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+	ask_doctor(_metadata, said, sizeof(said));
+	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
+	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
+	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
+		begin_sabotage(_metadata, &self->run, found[i].fault, 1);
+		/* Errors are told at once, and a busy machine is no hanging engine. */
+		if (found[i].fault == CHANNEL_ERROR)
+			ASSERT_EQ(set_timeout(LONG_MS), 0);
+		ask_doctor(_metadata, said, sizeof(said));
+		end_sabotage(_metadata, &self->run);
+		EXPECT_GT(saboteur_strikes(&self->run.saboteur), 0);
+		EXPECT_NE(strstr(said, found[i].why), NULL);
+		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
+	}
+}
+
 TEST_HARNESS_MAIN
