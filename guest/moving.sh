@@ -116,6 +116,12 @@ keep_moving()
 	done
 }
 
+# load <case>
+load()
+{
+	benchmark "$1" || fail "$1: the load generator failed"
+}
+
 # moving <case>: all pages followed in each move, and a migrator copied most.
 moving()
 {
@@ -126,7 +132,7 @@ moving()
 	copies_begin
 	keep_moving >/run/moves &
 	keeper=$!
-	benchmark "$1"
+	load "$1"
 	ended=$(now)
 	rm /run/moving
 	wait $keeper
@@ -149,7 +155,7 @@ busy()
 {
 	dd if=/dev/zero of=/dev/null bs=1M 2>/dev/null &
 	hog=$!
-	benchmark "$1"
+	load "$1"
 	kill $hog
 	wait $hog
 	figures
@@ -167,7 +173,7 @@ measure()
 {
 	for case in "$@"; do
 		prepare "$case" rest
-		benchmark "$case"
+		load "$case"
 		figures
 		if [ ! -d "$offload" ]; then
 			prepare "$case" busy

@@ -46,7 +46,7 @@ _OURS = "lab"  # whose layouts are compared with those of vanilla
 # Files of the checkout: those that decide no test, and those that decide one in a guest
 # besides its suite and the kernel's sources.
 _WORDS = r"^(docs|mutants)/|\.md$"
-_OF_GUESTS = r"^(guest/(?!debian/|suites/)|qemu/|harness/guest/)"
+_OF_GUESTS = r"^(guest/(?!debian/|suites/)|qemu/|harness/(guest|kernel)/)"
 _OF_LAYOUTS = r"^harness/layouts/"
 # What pytest says of a test that found something, and not of one that broke.
 _ASSERTION = re.compile(r"assert\b|AssertionError|Failed: ")
@@ -238,7 +238,7 @@ class Kernels:
         room = self._rooms.get()
         try:
             ready = self._prepare(test, patch, room, ktap.is_failure if brief else never)
-        except HarnessError:
+        except BaseException:
             self._rooms.put(room)
             raise
 
@@ -362,8 +362,11 @@ def _run(
     def patch_of(mutant: Mutant) -> Path:
         return paths.root / "mutants" / f"{mutant.name}.patch"
 
+    # As they are when the run begins: somebody may edit one while it is tested.
+    texts = {mutant.name: topics.read_text(patch_of(mutant)) for mutant in chosen}
+
     def key(mutant: Mutant, broken: bool) -> str:
-        more = (mutant.expect, topics.read_text(patch_of(mutant))) if broken else ()
+        more = (mutant.expect, texts[mutant.name]) if broken else ()
         return jsonio.digest(ofs[mutant.job], *more)
 
     def known(mutant: Mutant, broken: bool) -> bool:
@@ -404,6 +407,9 @@ def _run(
                     for mutant in job.mutants:  # one may be in the way of another
                         submit(Job((mutant,), broken=False, test=mutant.test))
     finally:
-        for pool in (*testers.values(), builder):
-            pool.shutdown(cancel_futures=True)
+        pools = (*testers.values(), builder)
+        for pool in pools:  # all of them, before anything waits for one
+            pool.shutdown(wait=False, cancel_futures=True)
+        for pool in pools:
+            pool.shutdown()
     return notes

@@ -1,5 +1,6 @@
 """What programs get while their memory moves: figures that lab/goals.toml has goals for."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 
 from msgspec import structs
@@ -22,13 +23,18 @@ def slack_of(claim: Claim) -> float:
     return RARE_SLACK if _RARE in claim.what else SLACK
 
 
+def _over(first: float, second: float) -> float:
+    """Return a quotient, or what counts as not measured."""
+    return first / second if second else math.nan
+
+
 def _mover_us(one: Program) -> float:
     """Return what the demoting thread took of the processor for a page, but for the time."""
-    return one.mover_ms / one.counts["demoted_per_s"]
+    return _over(one.mover_ms, one.counts["demoted_per_s"])
 
 
 def _got(one: Program) -> float:
-    return one.counts["huge"] / (one.counts["huge"] + one.counts["huge_missed"])
+    return _over(one.counts["huge"], one.counts["huge"] + one.counts["huge_missed"])
 
 
 _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
@@ -75,7 +81,7 @@ def claims_of(programs: Sequence[Program]) -> Iterator[Claim]:
             name = f"{said}: {_RARE}, of vanilla's"
             yield from promise(workload.group, name, "", value)
             for name, unit, figure in _COUNTED[one.workload]:
-                value = figure(one) / figure(vanilla)
+                value = _over(figure(one), figure(vanilla))
                 yield from promise(workload.group, f"{said}: {name}", unit, value)
         elif "live" in one.way:
             rest = found[key(structs.replace(one, state="rest"))]

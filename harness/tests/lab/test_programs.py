@@ -38,7 +38,7 @@ OFF = Boot(REDIS, "off", 2048)
 
 def test_every_way_boots_with_either_size_of_pages() -> None:
     boots = programs.boots(REDIS)
-    assert len({boot.name for boot in boots}) == len(boots) == 12
+    assert len({boot.name for boot in boots}) == len(boots) == 11
     assert len(programs.boots(workloads.POSTGRES)) == 10
     assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,2000,4k,7,GET-16"
     assert Boot(REDIS, "dcbm 50us", 2048).args(4.0) == "dcbm,0,200,2m,7,GET-16"
