@@ -238,8 +238,12 @@ long engine_dmatest(const char *parameters)
 	char record[8192], *text;
 	ssize_t len;
 
-	if (module_load("dmatest", parameters) || setting_write_number(DMATEST_RUN, 1))
+	if (module_load("dmatest", parameters)) {
+		close(log);
 		return -1;
+	}
+	if (setting_write_number(DMATEST_RUN, 1))
+		end = 0;
 	do {
 		usleep(1000);
 		while ((len = read(log, record, sizeof(record) - 1)) > 0 || errno == EPIPE) {
@@ -257,7 +261,7 @@ long engine_dmatest(const char *parameters)
 	close(log);
 	if (module_unload("dmatest"))
 		return -1;
-	return started && ended == started ? (long)failures : -1;
+	return end && started && ended == started ? (long)failures : -1;
 }
 
 static bool is_bad(const char *line)
@@ -281,7 +285,7 @@ static bool is_bad(const char *line)
 	return false;
 }
 
-size_t kernel_log_bad(int fd)
+size_t kernel_log_bad_besides(int fd, const char *meant)
 {
 	char record[8192], *text;
 	size_t bad = 0;
@@ -302,12 +306,17 @@ size_t kernel_log_bad(int fd)
 			return bad;
 		record[len] = '\0';
 		text = strchr(record, ';');
-		if (!text || !is_bad(text))
+		if (!text || !is_bad(text) || (meant && strstr(text, meant)))
 			continue;
 		text[strcspn(text, "\n")] = '\0';
 		printf("# kernel log: %s\n", text + 1);
 		bad++;
 	}
+}
+
+size_t kernel_log_bad(int fd)
+{
+	return kernel_log_bad_besides(fd, NULL);
 }
 
 #define LEAK_ROUNDS	7

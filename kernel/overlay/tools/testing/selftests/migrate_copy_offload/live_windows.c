@@ -39,7 +39,7 @@
 
 /* The delays of the steps, in us. */
 #define DELAYS		"/sys/kernel/debug/migrate_live_delay/"
-#define DELAY		300000L
+#define DELAY		600000L
 
 /* The first chunks of a move have so much, if the engine is slow. */
 #define CHUNK		PMD_SIZE

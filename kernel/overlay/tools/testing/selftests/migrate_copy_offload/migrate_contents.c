@@ -566,12 +566,15 @@ static size_t pages_in_smaller_pieces(int node, size_t size)
 		char *counts = line;
 		int line_node, end = 0;
 
-		sscanf(line, "Node %d, zone %*[^,], type Movable%n", &line_node, &end);
-		if (!end || line_node != node)
+		if (sscanf(line, "Node %d, zone %*[^,], type Movable%n", &line_node, &end) < 1 ||
+		    !end || line_node != node)
 			continue;
 		counts += end;
-		for (size_t piece = memory_page_size(); piece < size; piece *= 2)
+		/* There is one count an order; of many it is ">100000". */
+		for (size_t piece = memory_page_size(); piece < size; piece *= 2) {
+			counts += strspn(counts, " >");
 			pages += strtoul(counts, &counts, 10) * piece / memory_page_size();
+		}
 	}
 	if (types)
 		fclose(types);
