@@ -22,7 +22,7 @@ static const char * const names[NR_MIGRATE_LIVE_STEPS] = {
 static u32 delays[NR_MIGRATE_LIVE_STEPS];
 static atomic_t reached;
 
-void migrate_live_delay(enum migrate_live_step step)
+void __migrate_live_delay(enum migrate_live_step step)
 {
 	u32 us = READ_ONCE(delays[step]);
 

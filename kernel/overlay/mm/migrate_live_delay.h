@@ -13,12 +13,12 @@ enum migrate_live_step {
 	NR_MIGRATE_LIVE_STEPS
 };
 
-#ifdef CONFIG_MIGRATE_LIVE_DELAY
-void migrate_live_delay(enum migrate_live_step step);
-#else
+void __migrate_live_delay(enum migrate_live_step step);
+
 static inline void migrate_live_delay(enum migrate_live_step step)
 {
+	if (IS_ENABLED(CONFIG_MIGRATE_LIVE_DELAY))
+		__migrate_live_delay(step);
 }
-#endif
 
 #endif /* MIGRATE_LIVE_DELAY_H */
