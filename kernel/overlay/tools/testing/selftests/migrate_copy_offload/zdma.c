@@ -18,6 +18,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "kselftest_harness.h"
@@ -660,6 +661,7 @@ static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t siz
 {
 	FILE *doctor = popen(DOCTOR " --json --size 8 --iterations 4", "r");
 	char *end = said;
+	int status;
 
 	ASSERT_NE(doctor, NULL);
 	said[fread(said, 1, size - 1, doctor)] = '\0';
@@ -668,7 +670,9 @@ static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t siz
 			*end++ = *from;
 	*end = '\0';
 	printf("# %.1000s\n", said);
-	EXPECT_EQ(pclose(doctor), 0);
+	status = pclose(doctor);
+	/* Use it, or do not: 2 is that it could not tell. */
+	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
 }
 
 /*
