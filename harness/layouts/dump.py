@@ -348,6 +348,11 @@ class _Rules:
         # The LRU's idea of a folio's age depends on lists of each CPU and on how many folios
         # are in them. What page tables say of it is compared.
         flags, pte, folio, node = page.flags - _AGE, page.pte, page.folio, page.node
+        bits = pte.split(",")
+        if self.live and "fdirty" in flags and "uffd" in bits:
+            # A live copy leaves the dirty bit to the folio. A PTE gets it back with the
+            # write bit only, and so not if userfaultfd protects the page.
+            pte = ",".join(bit for bit in bits if bit != "dirty")
         by_chance = name == "written" and key in self.shared
         if key in self.copied:
             by_chance, node = True, -1

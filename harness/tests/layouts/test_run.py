@@ -437,6 +437,20 @@ def test_large_folios_in_one_batch_are_counted() -> None:
     assert not dump.compare(paused, one, live=True)
 
 
+def test_a_live_copy_leaves_the_dirty_bit_of_a_protected_page_to_its_folio() -> None:
+    dirty = changed("there", ANON, f"{ANON},fdirty")
+    vanilla, ours = (
+        changed("there", "write,young,dirty,soft", bits, dirty)
+        for bits in ("young,dirty,soft,uffd", "young,soft,uffd")
+    )
+    assert not dump.compare(vanilla, ours, live=True)
+    assert compare(vanilla, ours)
+    clean = [changed("there", ",fdirty", "", one) for one in (vanilla, ours)]
+    assert dump.compare(*clean, live=True)
+    free = [changed("there", ",uffd", "", one) for one in (vanilla, ours)]
+    assert dump.compare(*free, live=True)
+
+
 def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> None:
     ours = changed("there", "write,young,dirty,soft", "young,dirty")
     vanilla = changed("there", "write,young,dirty,soft", "write,young,dirty")
