@@ -445,10 +445,9 @@ def test_a_live_copy_leaves_the_dirty_bit_of_a_protected_page_to_its_folio() -> 
     )
     assert not dump.compare(vanilla, ours, live=True)
     assert compare(vanilla, ours)
-    clean = [changed("there", ",fdirty", "", one) for one in (vanilla, ours)]
-    assert dump.compare(*clean, live=True)
-    free = [changed("there", ",uffd", "", one) for one in (vanilla, ours)]
-    assert dump.compare(*free, live=True)
+    for word in (",fdirty", ",uffd"):
+        old, new = (changed("there", word, "", one) for one in (vanilla, ours))
+        assert dump.compare(old, new, live=True)
 
 
 def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> None:

@@ -255,7 +255,7 @@ static bool survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 	return true;
 }
 
-/* Cases that survived, and the pages in use after the first, which is for what is allocated once. */
+/* Cases that survived, and pages in use after the first, which is for what is allocated once. */
 struct tally {
 	long cases;
 	long pages;
