@@ -41,8 +41,10 @@
 #define DELAYS		"/sys/kernel/debug/migrate_live_delay/"
 #define DELAY		600000L
 
-/* The first chunks of a move have so much, if the engine is slow. */
+/* The first chunks of a move have so much, if the engine is slow; a descriptor has a segment. */
 #define CHUNK		PMD_SIZE
+#define SEGMENT		(64 * KIB)
+#define CHANNELS	4
 
 FIXTURE(live_windows)
 {
@@ -331,12 +333,15 @@ TEST_F_TIMEOUT(live_windows, lazily_freed_meanwhile, TIMEOUT)
  */
 TEST_F_TIMEOUT(live_windows, lazily_freed_before_it_is_protected, TIMEOUT)
 {
-	size_t folios;
+	size_t folios, descriptors;
 
 	area_destroy(&self->area);
 	ASSERT_TRUE(area_create(&self->area, variant->kind, 3 * CHUNK, self->test.nodes[0]));
 	folios = area_folios(&self->area);
-	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 400000000));
+	descriptors = self->area.folio_size < SEGMENT ? folios / 3 : CHUNK / SEGMENT;
+	/* The channels need a second for a chunk. */
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns",
+					  1000000000L * CHANNELS / descriptors));
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, madvise(self->area.addr + 2 * CHUNK, CHUNK, MADV_FREE));
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));

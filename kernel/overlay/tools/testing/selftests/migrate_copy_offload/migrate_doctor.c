@@ -121,7 +121,7 @@ struct event {
 static int run(FIXTURE_DATA(doctor) *self, struct event event, const char *option)
 {
 	const char * const argv[] = {
-		DOCTOR, "--json", "--size", "8", "--iterations", "4", option, NULL
+		DOCTOR, "--json", "--size", "4", "--iterations", "4", option, NULL
 	};
 	char *before = state_of_machine();
 	char line[512];

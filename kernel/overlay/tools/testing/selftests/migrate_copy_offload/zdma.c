@@ -659,7 +659,7 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 /* What the doctor says is in @said. */
 static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t size)
 {
-	FILE *doctor = popen(DOCTOR " --json --size 8 --iterations 4", "r");
+	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");
 	char *end = said;
 	int status;
 
