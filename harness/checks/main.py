@@ -48,7 +48,7 @@ DEBUG_SUITES = (
     "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
     "live", "bounds", "ptdma", "ae4dma", "iommu",
 )  # fmt: skip
-ARM64_SUITES = ("mte", "mthp", "zdma")
+ARM64_SUITES = ("mte", "mthp", "live", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
 # build: rules that need none judge it, and the debug kernel.
 LAYOUTS = {
