@@ -165,6 +165,16 @@ TEST_F_TIMEOUT(live_faults, no_answer, TIMEOUT)
 	move_back(_metadata, self);
 }
 
+static void unload(struct __test_metadata *_metadata, const char *module)
+{
+	const double end = seconds_now() + 60;
+
+	while (module_loaded(module) && seconds_now() < end)
+		if (module_unload(module))
+			usleep(1000);
+	EXPECT_FALSE(module_loaded(module));
+}
+
 /* The engine's driver cannot go before dcbm has let go of its channels. */
 TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
 {
@@ -187,14 +197,8 @@ TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
 
 TEST_F_TIMEOUT(live_faults, the_migrator_is_unloaded, TIMEOUT)
 {
-	const double end = seconds_now() + 60;
-
 	begin_move(_metadata, self);
-	while (module_loaded("dcbm") && seconds_now() < end) {
-		module_unload("dcbm");
-		usleep(1000);
-	}
-	EXPECT_FALSE(module_loaded("dcbm"));
+	unload(_metadata, "dcbm");
 	end_move(_metadata, self);
 	move_back(_metadata, self);
 }
@@ -598,16 +602,6 @@ enum event {
 	SIGNAL,
 	NR_EVENTS
 };
-
-static void unload(struct __test_metadata *_metadata, const char *module)
-{
-	const double end = seconds_now() + 60;
-
-	while (module_loaded(module) && seconds_now() < end)
-		if (module_unload(module))
-			usleep(1000);
-	EXPECT_FALSE(module_loaded(module));
-}
 
 static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self,
 		   enum event event)
