@@ -40,6 +40,8 @@ class Status(Enum):
 
 _JUNIT = {"skipped": Status.SKIPPED, "error": Status.FAILED, "failure": Status.FAILED}
 _NAMED = 5
+_LAST_NOTES = 20  # of a failed test, besides what it expected before
+_EXPECTED = re.compile(r"\w+\.c:\d+:")
 _ALWAYS_COUNTED = (Status.PASSED, Status.FAILED, Status.SKIPPED)
 
 
@@ -167,7 +169,9 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
         return Case(name, Status.XFAIL, reason)
     if match["status"].lower() == "ok" and directive not in ("TIMEOUT", "ERROR"):
         return Case(name, Status.PASSED)
-    return Case(name, Status.FAILED, "\n".join(filter(None, [directive, *notes[-20:]])))
+    first = [note for note in notes[:-_LAST_NOTES] if _EXPECTED.match(note)][:_NAMED]
+    shown = filter(None, [directive, *first, *notes[-_LAST_NOTES:]])
+    return Case(name, Status.FAILED, "\n".join(shown))
 
 
 def junit(suites: Mapping[str, Sequence[Case]]) -> str:
