@@ -228,7 +228,7 @@ set_mode()
 	cpu)
 		set_routes cpu && echo 1 >"$offload/enabled" ;;
 	dcbm)
-		load_engine && load_module dcbm min_pages=1 &&
+		load_engine && load_module dcbm min_pages=1 min_order=0 &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
 	mtcopy) # however small a batch is, and whether helpers pay or not
 		load_module mtcopy min_pages=1 adapt=N && set_routes mtcopy &&

@@ -62,7 +62,6 @@ static DEFINE_MUTEX(migrate_offload_route_mutex);
 #define MAX_TIMEOUT_MS	60000
 #define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
 static unsigned int timeout_ms = 100;
-static unsigned int min_folio_order;
 VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
 
 /*
@@ -442,7 +441,7 @@ bool migrate_offload_takes(const struct migrate_route *route,
 			   const struct folio *src)
 {
 	return route->required ||
-	       folio_order(src) >= READ_ONCE(min_folio_order);
+	       folio_order(src) >= READ_ONCE(route->migrator->min_order);
 }
 
 /* Return whether a folio is worth a live copy. */
@@ -711,19 +710,6 @@ static ssize_t timeout_ms_store(struct kobject *kobj,
 	return store_uint(buf, count, 1, MAX_TIMEOUT_MS, &timeout_ms);
 }
 
-static ssize_t min_folio_order_show(struct kobject *kobj,
-				    struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(min_folio_order));
-}
-
-static ssize_t min_folio_order_store(struct kobject *kobj,
-				     struct kobj_attribute *attr,
-				     const char *buf, size_t count)
-{
-	return store_uint(buf, count, 0, MAX_FOLIO_ORDER, &min_folio_order);
-}
-
 static ssize_t live_min_order_show(struct kobject *kobj,
 				   struct kobj_attribute *attr, char *buf)
 {
@@ -739,14 +725,12 @@ static ssize_t live_min_order_store(struct kobject *kobj,
 }
 
 static struct kobj_attribute timeout_ms_attr = __ATTR_RW(timeout_ms);
-static struct kobj_attribute min_folio_order_attr = __ATTR_RW(min_folio_order);
 static struct kobj_attribute live_min_order_attr = __ATTR_RW(live_min_order);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 
 static struct attribute *top_attrs[] = {
 	&timeout_ms_attr.attr,
-	&min_folio_order_attr.attr,
 	&live_min_order_attr.attr,
 	&migrators_attr.attr,
 	NULL

@@ -105,6 +105,8 @@ struct migrate_copy_batch {
  *	"none", and unique among migrators
  * @min_pages: the smallest batch worth offloading, in base pages; the CPU copies
  *	smaller ones. 0 for no limit. It may change at any time.
+ * @min_order: the order of the smallest folio worth offloading; the CPU copies
+ *	smaller ones, however many there are. It may change at any time.
  * @asynchronous: @submit returns before the copies are done. Then core works on
  *	other folios while it copies, and routes copy live unless they say
  *	otherwise.
@@ -114,6 +116,7 @@ struct migrate_copy_batch {
 struct migrator {
 	const char *name;
 	unsigned int min_pages;
+	unsigned int min_order;
 	bool asynchronous;
 
 	/**

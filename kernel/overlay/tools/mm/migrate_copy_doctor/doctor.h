@@ -19,6 +19,7 @@
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
+#define DCBM_DIR	"/sys/module/dcbm/parameters"
 #define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define REASON		"syscall_or_cpuset"

@@ -15,7 +15,6 @@
 #include "doctor.h"
 
 #define DMA_DIR		"/sys/class/dma"
-#define DCBM_DIR	"/sys/module/dcbm/parameters"
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
 
 static struct engine *engine_of(struct exam *exam, const char *driver)
@@ -154,7 +153,8 @@ static void read_channels(struct exam *exam, struct engine *only)
 /* dcbm takes channels, and gives them back, while a route is written. */
 static void ask_dcbm(struct exam *exam, struct engine *only)
 {
-	int error = write_text(DCBM_DIR "/providers", only ? only->driver : "") ?:
+	int error = write_number(DCBM_DIR "/min_order", 0) ?:
+		    write_text(DCBM_DIR "/providers", only ? only->driver : "") ?:
 		    route("dcbm");
 
 	if (error)
@@ -172,7 +172,6 @@ static bool remove_routes(struct exam *exam)
 {
 	glob_t found;
 	int error = write_number(OFFLOAD_DIR "/enabled", 0) ?:
-		    write_number(OFFLOAD_DIR "/min_folio_order", 0) ?:
 		    write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
 
 	if (glob(OFFLOAD_DIR "/routes/*/migrator", 0, NULL, &found)) {

@@ -223,7 +223,8 @@ bool setting_to_make(const struct exam *exam, unsigned int index, char *text, si
 		snprintf(text, size, "cd %s", OFFLOAD_DIR);
 		return true;
 	case 2:
-		snprintf(text, size, "echo %u > min_folio_order", order_of(exam->best_kib));
+		snprintf(text, size, "echo %u > %s", order_of(exam->best_kib),
+			 way->engine ? DCBM_DIR "/min_order" : "live_min_order");
 		return true;
 	}
 	reason = (index - 3) / 3;

@@ -73,7 +73,7 @@ static void bring_in(void)
 
 	if (!strcmp(module, "dcbm")) {
 		bring_engine();
-		with = random() % 2 ? "" : "channels=1";
+		with = random() % 2 ? "min_order=0" : "min_order=0 channels=1";
 	}
 	must("load the migrator", module_load(module, with));
 	done.loads++;

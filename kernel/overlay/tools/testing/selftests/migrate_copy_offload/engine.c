@@ -75,7 +75,8 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	 * Tests also move single pages, and count descriptors of batches that do not
 	 * depend on how fast an emulated machine copies.
 	 */
-	snprintf(parameters, sizeof(parameters), "min_pages=1 merge=N %s", dcbm_parameters);
+	snprintf(parameters, sizeof(parameters), "min_pages=1 min_order=0 merge=N %s",
+		 dcbm_parameters);
 	return !module_load(engine_module(), dmasim ? dmasim_parameters : "") &&
 	       !module_load("dcbm", parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&

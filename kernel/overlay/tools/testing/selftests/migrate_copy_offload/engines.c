@@ -270,9 +270,20 @@ TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "min_pages", 15), 0);
 	move(_metadata, self, self->test.nodes[0]);
 	expect_copies(_metadata, 15, "fallback_", 0);
-	ASSERT_EQ(setting_write_number(OFFLOAD_DIR "/min_folio_order", 4), 0);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "min_order", 4), 0);
 	move(_metadata, self, self->test.nodes[1]);
 	expect_copies(_metadata, 0, "fallback_small", 15);
+	area_destroy(&self->area);
+	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
+}
+
+TEST_F_TIMEOUT(engines, pages_are_for_the_cpu_by_default, TIMEOUT)
+{
+	ASSERT_EQ(module_load("dcbm", ""), 0);
+	ASSERT_TRUE(engine_load("channels=2", ""));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 1 * MIB, self->test.nodes[0]));
+	move(_metadata, self, self->test.nodes[1]);
+	expect_copies(_metadata, 0, "fallback_small", 256);
 	area_destroy(&self->area);
 	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
 }
@@ -382,7 +393,7 @@ TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 
 TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
 {
-	ASSERT_EQ(module_load("dcbm", ""), 0);
+	ASSERT_EQ(module_load("dcbm", "min_order=0"), 0);
 	EXPECT_EQ(engine_channels(self->channels), 0);
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	EXPECT_TRUE(engine_wait_for_channels(4));
@@ -579,7 +590,8 @@ static int replace_migrator(unsigned int *busy)
 			offload_route_only("syscall_or_cpuset", "none");
 		usleep(random() % 2000);
 	}
-	err = err ?: module_load("dcbm", random() % 2 ? "" : "segment_bytes=16384");
+	err = err ?: module_load("dcbm", random() % 2 ? "min_order=0" :
+						     "min_order=0 segment_bytes=16384");
 	return err ?: offload_route_only("syscall_or_cpuset", "dcbm");
 }
 

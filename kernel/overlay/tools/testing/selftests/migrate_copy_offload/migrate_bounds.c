@@ -266,8 +266,7 @@ FIXTURE_SETUP(put_off)
 		SKIP(return, "%s", missing);
 	if (access(TRACE, R_OK))
 		SKIP(return, "no " TRACE);
-	ASSERT_TRUE(engine_load("channels=1", "min_pages=64"));
-	ASSERT_EQ(0, setting_write_number(OFFLOAD_DIR "/min_folio_order", 4));
+	ASSERT_TRUE(engine_load("channels=1", "min_pages=64 min_order=4"));
 	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, FOLIOS * memory_page_size(),
 				self->test.nodes[0]));

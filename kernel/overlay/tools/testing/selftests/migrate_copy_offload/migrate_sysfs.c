@@ -70,7 +70,6 @@ TEST_F(migrate_sysfs, defaults)
 	EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
 	EXPECT_STREQ("0", value);
 	EXPECT_EQ(100, setting_read_number(OFFLOAD_DIR "/timeout_ms"));
-	EXPECT_EQ(0, setting_read_number(OFFLOAD_DIR "/min_folio_order"));
 	EXPECT_EQ(1, setting_read_number(OFFLOAD_DIR "/live_min_order"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		char path[PATH_MAX];
@@ -183,8 +182,14 @@ static void check_number(struct __test_metadata *_metadata, const char *name, lo
 	EXPECT_EQ(0, setting_write_number(path, was));
 }
 
-static void check_order(struct __test_metadata *_metadata, const char *path)
+TEST_F(migrate_sysfs, bounds_of_a_batch)
 {
+	check_number(_metadata, "timeout_ms", 1, 60000);
+}
+
+TEST_F(migrate_sysfs, smallest_live_folio)
+{
+	const char *path = OFFLOAD_DIR "/live_min_order";
 	long was = setting_read_number(path);
 
 	EXPECT_EQ(0, setting_write_number(path, 9));
@@ -193,13 +198,6 @@ static void check_order(struct __test_metadata *_metadata, const char *path)
 	EXPECT_EQ(-EINVAL, setting_write_number(path, 64));
 	EXPECT_EQ(9, setting_read_number(path));
 	EXPECT_EQ(0, setting_write_number(path, was));
-}
-
-TEST_F(migrate_sysfs, bounds_of_a_batch)
-{
-	check_number(_metadata, "timeout_ms", 1, 60000);
-	check_order(_metadata, OFFLOAD_DIR "/min_folio_order");
-	check_order(_metadata, OFFLOAD_DIR "/live_min_order");
 }
 
 TEST_F(migrate_sysfs, every_reason_has_a_route)
@@ -337,7 +335,6 @@ TEST_F(migrate_sysfs, modes)
 
 	check_mode(_metadata, OFFLOAD_DIR "/enabled", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/timeout_ms", 0644);
-	check_mode(_metadata, OFFLOAD_DIR "/min_folio_order", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/live_min_order", 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
 	for (unsigned int i = 0; offload_reasons[i]; i++) {

@@ -30,7 +30,6 @@ void offload_save(void)
 
 	setting_save(OFFLOAD_DIR "/enabled");
 	setting_save(OFFLOAD_DIR "/timeout_ms");
-	setting_save(OFFLOAD_DIR "/min_folio_order");
 	setting_save(OFFLOAD_DIR "/live_min_order");
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		for (unsigned int j = 0; route_files[j]; j++) {
