@@ -266,7 +266,8 @@ FIXTURE_SETUP(put_off)
 		SKIP(return, "%s", missing);
 	if (access(TRACE, R_OK))
 		SKIP(return, "no " TRACE);
-	ASSERT_TRUE(engine_load("channels=1", "min_pages=64 min_order=4"));
+	ASSERT_TRUE(engine_load("channels=1", "min_pages=64"));
+	ASSERT_EQ(0, engine_set_fault("prep_null", 100));
 	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, FOLIOS * memory_page_size(),
 				self->test.nodes[0]));
@@ -322,7 +323,7 @@ TEST_F(put_off, is_traced)
 	seen = read_trace();
 	EXPECT_EQ(0, area_wrong(&self->area));
 	/* The CPU copies what is put off, and no migrator is asked again. */
-	EXPECT_EQ(FOLIOS, offload_grown("fallback_small"));
+	EXPECT_EQ(FOLIOS, offload_grown("fallback_"));
 	EXPECT_EQ(2 * FOLIOS - 1, seen.unmapped);
 	EXPECT_EQ(FOLIOS - 1, seen.back);
 	EXPECT_EQ(FOLIOS, seen.moved);
