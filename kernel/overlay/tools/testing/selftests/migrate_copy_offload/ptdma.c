@@ -68,21 +68,20 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 		  0);
 }
 
+/* Descriptors of 64 KB, which take 65 ms where a byte takes a microsecond. */
+#define SLOW		"max_channels=1 iterations=1 norandom=1 test_buf_size=65536 "
+#define SOME_SLOW	SLOW "noverify=1 "
+
 /* More than the ring has room for, on every channel. */
 TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
 	EXPECT_EQ(engine_dmatest("threads_per_chan=8 iterations=20 timeout=20000"), 0);
 	/* Without an interrupt. */
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
-	/* So slow that the ring gets full. */
+	/* 65 ms each, so that the ring gets full. */
 	window_set(&self->window, MBPS, 1);
-	EXPECT_EQ(engine_dmatest("threads_per_chan=40 max_channels=1 iterations=1 timeout=20000"),
-		  0);
+	EXPECT_EQ(engine_dmatest(SLOW "threads_per_chan=40 timeout=20000"), 0);
 }
-
-/* Descriptors of 64 KB, which take 65 ms where a byte takes a microsecond. */
-#define SOME_SLOW	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
-			"test_buf_size=65536 "
 
 /*
  * dmatest gives up, and frees its buffers after terminating. PTDMA stops in the middle of its ring;
