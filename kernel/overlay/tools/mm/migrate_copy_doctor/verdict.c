@@ -208,23 +208,29 @@ static unsigned int order_of(size_t kib)
 
 bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size)
 {
+	const unsigned int order = order_of(exam->best_kib);
 	const struct way *way = exam->best;
 	unsigned int reason, file;
 
 	if (!way)
 		return false;
+	/* The order is a parameter of dcbm. */
+	if (way->engine && index >= 2)
+		index++;
 	switch (index) {
 	case 0:
-		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s" :
-			 strcmp(way->migrator, "cpu") ? "modprobe %s" : "true # %s is built in",
-			 way->engine ? way->engine->driver : way->migrator);
+		if (way->engine)
+			snprintf(text, size, "modprobe dcbm providers=%s min_order=%u",
+				 way->engine->driver, order);
+		else
+			snprintf(text, size, strcmp(way->migrator, "cpu") ? "modprobe %s" :
+				 "true # %s is built in", way->migrator);
 		return true;
 	case 1:
 		snprintf(text, size, "cd %s", OFFLOAD_DIR);
 		return true;
 	case 2:
-		snprintf(text, size, "echo %u > %s", order_of(exam->best_kib),
-			 way->engine ? DCBM_DIR "/min_order" : "live_min_order");
+		snprintf(text, size, "echo %u > live_min_order", order);
 		return true;
 	}
 	reason = (index - 3) / 3;
