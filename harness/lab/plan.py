@@ -338,7 +338,10 @@ def _mixed() -> Iterator[Boot]:
 
 
 def _by_default(one: Measurement) -> Measurement:
-    """Return a measurement with all channels of an engine, and what the kernel chooses."""
+    """Return a measurement with all channels of an engine, and what the kernel chooses.
+
+    The engine gets folios of 4 KB as well, which dcbm leaves to the processor by default.
+    """
     return replace(one, design="live", channels=16, batch_pages=None, bound_us=BOUND_US)
 
 

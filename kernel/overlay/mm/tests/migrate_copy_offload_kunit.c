@@ -999,6 +999,26 @@ static void bound_knows_what_the_cpu_copies(struct kunit *test)
 	}
 }
 
+/* A batch of folios that the migrator finds too small is the CPU's as well. */
+static void bound_knows_folios_that_are_too_small(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	*migrate_offload_pace(TEST_REASON) =
+		(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
+	migrate_cpu_page_ns = NSEC_PER_SEC / 10;
+	ctx->migrator.min_pages = 64;
+	ctx->migrator.min_order = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
+	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, 10);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FALLBACK_SMALL, 50);
+	expect_contents(ctx, 50);
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the
  * move fails with -EAGAIN. Before the retry, the callback of the second folio
@@ -1368,6 +1388,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
 	KUNIT_CASE(bound_too_short_for_a_folio),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
+	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),

@@ -77,10 +77,6 @@ static unsigned int threads = 4;
 module_param_cb(threads, &threads_ops, &threads, 0644);
 MODULE_PARM_DESC(threads, "Maximum number of threads that copy a batch, the caller included, 1 to 16 (default: 4)");
 
-static unsigned int min_pages = 2 * MTCOPY_SHARE_PAGES;
-module_param(min_pages, uint, 0444);
-MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
-
 static bool adapt = true;
 module_param(adapt, bool, 0644);
 MODULE_PARM_DESC(adapt, "Ask helpers only where they make copies faster (default: Y)");
@@ -641,10 +637,17 @@ static void mtcopy_wait(struct migrator *migrator,
 }
 
 static struct migrator mtcopy_migrator = {
-	.name	= "mtcopy",
-	.submit	= mtcopy_submit,
-	.wait	= mtcopy_wait,
+	.name		= "mtcopy",
+	.min_pages	= 2 * MTCOPY_SHARE_PAGES,
+	.submit		= mtcopy_submit,
+	.wait		= mtcopy_wait,
 };
+
+module_param_named(min_pages, mtcopy_migrator.min_pages, uint, 0644);
+MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
+
+module_param_named(min_order, mtcopy_migrator.min_order, uint, 0644);
+MODULE_PARM_DESC(min_order, "Order of the smallest folio to copy (default: 0)");
 
 static int __init mtcopy_init(void)
 {
@@ -662,7 +665,6 @@ static int __init mtcopy_init(void)
 	if (error)
 		goto free_jobs;
 
-	mtcopy_migrator.min_pages = min_pages;
 	error = migrate_offload_register(&mtcopy_migrator);
 	if (error)
 		goto stop_helpers;

@@ -88,10 +88,11 @@ static int route(const char *migrator)
 	return write_text(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
 }
 
-/* A kernel may be unable to copy live. */
+/* A kernel may be unable to copy live. If it can, then folios of every size. */
 static int set_live(bool live)
 {
-	int error = write_number(OFFLOAD_DIR "/routes/" REASON "/live", live);
+	int error = write_number(OFFLOAD_DIR "/routes/" REASON "/live", live) ?:
+		    write_number(OFFLOAD_DIR "/live_min_order", 0);
 
 	return error == -ENOENT && !live ? 0 : error;
 }

@@ -208,33 +208,37 @@ static unsigned int order_of(size_t kib)
 
 bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size)
 {
-	const unsigned int order = order_of(exam->best_kib);
 	const struct way *way = exam->best;
 	unsigned int reason, file;
+	bool module;
 
 	if (!way)
 		return false;
-	/* The order is a parameter of dcbm. */
-	if (way->engine && index >= 2)
+	module = strcmp(way->migrator, "cpu");
+	/* Which folios are worth it: says the migrator, if it is a module, and core of live copies. */
+	if (index >= 2 && !module)
+		index++;
+	if (index >= 3 && !way->live)
 		index++;
 	switch (index) {
 	case 0:
-		if (way->engine)
-			snprintf(text, size, "modprobe dcbm providers=%s min_order=%u",
-				 way->engine->driver, order);
-		else
-			snprintf(text, size, strcmp(way->migrator, "cpu") ? "modprobe %s" :
-				 "true # %s is built in", way->migrator);
+		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s" :
+			 module ? "modprobe %s" : "true # %s is built in",
+			 way->engine ? way->engine->driver : way->migrator);
 		return true;
 	case 1:
 		snprintf(text, size, "cd %s", OFFLOAD_DIR);
 		return true;
 	case 2:
-		snprintf(text, size, "echo %u > live_min_order", order);
+		snprintf(text, size, "echo %u > /sys/module/%s/parameters/min_order",
+			 order_of(exam->best_kib), way->migrator);
+		return true;
+	case 3:
+		snprintf(text, size, "echo %u > live_min_order", order_of(exam->best_kib));
 		return true;
 	}
-	reason = (index - 3) / 3;
-	file = (index - 3) % 3;
+	reason = (index - 4) / 3;
+	file = (index - 4) % 3;
 	if (reason >= ARRAY_SIZE(bulk_reasons))
 		return false;
 	if (!bulk_reasons[reason])

@@ -108,7 +108,7 @@ echo "1..10"
 trap cleanup EXIT
 run cpu
 modprobe "$engine"
-modprobe dcbm
+modprobe dcbm min_order=0
 run dcbm
 modprobe -r dcbm
 modprobe -r "$engine"

@@ -595,9 +595,9 @@ TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
 }
 
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
-			"test_buf_size=2900000 "
+			"test_buf_size=2090000 "
 
-/* dmatest gives up after 10 ms what takes a channel 94 ms, and frees its buffers. */
+/* dmatest gives up after 10 ms what takes a channel 67 ms, and frees its buffers. */
 TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 {
 	struct run *run = &self->run;
