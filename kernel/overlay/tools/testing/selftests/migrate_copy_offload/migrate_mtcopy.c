@@ -584,7 +584,10 @@ static struct moves move_beside_hog(struct __test_metadata *_metadata, struct ru
 	return done;
 }
 
-/* A real-time task has the CPU of a helper that is late: the helper gets it for a moment. */
+/*
+ * A real-time task has the CPU of a helper that is late: the helper gets it for a moment. One may
+ * have to wait until real-time tasks are throttled, where a busy host takes the time away.
+ */
 TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
 {
 	pid_t helper = find_helper(1);
@@ -601,9 +604,9 @@ TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
 		       moves.nr, moves.late, moves.longest * 1000, preempted);
 		EXPECT_EQ(offload_grown("fallback_"), 0);
 		EXPECT_LT(moves.longest, 2);
-		EXPECT_LE(moves.late, preempted / 20);
-	} while (!preempted && ++tries < 6);
-	EXPECT_GT(preempted, 0);
+		EXPECT_LE(moves.late, 1 + preempted / 20);
+	} while (preempted < 4 && ++tries < 6);
+	EXPECT_GE(preempted, 4);
 	if (moves.nr % 2)
 		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[0]), 0);
 	expect_idle_and_bound(_metadata);
