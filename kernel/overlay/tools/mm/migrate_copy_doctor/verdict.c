@@ -215,7 +215,7 @@ bool setting_to_make(const struct exam *exam, unsigned int index, char *text, si
 	if (!way)
 		return false;
 	module = strcmp(way->migrator, "cpu");
-	/* Which folios are worth it: says the migrator, if it is a module, and core of live copies. */
+	/* A module says which folios are worth it, and core which are worth a live copy. */
 	if (index >= 2 && !module)
 		index++;
 	if (index >= 3 && !way->live)
