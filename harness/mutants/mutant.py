@@ -52,8 +52,13 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     what: str
     tree: Literal["repo", "kernel"]
     test: str
-    expect: Literal["case", "panic", "build", "error"] = "case"
+    expect: Literal["case", "panic", "case or panic", "build", "error"] = "case"
     survives: str = ""
+
+    @property
+    def expected(self) -> set[Kind]:
+        """The ends of its test that kill it."""
+        return {Kind(word) for word in self.expect.split(" or ")}
 
     @property
     def job(self) -> tuple[str, str]:
@@ -172,7 +177,7 @@ def jobs(mutants: Sequence[Mutant], known: Callable[[Mutant, bool], bool]) -> It
 def is_known(mutant: Mutant, broken: bool, notes: Mapping[str, Note], key: str) -> bool:
     """Tell whether a note says what a test would: one that taught nothing is run again."""
     note = notes.get(mutant.title(broken))
-    taught = {Kind.GREEN, Kind(mutant.expect)} if broken else {Kind.GREEN}
+    taught = {Kind.GREEN, *mutant.expected} if broken else {Kind.GREEN}
     return note is not None and note.key == key and note.result.kind in taught
 
 
@@ -191,7 +196,7 @@ def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
         return Fate.INVALID, result.detail
     if result.kind is Kind.GREEN:
         return Fate.SURVIVED, mutant.survives or "the test is green"
-    if result.kind is Kind(mutant.expect):
+    if result.kind in mutant.expected:
         return Fate.KILLED, result.detail
     said = f"ended with '{result.kind}', not '{mutant.expect}': {result.detail}"
     return Fate.INVALID, said

@@ -384,7 +384,7 @@ def _run(
     def submit(job: Job) -> None:
         mutant = job.mutants[0]
         patch = patch_of(mutant) if job.broken else None
-        brief = job.broken and mutant.expect == "case"
+        brief = job.broken and Kind.CASE in mutant.expected
         prepare = places[mutant.tree].prepare
         prepared = builder.submit(prepare, job.test, patch, brief=brief)
         waiting[testers[mutant.tree].submit(end, prepared)] = job

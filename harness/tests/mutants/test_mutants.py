@@ -117,6 +117,10 @@ def test_only_the_expected_end_of_a_test_that_was_green_kills(tmp_path: Path) ->
     assert model.judge(mutant, case, case)[0] is Fate.INVALID
     assert model.judge(mutant, GREEN, Result(Kind.BROKEN, "stale"))[0] is Fate.INVALID
     assert model.judge(one(tmp_path, expect="panic"), GREEN, panic)[0] is Fate.KILLED
+    either = one(tmp_path, expect="case or panic")
+    assert model.judge(either, GREEN, panic)[0] is Fate.KILLED
+    assert model.judge(either, GREEN, Result(Kind.CASE, "a"))[0] is Fate.KILLED
+    assert model.judge(either, GREEN, Result(Kind.BUILD))[0] is Fate.INVALID
 
 
 def test_a_known_survivor_is_not_bad(tmp_path: Path) -> None:
