@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checks.lint import checkpatch, compilers, docs, names, run
+from harness.checks.lint import checkpatch, compilers, docs, mutants, names, run
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
@@ -142,3 +142,18 @@ def test_generated_files_are_not_the_projects(tmp_path: Path) -> None:
     files = names.project_files(paths)
     assert list(files) == [".ci/run", ".gitignore", "a/b.py"]
     assert files["a/b.py"] == "a/b.py"
+
+
+def test_a_mutant_whose_line_has_moved_away_is_named(tmp_path: Path) -> None:
+    (tmp_path / "mutants").mkdir()
+    (tmp_path / "tree").mkdir()
+    subprocess.run(["git", "init", "-q", tmp_path], check=True)
+    (tmp_path / "tree/a.c").write_text("one\ntwo\n")
+    for name, line in ("good", "two"), ("stale", "three"):
+        patch = f"--- a/a.c\n+++ b/a.c\n@@ -1,2 +1,1 @@\n one\n-{line}\n"
+        (tmp_path / f"mutants/{name}.patch").write_text(patch)
+        (tmp_path / f"mutants/{name}.toml").write_text('tree = "kernel"\n')
+    [found] = mutants.stale(
+        Paths(tmp_path, tmp_path / "cache", tmp_path / "out"), tmp_path / "tree"
+    )
+    assert found.startswith("mutants/stale.patch: error: patch failed: a.c:1")
