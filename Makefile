@@ -11,6 +11,7 @@
 #   LSMOD=<file>         keep only the modules that lsmod has listed there (deb)
 #   ENGINE=dmasim|zdma|ptdma|ae4dma  which DMA engine, and the machine that has it (demo)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
+#   MACHINE=ptdma|..     another machine of harness/kernel/arch.py than the suite's (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
@@ -30,7 +31,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL PATCH KCONFIG LSMOD WORKLOAD
+	ALL PATCH KCONFIG LSMOD WORKLOAD MACHINE
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -48,7 +49,7 @@ help:
 	@echo "make edit     a git tree of the kernel at a patch: PATCH=topic/number [DISCARD=1]"
 	@echo "make save     write the edit back to kernel/patches and kernel/overlay"
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
-	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug]"
+	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug MACHINE=x]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/"
 	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|tiering|compaction: a program]"
@@ -84,7 +85,7 @@ kernel shell:
 	$(HARNESS) $@ --config "$$CONFIG"
 
 guest:
-	$(HARNESS) $@ --config "$$CONFIG" --args="$$ARGS" "$$SUITE"
+	$(HARNESS) $@ --config "$$CONFIG" --args="$$ARGS" --machine "$$MACHINE" "$$SUITE"
 
 lab:
 	$(HARNESS) $@ $(if $(PRESET),--preset "$$PRESET") $(if $(QUICK),--quick) \

@@ -82,10 +82,12 @@ def parser() -> argparse.ArgumentParser:
     command("save", what, _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
     args = _option("comma separated arguments of the suite", "")
-    what = "a file in guest/suites"
+    machine = _option("another one than the suite asks for: a name in harness/kernel/arch.py", "")
+    what = "run one suite in the guest"
     command(
-        "guest", "run one suite in the guest", suite.main, config=config, suite=what, args=args
-    )
+        "guest", what, suite.main,
+        config=config, suite="a file in guest/suites", args=args, machine=machine,
+    )  # fmt: skip
     command("shell", "boot a guest with a shell on this terminal", suite.shell, config=config)
     command(
         "lab",

@@ -280,10 +280,10 @@ def show_failure(result: SuiteResult, directory: Path) -> None:
             ui.plain(f"    | {line}")
 
 
-def main(paths: Paths, config: str, suite: str, args: str) -> int:
-    """Run one suite and print what it said."""
-    directory = paths.out / "guest" / f"{config}-{suite}"
-    result = run_suite(paths, prepare(paths, config), suite, args, directory)
+def main(paths: Paths, config: str, suite: str, args: str, machine: str) -> int:
+    """Run one suite and print what it said; `machine` as for run_suite()."""
+    directory = paths.out / "guest" / "-".join(filter(None, (config, suite, machine)))
+    result = run_suite(paths, prepare(paths, config), suite, args, directory, machine)
     ui.plain(result.run.results.rstrip())
     if result.failure:
         show_failure(result, directory)

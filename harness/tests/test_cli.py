@@ -42,9 +42,9 @@ def test_an_error_is_one_line_after_its_details(
             ("fixes/0001", True),
         ),
         (
-            ["guest", "--config", "debug", "--args", "a,b", "faults"],
+            ["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],
             "guest.suite.main",
-            ("debug", "faults", "a,b"),
+            ("debug", "faults", "a,b", "ptdma"),
         ),
         (["demo"], "demo.main", ("dmasim",)),
         (["demo", "--engine", "zdma"], "demo.main", ("zdma",)),

@@ -4,7 +4,8 @@
  * split, while two movers move all of it both ways at once and it is copied live. Each
  * writer has a word, or a sector, of every page, and knows what it wrote last.
  *
- * MIG_SECONDS is the time for each test; MIG_FILE_DIR a file system with O_DIRECT.
+ * MIG_SECONDS is the time for each test; MIG_FILE_DIR a file system with O_DIRECT; MIG_ENGINE
+ * the engine's module.
  */
 #define _GNU_SOURCE
 #include <errno.h>
