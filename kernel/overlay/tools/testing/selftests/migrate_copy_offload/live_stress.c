@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory is written in every way that there is, and protected, shared, moved about and
- * split, while two movers move all of it both ways at once and it is copied live. Each
- * writer has a word, or a sector, of every page, and knows what it wrote last.
+ * Memory is written in every way that there is, and protected, shared, swapped out, moved
+ * about and split, while two movers move all of it both ways at once and it is copied live.
+ * Each writer has a word, or a sector, of every page, and knows what it wrote last.
  *
  * MIG_SECONDS is the time for each test; MIG_FILE_DIR a file system with O_DIRECT; MIG_ENGINE
- * the engine's module.
+ * the engine's module. There must be a swap area.
  */
 #define _GNU_SOURCE
 #include <errno.h>
@@ -46,6 +46,8 @@
 /* Of the words of a page, those that belong to no writer keep their first contents. */
 #define NR_WORDS	16
 #define REPORTS		4
+/* Less than the area has. */
+#define TIGHT		(10 * MIB)
 
 #define SCAN		"/sys/kernel/debug/sched/numa_balancing/"
 
@@ -58,6 +60,7 @@ enum part {
 	PLAIN,
 	PROTECTED,
 	FORKED,
+	SWAPPED,
 	WATCHED,
 	SPLIT,
 	MOVED,
@@ -638,6 +641,21 @@ static void *watch_run(void *arg)
 	return NULL;
 }
 
+/* Reclaim writes it to a swap area on a loop device, and unmaps what is in the swap cache. */
+static void *swap_run(void *arg)
+{
+	uint64_t random = SEED;
+
+	while (!stopped()) {
+		size_t offset = next_random(&random) % stress->part & ~(memory_page_size() - 1);
+
+		madvise(part_addr(SWAPPED) + offset, stress->part - offset, MADV_PAGEOUT);
+		stress->turns[SWAPPED]++;
+		usleep(2000);
+	}
+	return NULL;
+}
+
 /*
  * Splits folios and their mappings, lets the kernel drop them when it needs memory, which
  * it does not, and makes them whole again.
@@ -734,6 +752,17 @@ static long numa_hints(void)
 	return setting_find_number("/proc/vmstat", "numa_pte_updates ");
 }
 
+static long swapped_out(void)
+{
+	return setting_find_number("/proc/vmstat", "pswpout ");
+}
+
+/* How often somebody had to reclaim memory before he got some. */
+static long stalls(void)
+{
+	return setting_find_number("/proc/vmstat", "allocstall_movable ");
+}
+
 FIXTURE(live_stress)
 {
 	struct engine_test test;
@@ -745,6 +774,8 @@ FIXTURE_VARIANT(live_stress)
 	/* Of each part. */
 	size_t size;
 	bool engine;
+	/* Node 1 has hardly room for all: reclaim works while folios are locked. */
+	bool tight;
 };
 
 FIXTURE_VARIANT_ADD(live_stress, cpu_4k) { AREA_ANON_4K, 256 * KIB };
@@ -753,6 +784,7 @@ FIXTURE_VARIANT_ADD(live_stress, cpu_2m) { AREA_ANON_2M, 2 * MIB };
 FIXTURE_VARIANT_ADD(live_stress, engine_4k) { AREA_ANON_4K, 256 * KIB, true };
 FIXTURE_VARIANT_ADD(live_stress, engine_64k) { AREA_ANON_64K, 512 * KIB, true };
 FIXTURE_VARIANT_ADD(live_stress, engine_2m) { AREA_ANON_2M, 2 * MIB, true };
+FIXTURE_VARIANT_ADD(live_stress, engine_tight) { AREA_ANON_64K, 2 * MIB, true, true };
 
 FIXTURE_SETUP(live_stress)
 {
@@ -771,6 +803,8 @@ FIXTURE_SETUP(live_stress)
 	}
 	ASSERT_EQ(0, offload_set_live(REASON, true));
 	numa_hints_on();
+	if (variant->tight)
+		ASSERT_TRUE(memory_leave(self->test.nodes[1], TIGHT));
 
 	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -871,11 +905,11 @@ static bool enough(void)
 TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
-	pthread_t target, watching, protecting, splitting, moving[2];
+	pthread_t target, watching, protecting, swapping, splitting, moving[2];
 	pid_t debugger;
 	int status;
 	double begin, end, took;
-	long hints = numa_hints();
+	long hints = numa_hints(), swapped = swapped_out(), stalled = stalls();
 
 	debugger = fork_debugger();
 	ASSERT_LT(0, debugger);
@@ -898,6 +932,7 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 			ASSERT_EQ(0, pthread_create(&writer->thread, NULL, run, writer));
 	}
 	ASSERT_EQ(0, pthread_create(&protecting, NULL, protect_run, NULL));
+	ASSERT_EQ(0, pthread_create(&swapping, NULL, swap_run, NULL));
 	ASSERT_EQ(0, pthread_create(&splitting, NULL, split_run, NULL));
 	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
 		ASSERT_EQ(0, pthread_create(&moving[i], NULL, mover_run, &stress->nodes[i]));
@@ -917,6 +952,7 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 		if (i != PTRACE)
 			pthread_join(stress->writers[i].thread, NULL);
 	pthread_join(protecting, NULL);
+	pthread_join(swapping, NULL);
 	pthread_join(splitting, NULL);
 	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
 		pthread_join(moving[i], NULL);
@@ -946,10 +982,11 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	EXPECT_EQ(0, stress->undumped);
 	EXPECT_EQ(0, others_wrong());
 
-	TH_LOG("%.1f s: %llu moves, %llu dumps, turns %llu %llu %llu %llu %llu", took,
+	TH_LOG("%.1f s: %llu moves, %llu dumps, turns %llu %llu %llu %llu %llu %llu", took,
 	       (unsigned long long)stress->moves, (unsigned long long)stress->dumps,
 	       (unsigned long long)stress->turns[PROTECTED],
 	       (unsigned long long)stress->turns[FORKED],
+	       (unsigned long long)stress->turns[SWAPPED],
 	       (unsigned long long)stress->turns[WATCHED],
 	       (unsigned long long)stress->turns[SPLIT],
 	       (unsigned long long)stress->turns[MOVED]);
@@ -957,6 +994,10 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	EXPECT_TRUE(enough());
 	TH_LOG("%ld PTEs for NUMA hints", numa_hints() - hints);
 	EXPECT_TRUE(hints < 0 || hints < numa_hints());
+	TH_LOG("%ld pages swapped out", swapped_out() - swapped);
+	EXPECT_LT(swapped, swapped_out());
+	TH_LOG("%ld stalls for memory", stalls() - stalled);
+	EXPECT_TRUE(!variant->tight || stalled < stalls());
 }
 
 TEST_HARNESS_MAIN

@@ -665,6 +665,46 @@ static void *store_again(void *arg)
 	return NULL;
 }
 
+static bool permitted;
+
+static void wait_for_permission(int sig)
+{
+	while (!__atomic_load_n(&permitted, __ATOMIC_ACQUIRE))
+		usleep(1000);
+}
+
+/* PTEs are read-only by then, and so need no change; but another CPU's TLB may be writable. */
+TEST_F_TIMEOUT(live_windows, mprotect_before_the_flush, TIMEOUT)
+{
+	struct storer storer = { .word = (uint64_t *)(last_byte(&self->area) + 1) - 1 };
+	const uint64_t old = *storer.word;
+	uint64_t stored;
+
+	if (access(DELAYS, F_OK))
+		SKIP(return, "no " DELAYS);
+	signal(SIGSEGV, wait_for_permission);
+	storer.stored = old;
+	run_on_cpus(0, 0);
+	ASSERT_EQ(0, pthread_create(&storer.thread, NULL, store_again, &storer));
+	begin_move_until(_metadata, self, "flush");
+	protect(_metadata, &self->area, PROT_READ);
+	stored = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
+	usleep(10000);
+	EXPECT_EQ(stored, __atomic_load_n(storer.word, __ATOMIC_RELAXED));
+	EXPECT_FALSE(__atomic_load_n(&self->moved, __ATOMIC_ACQUIRE));
+
+	protect(_metadata, &self->area, PROT_READ | PROT_WRITE);
+	__atomic_store_n(&permitted, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	__atomic_store_n(&storer.stop, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(storer.thread, NULL));
+	EXPECT_NE(old, stored);
+	EXPECT_EQ(0, storer.lost);
+	EXPECT_EQ(storer.stored, *storer.word);
+	*storer.word = old;
+	EXPECT_EQ(0, area_wrong(&self->area));
+}
+
 /* A CPU whose TLB nobody has flushed stores to where the page was, or without a trace. */
 TEST_F_TIMEOUT(live_windows, another_cpu_stores_before_each_step, TIMEOUT)
 {

@@ -217,6 +217,28 @@ static long move_all(pid_t pid, const void *addr, size_t len, size_t step, int n
 	return missing;
 }
 
+size_t memory_free(int node)
+{
+	char path[64];
+	long kib;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
+	kib = setting_find_number(path, "MemFree:");
+	return kib < 0 ? 0 : kib * KIB;
+}
+
+bool memory_leave(int node, size_t left)
+{
+	size_t free = memory_free(node);
+	char path[96];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
+	setting_save(path);
+	return !setting_write_number(path, setting_read_number(path) +
+				     (free > left ? (free - left) / PMD_SIZE : 0));
+}
+
 size_t memory_pages_not_on(const void *addr, size_t len, int node)
 {
 	long ret = move_all(0, addr, len, memory_page_size(), node, true, 0);

@@ -36,6 +36,14 @@ bool memory_two_nodes(int *first, int *second);
 /* Binds what this process allocates from now on to @node; -1: no binding. */
 int memory_bind(int node);
 
+/* How many bytes of a node are free. */
+size_t memory_free(int node);
+/*
+ * Takes most of them, without a write to it, as huge pages, until settings_restore(); about
+ * @left bytes stay free.
+ */
+bool memory_leave(int node, size_t left);
+
 /* How many pages of the range are absent or not on @node. */
 size_t memory_pages_not_on(const void *addr, size_t len, int node);
 /*
