@@ -82,7 +82,7 @@ def parser() -> argparse.ArgumentParser:
     command("save", what, _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
     args = _option("comma separated arguments of the suite", "")
-    machine = _option("another one than the suite asks for: a name in harness/kernel/arch.py", "")
+    machine = _option("one of harness/kernel/arch.py, instead of the suite's", "")
     what = "run one suite in the guest"
     command(
         "guest", what, suite.main,
