@@ -100,11 +100,12 @@ def path(kernel: Kernel) -> Path:
 
 
 def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
-    """Write the initramfs of a kernel; another architecture's programs come from Debian."""
+    """Write the initramfs of a kernel, with programs of Debian's for its architecture."""
     architecture = kernel.architecture
-    root = Path("/")
-    if not architecture.native:
-        root = debian.userland(paths, architecture.debian)
+    if architecture.native:
+        host = root = debian.home(paths)
+    else:
+        host, root = Path("/"), debian.userland(paths, architecture.debian)
     members: Members = dict.fromkeys(_DIRECTORIES, (_DIRECTORY, b""))
 
     def link(name: str, target: str) -> None:
@@ -116,7 +117,7 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
 
     with ui.step(f"image {kernel.config}") as step:
         # A release has the same applets on every architecture.
-        busybox = program(Path("/"), "busybox")
+        busybox = program(host, "busybox")
         for applet in process.capture([str(busybox), "--list-full"]).split():
             link(applet, "/bin/busybox")
         link("bin/sh", "/bin/busybox")
