@@ -23,6 +23,7 @@ _DIRECTORY = stat.S_IFDIR | 0o755
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "etc")
 _PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "bin", "")
 _UNWINDER = "libgcc_s.so.1"  # named by no program: pthread_cancel() and pthread_exit() load it
+_OF_KMOD = re.compile(r"modules\.(.*\.bin|weakdep)")  # busybox reads none, and hosts' differ
 _NEEDED = re.compile(r"(?:program interpreter: |\(NEEDED\) .*\[)(\S+)\]")
 
 
@@ -129,6 +130,8 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
         trees = [("", paths.guest), ("", kernel.modules), *programs.items()]
         for name, directory in trees:
             for origin in filter(Path.is_file, directory.rglob("*")):
+                if _OF_KMOD.fullmatch(origin.name):
+                    continue
                 add(f"{name}/{origin.relative_to(directory)}".lstrip("/"), origin)
                 if name and _is_elf(origin):
                     dynamic.append(origin)
