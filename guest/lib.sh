@@ -127,13 +127,28 @@ ktap_done()
 	[ "$ktap_failures" -eq 0 ]
 }
 
+# ktap_provider: two tests, of what a DMA engine that is there owes any client.
+ktap_provider()
+{
+	load_engine
+	modprobe dmaengine_kunit
+	ktap_kunit dmaengine_provider
+	modprobe -r dmaengine_kunit
+}
+
 # ktap_only <program> [argument...]: the whole report of a suite that runs nothing else; ends it.
+# With the argument "provider" that is ktap_provider.
 ktap_only()
 {
 	program=$1
 	shift
-	ktap_plan 1
-	ktap_program "$program" "$selftests/$program" "$@"
+	if [ "$1" = provider ]; then
+		ktap_plan 2
+		ktap_provider
+	else
+		ktap_plan 1
+		ktap_program "$program" "$selftests/$program" "$@"
+	fi
 	ktap_done
 	exit
 }

@@ -19,6 +19,7 @@ from harness.core.paths import Paths, default_paths
 from harness.deb import packages
 from harness.guest import suite
 from harness.kernel import build, qemu
+from harness.kernel.debian import pin
 from harness.lab.model import preset
 from harness.layouts import run as layouts
 from harness.mutants import run as mutants
@@ -187,6 +188,7 @@ def main(argv: Sequence[str]) -> int:
     paths = default_paths()
     try:
         with lock.checkout(paths):
+            pin(paths)
             return int(args.main(paths, *(getattr(args, name) for name in args.options)))
     except HarnessError as error:
         if error.detail:

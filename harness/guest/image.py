@@ -23,6 +23,7 @@ _DIRECTORY = stat.S_IFDIR | 0o755
 _DIRECTORIES = ("dev", "proc", "sys", "tmp", "run", "mnt", "root", "etc")
 _PROGRAMS = ("usr/sbin", "sbin", "usr/bin", "bin", "")
 _UNWINDER = "libgcc_s.so.1"  # named by no program: pthread_cancel() and pthread_exit() load it
+_OF_KMOD = re.compile(r"modules\.(.*\.bin|weakdep)")  # busybox reads none, and hosts' differ
 _NEEDED = re.compile(r"(?:program interpreter: |\(NEEDED\) .*\[)(\S+)\]")
 
 
@@ -100,11 +101,12 @@ def path(kernel: Kernel) -> Path:
 
 
 def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
-    """Write the initramfs of a kernel; another architecture's programs come from Debian."""
+    """Write the initramfs of a kernel, with programs of Debian's for its architecture."""
     architecture = kernel.architecture
-    root = Path("/")
-    if not architecture.native:
-        root = debian.userland(paths, architecture.debian)
+    if architecture.native:
+        host = root = debian.home(paths)
+    else:
+        host, root = Path("/"), debian.userland(paths, architecture.debian)
     members: Members = dict.fromkeys(_DIRECTORIES, (_DIRECTORY, b""))
 
     def link(name: str, target: str) -> None:
@@ -116,7 +118,7 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
 
     with ui.step(f"image {kernel.config}") as step:
         # A release has the same applets on every architecture.
-        busybox = program(Path("/"), "busybox")
+        busybox = program(host, "busybox")
         for applet in process.capture([str(busybox), "--list-full"]).split():
             link(applet, "/bin/busybox")
         link("bin/sh", "/bin/busybox")
@@ -128,6 +130,8 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
         trees = [("", paths.guest), ("", kernel.modules), *programs.items()]
         for name, directory in trees:
             for origin in filter(Path.is_file, directory.rglob("*")):
+                if _OF_KMOD.fullmatch(origin.name):
+                    continue
                 add(f"{name}/{origin.relative_to(directory)}".lstrip("/"), origin)
                 if name and _is_elf(origin):
                     dynamic.append(origin)

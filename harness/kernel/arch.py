@@ -58,10 +58,7 @@ class Architecture:
 
     @property
     def compiler(self) -> str:
-        """The C compiler for it: of one version everywhere, so that figures are equal.
-
-        Debian 12 and 13 both have it.
-        """
+        """The C compiler for it, which Debian 12 and 13 both have (debian.pin())."""
         return f"{self.tools}gcc-12"
 
     @property
@@ -132,7 +129,7 @@ ZCU102 = Machine(
 
 X86_64 = Architecture(
     name="x86_64",
-    make_flags=(),
+    make_flags=("CROSS_COMPILE=x86_64-linux-gnu-",),  # the host's own programs are not pinned
     image="arch/x86/boot/bzImage",
     tools="",
     debian="",

@@ -11,12 +11,24 @@ import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from harness.core import jsonio, process, ui
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
 # Of what the guest runs, that which no cross compiler makes.
 PACKAGES = ("busybox-static", "e2fsprogs", "e2fsck-static")
+
+RELEASE = "bookworm"
+"""Whose compiler, binary utilities and libraries all x86 guests are made of, so that figures
+are equal on every host."""
+
+_COMPILER = ("gcc-12", "libc6-dev", "libnuma-dev", "libcap-dev", "liburing-dev")
+_TOOLS = ("gcc-12", "x86_64-linux-gnu-*")
+# The C library is in /lib: these programs run with the host's, and nothing else is.
+_TOOL = """#!/bin/sh
+PATH={root}/usr/bin:$PATH LD_LIBRARY_PATH={root}/usr/lib/x86_64-linux-gnu \\
+	exec {root}/usr/bin/{name}{options} "$@"
+"""
 
 
 def choose_mirrors(listing: str, codename: str) -> list[str]:
@@ -173,3 +185,31 @@ def userland(
             from_any_mirror(extract, step, what)
         step.done(f"in {home}", reused=reused)
     return home
+
+
+def home(paths: Paths) -> Path:
+    """Return the root of RELEASE's tree: the host's own, or packages in the cache."""
+    if codename() == RELEASE:
+        return Path("/")
+    with lock.cache(paths):
+        return userland(paths, "amd64", (*_COMPILER, *PACKAGES), RELEASE)
+
+
+def pin(paths: Paths) -> None:
+    """Let what this process starts find RELEASE's compiler and binary utilities first."""
+    if codename() == RELEASE:
+        return
+    with lock.cache(paths):
+        root = home(paths)
+        for link in root.rglob("*.so*"):
+            if link.is_symlink() and (target := str(link.readlink())).startswith("/"):
+                link.unlink()  # it names a library of the host
+                link.symlink_to(os.path.relpath(f"{root}{target}", link.parent))
+        tools = root / "tools"
+        tools.mkdir(exist_ok=True)
+        for tool in (path for names in _TOOLS for path in (root / "usr/bin").glob(names)):
+            options = f" --sysroot={root}" if "gcc" in tool.name else ""
+            script = tools / tool.name
+            script.write_text(_TOOL.format(root=root, name=tool.name, options=options))
+            script.chmod(0o755)
+    os.environ["PATH"] = f"{tools}:{os.environ['PATH']}"

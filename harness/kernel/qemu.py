@@ -119,7 +119,7 @@ def _configure(paths: Paths, home: Path) -> None:
         [
             str(home / "source/configure"),
             f"--python={sys.executable}",
-            f"--cc={X86_64.compiler}",
+            f"--cc=/usr/bin/{X86_64.compiler}",  # the host's, as its libraries are
             *_OPTIONS,
         ],
         paths.logs / "qemu-configure.log",

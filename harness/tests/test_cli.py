@@ -85,11 +85,11 @@ def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> No
 @pytest.mark.parametrize(
     ("argv", "message"),
     [
-        (["demo", "--engine", "gpu"], "choose from 'dmasim', 'zdma'"),
-        (["kernel", "--config", "bas"], "choose from 'base', 'debug'"),
+        (["demo", "--engine", "gpu"], "choose from dmasim, zdma"),
+        (["kernel", "--config", "bas"], "choose from base, debug"),
         (["layouts", "--vcpus", "3"], "choose from 1, 2"),
-        (["layouts", "--count", "x"], "invalid int value: 'x'"),
-        (["gest"], "choose from 'demo', 'check'"),
+        (["layouts", "--count", "x"], "invalid int value: x"),
+        (["gest"], "choose from demo, check"),
         (["demo", "--fast"], "unrecognized arguments: --fast"),
     ],
 )
@@ -100,7 +100,8 @@ def test_a_wrong_value_is_told_in_one_line(
         cli.main(argv)
     (line,) = capsys.readouterr().err.splitlines()
     assert ended.value.code == 2
-    assert line.startswith("error: ") and message in line
+    # Python 3.13 quotes less.
+    assert line.startswith("error: ") and message in line.replace("'", "")
 
 
 def test_a_full_disk_is_told_in_one_line(
@@ -135,6 +136,7 @@ from pathlib import Path
 from harness import cli, demo
 from harness.core.paths import Paths
 cli.default_paths = lambda: Paths(*map(Path, sys.argv[1:]))
+cli.pin = lambda _: None
 demo.main = lambda *_: print("the demo runs", flush=True) or 0
 sys.exit(cli.main(["demo"]))
 """

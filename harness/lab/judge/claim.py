@@ -15,13 +15,6 @@ from harness.lab.results import Key, Run
 SLACK = 0.03
 """How much worse than the recorded figure counts as the same, as a fraction of it."""
 
-OTHER_COMPILER_SLACK = 0.05
-"""The same if another compiler built what is recorded.
-
-gcc 12.4 against 12.2 moved instructions by up to 0.8 % and GB/s by 1 %, but a 99th percentile,
-which is that of few folios, by 3.6 %.
-"""
-
 GOALS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "lab" / "goals.toml").read_text())
 """Goals, and why figures miss them, by patterns of claims' names."""
 

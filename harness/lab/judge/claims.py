@@ -13,7 +13,7 @@ from harness.core.paths import ROOT
 from harness.guest.ktap import Case, Status
 from harness.lab import plan
 from harness.lab.judge import compare, goals, programs, reproduced
-from harness.lab.judge.claim import OTHER_COMPILER_SLACK, SLACK, Claim, Measured, verdict
+from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
 from harness.lab.results import Key, Program, Results
 from harness.lab.workloads import WORKLOADS
 
@@ -58,13 +58,12 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     if results.calibration is None:
         return [(claim, None) for claim in found]
     known = recorded(results.quick)
-    slack = SLACK if known.compiler == results.compiler else OTHER_COMPILER_SLACK
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
 
     def case(claim: Claim) -> Case:
-        allowed = programs.slack_of(claim) if claim.group in groups else slack
+        allowed = programs.slack_of(claim) if claim.group in groups else SLACK
         return verdict(claim, figures.get(claim.name), allowed)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in found]
@@ -98,9 +97,6 @@ def _runs(results: Results) -> Iterator[Case]:
             yield Case(case, Status.FAILED, "nothing was measured")
         elif name not in known:
             yield Case(case, Status.FAILED, "no run is recorded")
-        elif last.compiler != results.compiler:
-            why = f"recorded with {last.compiler}, and this is {results.compiler}"
-            yield Case(case, Status.SKIPPED, why)
         else:
             both = map(compare.figures, (known[name], found[name]))
             worse = [one for one in compare.differences(*both) if one.is_worse(SLACK)]

@@ -17,7 +17,8 @@ from harness.kernel.tree import Tree
 def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JOBS", "7")
     command = build.make(Path("/t"), Path("/o"), "bzImage", "modules")
-    assert command == ["make", "-C", "/t", "O=/o", "-j7", "CC=gcc-12", "bzImage", "modules"]
+    made = "CROSS_COMPILE=x86_64-linux-gnu-", "CC=gcc-12"
+    assert command == ["make", "-C", "/t", "O=/o", "-j7", *made, "bzImage", "modules"]
     foreign = build.make(Path("/t"), Path("/o"), "Image", architecture=ARM64)
     cross = "aarch64-linux-gnu-"
     made = f"CROSS_COMPILE={cross}", f"CC={cross}gcc-12"

@@ -2,13 +2,15 @@
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from harness.core import ui
+from harness.core import process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import debian
+from harness.kernel.arch import X86_64
 
 
 def test_a_private_apt_keeps_everything_below_its_directory(tmp_path: Path) -> None:
@@ -81,3 +83,49 @@ def test_the_newest_file_is_taken_and_nothing_fetched(
             (tmp_path / f"download/linux_{version}_all.deb").touch()
         found = debian.download(paths, "linux", "backports", "linux_*.deb", step)
         assert "7.3.12" in found.name
+
+
+def test_on_another_release_only_the_kernel_s_tools_are_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    root = tmp_path / "root"
+    (root / "usr/bin").mkdir(parents=True)
+    for name in ("gcc-12", "x86_64-linux-gnu-ld", "ld", "as"):
+        tool = root / "usr/bin" / name
+        tool.write_text('#!/bin/sh\necho "$0 $LD_LIBRARY_PATH ${PATH%%:*} $*"\n')
+        tool.chmod(0o755)
+    link = root / "lib64/ld.so.2"
+    link.parent.mkdir()
+    link.symlink_to("/lib/ld.so.2")
+    asked: list[tuple[str, tuple[str, ...], str]] = []
+
+    def userland(_: Paths, *given: Any) -> Path:
+        asked.append(given)
+        return root
+
+    monkeypatch.setattr(debian, "userland", userland)
+    monkeypatch.setenv("PATH", before := os.environ["PATH"])
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path)
+
+    monkeypatch.setattr(debian, "codename", lambda: debian.RELEASE)
+    debian.pin(paths)
+    assert (debian.home(paths), os.environ["PATH"], asked) == (Path("/"), before, [])
+
+    monkeypatch.setattr(debian, "codename", lambda: "trixie")
+    debian.pin(paths)
+    debian.pin(paths)
+    assert str(link.readlink()) == "../lib/ld.so.2"
+    assert debian.home(paths) == root
+    assert asked[0] == asked[1] == asked[2]
+    architecture, packages, release = asked[0]
+    assert (architecture, release) == ("amd64", debian.RELEASE)
+    assert {"gcc-12", "libc6-dev", *debian.PACKAGES} <= set(packages)
+    where = f"{root}/usr/lib/x86_64-linux-gnu {root}/usr/bin"
+    said = process.capture([X86_64.compiler, "-c", "a b"])
+    assert said == f"{root}/usr/bin/gcc-12 {where} --sysroot={root} -c a b\n"
+    (prefix,) = (flag.partition("=")[2] for flag in X86_64.make_flags)
+    assert process.capture([f"{prefix}ld", "-v"]) == (
+        f"{root}/usr/bin/x86_64-linux-gnu-ld {where} -v\n"
+    )
+    # What runs on the host is made by the host's own tools.
+    assert {path.name for path in (root / "tools").iterdir()} == {"gcc-12", f"{prefix}ld"}

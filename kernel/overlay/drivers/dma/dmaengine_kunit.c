@@ -1,10 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * KUnit tests for dmaengine: clients that are notified of channels that come and
- * go.
+ * go; and, where there is an engine, what any provider owes its clients.
  */
 #include <kunit/device.h>
 #include <kunit/test.h>
+#include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
 #include <linux/err.h>
 #include <linux/module.h>
@@ -215,7 +216,120 @@ static struct kunit_suite dmaengine_test_suite = {
 	.test_cases = dmaengine_test_cases,
 };
 
-kunit_test_suite(dmaengine_test_suite);
+#define BUFFER_SIZE	SZ_4K
+/* More than a driver has descriptors for a channel. */
+#define MANY		100
+
+struct provider {
+	struct dma_chan *chan;
+	void *buffer;
+	dma_addr_t addr;
+	atomic_t calls;
+};
+
+static void count_call(void *calls)
+{
+	atomic_inc(calls);
+}
+
+static void copy(struct kunit *test, dma_async_tx_callback callback)
+{
+	struct provider *provider = test->priv;
+	struct dma_async_tx_descriptor *tx;
+
+	tx = dmaengine_prep_dma_memcpy(provider->chan, provider->addr + BUFFER_SIZE / 2,
+				       provider->addr, BUFFER_SIZE / 2,
+				       DMA_PREP_INTERRUPT | DMA_CTRL_ACK);
+	KUNIT_ASSERT_NOT_NULL(test, tx);
+	if (callback) {
+		tx->callback = callback;
+		tx->callback_param = &provider->calls;
+	}
+	KUNIT_ASSERT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
+			DMA_COMPLETE);
+}
+
+/* Nobody is called for a descriptor without a callback, whoever had it before. */
+static void used_descriptor_calls_nobody(struct kunit *test)
+{
+	struct provider *provider = test->priv;
+	int i;
+
+	for (i = 0; i < MANY; i++)
+		copy(test, count_call);
+	dmaengine_synchronize(provider->chan);
+	KUNIT_EXPECT_EQ(test, atomic_read(&provider->calls), MANY);
+	for (i = 0; i < MANY; i++)
+		copy(test, NULL);
+	dmaengine_synchronize(provider->chan);
+	KUNIT_EXPECT_EQ(test, atomic_read(&provider->calls), MANY);
+}
+
+/* An interrupt without a copy comes, if that is offered. */
+static void offered_interrupt_comes(struct kunit *test)
+{
+	struct provider *provider = test->priv;
+	struct dma_device *dma = provider->chan->device;
+	struct dma_async_tx_descriptor *tx;
+
+	if (!dma_has_cap(DMA_INTERRUPT, dma->cap_mask))
+		return;
+	tx = dma->device_prep_dma_interrupt(provider->chan, DMA_PREP_INTERRUPT);
+	KUNIT_ASSERT_NOT_NULL(test, tx);
+	KUNIT_EXPECT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
+			DMA_COMPLETE);
+}
+
+static int provider_test_init(struct kunit *test)
+{
+	struct provider *provider = kunit_kzalloc(test, sizeof(*provider), GFP_KERNEL);
+	dma_cap_mask_t memcpy = { };
+	struct dma_chan *chan;
+
+	KUNIT_ASSERT_NOT_NULL(test, provider);
+	provider->buffer = kunit_kzalloc(test, BUFFER_SIZE, GFP_KERNEL);
+	KUNIT_ASSERT_NOT_NULL(test, provider->buffer);
+	dma_cap_set(DMA_MEMCPY, memcpy);
+	chan = dma_request_chan_by_mask(&memcpy);
+	if (IS_ERR(chan))
+		kunit_skip(test, "no engine with a channel for memcpy");
+	provider->addr = dma_map_single(chan->device->dev, provider->buffer, BUFFER_SIZE,
+					DMA_BIDIRECTIONAL);
+	if (dma_mapping_error(chan->device->dev, provider->addr)) {
+		dma_release_channel(chan);
+		return -EIO;
+	}
+	provider->chan = chan;
+	test->priv = provider;
+	return 0;
+}
+
+static void provider_test_exit(struct kunit *test)
+{
+	struct provider *provider = test->priv;
+
+	if (!provider)
+		return;
+	dmaengine_terminate_sync(provider->chan);
+	dma_unmap_single(provider->chan->device->dev, provider->addr, BUFFER_SIZE,
+			 DMA_BIDIRECTIONAL);
+	dma_release_channel(provider->chan);
+}
+
+static struct kunit_case provider_test_cases[] = {
+	KUNIT_CASE(used_descriptor_calls_nobody),
+	KUNIT_CASE(offered_interrupt_comes),
+	{}
+};
+
+static struct kunit_suite provider_test_suite = {
+	.name = "dmaengine_provider",
+	.init = provider_test_init,
+	.exit = provider_test_exit,
+	.test_cases = provider_test_cases,
+};
+
+kunit_test_suites(&dmaengine_test_suite, &provider_test_suite);
 
 MODULE_DESCRIPTION("KUnit tests for dmaengine");
 MODULE_LICENSE("GPL");

@@ -133,6 +133,7 @@ struct dcbm_lane {
 	unsigned long uses;		/* descriptors that ever had a slot of this id */
 	bool retiring;			/* somebody is about to release it */
 	bool quarantined;		/* never use it again */
+	bool bounces;			/* it did not reach all memory when it came */
 
 	/* What the provider showed so far. */
 	unsigned int strikes;		/* time-outs since the last success */

@@ -11,6 +11,7 @@
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
 #include <linux/debugfs.h>
+#include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/reboot.h>
@@ -267,6 +268,13 @@ static unsigned int count(lane_filter filter, const void *arg)
 	return nr;
 }
 
+/* A bounce buffer would make two copies of one. */
+static bool may_bounce(struct device *dev)
+{
+	return dma_addressing_limited(dev) ||
+	       dma_max_mapping_size(dev) != SIZE_MAX;
+}
+
 /* Return false without memory or a free id, or if the channel is leaving. */
 static bool add_lane(struct dma_chan *chan)
 {
@@ -280,6 +288,7 @@ static bool add_lane(struct dma_chan *chan)
 
 	lane->chan = chan;
 	lane->dev = dev;
+	lane->bounces = may_bounce(dev);
 	strscpy(lane->name, dma_chan_name(chan));
 	strscpy(lane->provider, dev_driver_string(chan->device->dev));
 	lane->max_len = DCBM_MAX_MERGED;

@@ -120,13 +120,6 @@ static void dcbm_callback_result(void *param,
 		       result->result != DMA_TRANS_NOERROR || result->residue);
 }
 
-/* A bounce buffer would make two copies of one. */
-static bool may_bounce(struct device *dev)
-{
-	return dma_addressing_limited(dev) ||
-	       dma_max_mapping_size(dev) != SIZE_MAX;
-}
-
 /* Fill the next entries of the job's tables with the share of a lane. */
 static void fill_tables(struct dcbm_lane *lane)
 {
@@ -186,7 +179,7 @@ static void map_lane(struct dcbm_lane *lane)
 	lane->mapped = false;
 	if (!lane->range.len)
 		return;
-	if (may_bounce(lane->dev)) {
+	if (lane->bounces) {
 		lane->job->unreachable = true;
 		return;
 	}
