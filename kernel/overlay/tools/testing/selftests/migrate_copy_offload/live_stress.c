@@ -804,7 +804,8 @@ FIXTURE_SETUP(live_stress)
 	ASSERT_EQ(0, offload_set_live(REASON, true));
 	numa_hints_on();
 	if (variant->tight)
-		ASSERT_TRUE(memory_leave(self->test.nodes[1], TIGHT));
+		ASSERT_TRUE(memory_take_huge(self->test.nodes[1], 4 * TIGHT) &&
+			    memory_take(self->test.nodes[1], TIGHT));
 
 	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);

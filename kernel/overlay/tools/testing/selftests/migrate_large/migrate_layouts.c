@@ -137,30 +137,15 @@ static void say_in_log(uint64_t seed)
 #define MOST_LEFT	(32 * MIB)
 #define LEAST_LEFT	(8 * MIB)
 
-static bool take_pages(int node, size_t left)
-{
-	size_t free = memory_free(node);
-	char *addr;
-
-	if (free <= left)
-		return true;
-	memory_bind(node);
-	addr = mmap(NULL, free - left, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (addr == MAP_FAILED || mlock(addr, free - left))
-		return false;
-	memory_bind(-1);
-	return true;
-}
-
 /* Leaves a node less memory than most layouts have. */
 static bool fill_node(int node)
 {
 	if (setting_write("/proc/sys/vm/min_free_kbytes", "1024") ||
-	    !memory_leave(node, MOST_LEFT))
+	    !memory_take_huge(node, MOST_LEFT))
 		return false;
 	for (size_t left = MOST_LEFT; left >= LEAST_LEFT; left /= 2)
 		/* Compaction drains the lists of CPUs: what they hold counts as free. */
-		if (!take_pages(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
+		if (!memory_take(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
 			return false;
 	return true;
 }

@@ -227,7 +227,7 @@ size_t memory_free(int node)
 	return kib < 0 ? 0 : kib * KIB;
 }
 
-bool memory_leave(int node, size_t left)
+bool memory_take_huge(int node, size_t left)
 {
 	size_t free = memory_free(node);
 	char path[96];
@@ -237,6 +237,21 @@ bool memory_leave(int node, size_t left)
 	setting_save(path);
 	return !setting_write_number(path, setting_read_number(path) +
 				     (free > left ? (free - left) / PMD_SIZE : 0));
+}
+
+bool memory_take(int node, size_t left)
+{
+	size_t free = memory_free(node);
+	char *addr;
+
+	if (free <= left)
+		return true;
+	memory_bind(node);
+	addr = mmap(NULL, free - left, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (addr == MAP_FAILED || mlock(addr, free - left))
+		return false;
+	memory_bind(-1);
+	return true;
 }
 
 size_t memory_pages_not_on(const void *addr, size_t len, int node)

@@ -39,10 +39,11 @@ int memory_bind(int node);
 /* How many bytes of a node are free. */
 size_t memory_free(int node);
 /*
- * Takes most of them, without a write to it, as huge pages, until settings_restore(); about
- * @left bytes stay free.
+ * Takes all but @left of them: as huge pages, without a write to them, and until
+ * settings_restore(); or as pages that the calling process keeps.
  */
-bool memory_leave(int node, size_t left);
+bool memory_take_huge(int node, size_t left);
+bool memory_take(int node, size_t left);
 
 /* How many pages of the range are absent or not on @node. */
 size_t memory_pages_not_on(const void *addr, size_t len, int node);
