@@ -53,12 +53,12 @@ enum copy_loop {
 #define MC_LOOP		NR_COPY_PRIMITIVES
 #define NR_MEASURED	(NR_COPY_PRIMITIVES + 1)
 
+static int copy_forced = COPY_AUTO;
 static u8 copy_choices[NR_COPY_LOOPS][NR_COPY_USES][NR_COPY_CLASSES] = {
 	[0 ... NR_COPY_LOOPS - 1] = {
 		[0 ... NR_COPY_USES - 1] = { [0 ... NR_COPY_CLASSES - 1] = COPY_DEFAULT },
 	},
 };
-static int copy_forced = COPY_AUTO;
 
 /* Protects copy_calibrated; held by every writer of copy_choices. */
 static DEFINE_MUTEX(copy_lock);
