@@ -202,7 +202,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
     parameters = offload.parameters or {} if offload else {}
     match offload:
         case Offload(enabled=True, migrator="cpu"):
-            design = "cpu" if offload.copy_pages in (None, "per_page") else "bulk"
+            design = "cpu" if offload.copy_pages in (None, "default") else "bulk"
         case Offload(enabled=True, migrator="mtcopy"):
             design, channels = "threads", int(parameters.get("threads") or 0) or None
         case Offload(enabled=True, migrator="dcbm"):

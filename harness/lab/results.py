@@ -20,7 +20,7 @@ Kernel = Literal["vanilla", "ours", "without"]
 Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "live", "other"]
 """What copies: processors, or one of ENGINE_DESIGNS.
 
-"cpu" and "bulk" are the kernel's own migrator, page by page and with the primitive that its
+"cpu" and "bulk" are the kernel's own migrator, as by default and with the primitive that its
 calibration chose; "threads" is mtcopy.
 """
 

@@ -17,7 +17,7 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
         "parameters": {"segments": "Y", "lists": "Y", "channels": "0"},
         "providers": ["idxd"],
         "channels": 8,
-        "copy_pages": "per_page",
+        "copy_pages": "default",
         **changes,
     }
 

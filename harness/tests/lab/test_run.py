@@ -24,7 +24,7 @@ OFFLOAD: dict[str, Any] = {
     "parameters": {"segments": "N", "lists": "N"},
     "providers": ["ptdma"],
     "channels": 16,
-    "copy_pages": "per_page",
+    "copy_pages": "default",
 }
 
 

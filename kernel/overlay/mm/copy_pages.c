@@ -1,26 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Copies of ranges of physically contiguous pages.
+ * The primitives that copy ranges of pages, measured.
  *
  * A range can be copied page by page, or with one call of a bulk primitive. No way is the
  * fastest everywhere: it depends on the processor, on the length, and on the use of the
  * destination. So the kernel measures the primitives after the first copy of a range, and
- * uses a primitive where it was measurably faster than the loop. Until then, and elsewhere,
- * it uses the loop.
- *
- * Architectures that override copy_highpage() also copy metadata such as memory tags, so
- * they keep the loop.
+ * uses a primitive where it was measurably faster than the loop, which it uses elsewhere.
+ * Until then it does as kernels that cannot measure.
  */
 
 #define pr_fmt(fmt) "copy_pages: " fmt
 
 #include <kunit/visibility.h>
 #include <linux/cleanup.h>
-#include <linux/export.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
 #include <linux/init.h>
-#include <linux/kmsan.h>
 #include <linux/kobject.h>
 #include <linux/ktime.h>
 #include <linux/memory.h>
@@ -37,6 +32,8 @@
 #include <linux/topology.h>
 #include <linux/workqueue.h>
 
+#include <asm/copy_pages.h>
+
 #include "copy_pages.h"
 
 /* The loop that a primitive replaces; the two need not be equally fast. */
@@ -45,44 +42,6 @@ enum copy_loop {
 	COPY_LOOP_MC,
 	NR_COPY_LOOPS,
 };
-
-/* Copy page by page, with a resched point after every page. */
-static void copy_page_by_page(struct page *dst, struct page *src, unsigned long nr_pages)
-{
-	for (;;) {
-		copy_highpage(dst++, src++);
-		if (!--nr_pages)
-			break;
-		cond_resched();
-	}
-}
-
-#ifdef CONFIG_COPY_PAGES
-
-/* Like copy_mc_highpage() for each page, but all of them are mapped in a row. */
-static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned long nr_pages)
-{
-	void *to = page_address(dst), *from = page_address(src);
-	void *end = to + nr_pages * PAGE_SIZE;
-
-	for (;;) {
-		if (copy_mc_to_kernel(to, from, PAGE_SIZE)) {
-			memory_failure_queue(page_to_pfn(virt_to_page(from)), 0);
-			return -EHWPOISON;
-		}
-		kmsan_copy_page_meta(virt_to_page(to), virt_to_page(from));
-		to += PAGE_SIZE;
-		from += PAGE_SIZE;
-		if (to == end)
-			break;
-		cond_resched();
-	}
-	return 0;
-}
-
-#if defined(__HAVE_ARCH_COPY_HIGHPAGE) || defined(CONFIG_HIGHMEM)
-#error "bulk copies need pages that are plain bytes and permanently mapped"
-#endif
 
 /* A smaller sample takes hardly longer than reading the clock. */
 #define SAMPLE_BYTES	(256UL << 10)
@@ -94,8 +53,12 @@ static int copy_mc_page_by_page(struct page *dst, struct page *src, unsigned lon
 #define MC_LOOP		NR_COPY_PRIMITIVES
 #define NR_MEASURED	(NR_COPY_PRIMITIVES + 1)
 
-static u8 copy_choices[NR_COPY_LOOPS][NR_COPY_USES][NR_COPY_CLASSES];
 static int copy_forced = COPY_AUTO;
+static u8 copy_choices[NR_COPY_LOOPS][NR_COPY_USES][NR_COPY_CLASSES] = {
+	[0 ... NR_COPY_LOOPS - 1] = {
+		[0 ... NR_COPY_USES - 1] = { [0 ... NR_COPY_CLASSES - 1] = COPY_DEFAULT },
+	},
+};
 
 /* Protects copy_calibrated; held by every writer of copy_choices. */
 static DEFINE_MUTEX(copy_lock);
@@ -129,114 +92,50 @@ static enum copy_use copy_use_of(const struct page *dst, const struct page *src)
 	return COPY_FAR;
 }
 
-static enum copy_primitive choose(enum copy_loop loop, const struct page *dst,
-				  const struct page *src, unsigned long bytes)
+static enum copy_primitive choose(const struct page *dst, const struct page *src,
+				  unsigned long bytes, bool mc)
 {
 	unsigned int class = copy_class(bytes);
 	int forced = READ_ONCE(copy_forced);
 
 	if (class == COPY_CLASS_NONE)
-		return COPY_PER_PAGE;
+		return COPY_DEFAULT;
 	if (forced == COPY_AUTO) {
 		want_calibration();
-		return READ_ONCE(copy_choices[loop][copy_use_of(dst, src)][class]);
+		return READ_ONCE(copy_choices[mc ? COPY_LOOP_MC : COPY_LOOP_PLAIN]
+					      [copy_use_of(dst, src)][class]);
 	}
-	if (!(arch_copy_primitives(loop == COPY_LOOP_MC) & BIT(forced)))
-		return COPY_PER_PAGE;
+	if (!(arch_copy_primitives(mc) & BIT(forced)))
+		return COPY_DEFAULT;
 	return forced;
 }
 
-static void copy_range(enum copy_primitive primitive, struct page *dst, struct page *src,
-		       unsigned long nr_pages)
-{
-	unsigned long i;
-
-	arch_copy_pages(primitive, page_address(dst), page_address(src), nr_pages * PAGE_SIZE);
-	for (i = 0; i < nr_pages; i++)
-		kmsan_copy_page_meta(dst + i, src + i);
-}
-
-/* Return the number of pages copied. The page after them, if any, may be poisoned. */
-static unsigned long copy_mc_range(enum copy_primitive primitive, struct page *dst,
-				   struct page *src, unsigned long nr_pages)
-{
-	unsigned long left, i;
-
-	left = arch_copy_mc_pages(primitive, page_address(dst), page_address(src),
-				  nr_pages * PAGE_SIZE);
-	nr_pages -= DIV_ROUND_UP(left, PAGE_SIZE);
-	for (i = 0; i < nr_pages; i++)
-		kmsan_copy_page_meta(dst + i, src + i);
-	return nr_pages;
-}
-
 /**
- * copy_pages - copy a range of pages
+ * copy_pages_chosen - copy a range of pages with the primitive that was chosen for it
  * @dst: first of the pages to copy to
  * @src: first of the pages to copy from
- * @nr_pages: number of pages, at least 1
+ * @len: length in bytes, a multiple of the page size and not 0
+ * @mc: whether the copy must survive poison in @src
  *
- * Both ranges are physically contiguous and do not overlap.
- *
- * Context: May sleep if @nr_pages is more than 1.
+ * Return: the number of bytes at the end that are left to the loop.
  */
-void copy_pages(struct page *dst, struct page *src, unsigned long nr_pages)
+unsigned long copy_pages_chosen(struct page *dst, struct page *src, unsigned long len, bool mc)
 {
-	for (;;) {
-		unsigned long step = min(nr_pages, COPY_STEP_BYTES / PAGE_SIZE);
-		enum copy_primitive primitive;
+	enum copy_primitive primitive = choose(dst, src, len, mc);
+	void *to = page_address(dst), *from = page_address(src);
 
-		primitive = choose(COPY_LOOP_PLAIN, dst, src, step * PAGE_SIZE);
-		if (primitive == COPY_PER_PAGE)
-			copy_page_by_page(dst, src, step);
-		else
-			copy_range(primitive, dst, src, step);
-		nr_pages -= step;
-		if (!nr_pages)
-			break;
-		dst += step;
-		src += step;
-		cond_resched();
+	switch (primitive) {
+	case COPY_PER_PAGE:
+		return len;
+	case COPY_DEFAULT:
+		return mc ? arch_copy_mc_pages(to, from, len) : arch_copy_pages(to, from, len);
+	default:
+		if (mc)
+			return arch_copy_mc_pages_by(primitive, to, from, len);
+		arch_copy_pages_by(primitive, to, from, len);
+		return 0;
 	}
 }
-
-/**
- * copy_mc_pages - copy a range of pages that may be poisoned
- * @dst: first of the pages to copy to
- * @src: first of the pages to copy from
- * @nr_pages: number of pages, at least 1
- *
- * Both ranges are physically contiguous and do not overlap. If a page of @src is poisoned,
- * the first such page is reported to memory_failure_queue(), and the contents of @dst
- * from that page on are undefined.
- *
- * Context: May sleep if @nr_pages is more than 1.
- * Return: 0, or -EHWPOISON.
- */
-int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
-{
-	for (;;) {
-		unsigned long step = min(nr_pages, COPY_STEP_BYTES / PAGE_SIZE);
-		unsigned long copied = 0;
-		enum copy_primitive primitive;
-
-		primitive = choose(COPY_LOOP_MC, dst, src, step * PAGE_SIZE);
-		if (primitive != COPY_PER_PAGE)
-			copied = copy_mc_range(primitive, dst, src, step);
-		/* Only the loop finds out that a page is poisoned, and reports it. */
-		if (copied < step &&
-		    copy_mc_page_by_page(dst + copied, src + copied, step - copied))
-			return -EHWPOISON;
-		nr_pages -= step;
-		if (!nr_pages)
-			break;
-		dst += step;
-		src += step;
-		cond_resched();
-	}
-	return 0;
-}
-EXPORT_SYMBOL_GPL(copy_mc_pages);
 
 /* Buffers and results of a calibration; too large for the stack. */
 struct copy_calibration {
@@ -268,7 +167,8 @@ static void copy_sample(struct copy_calibration *cal, unsigned int measured,
 				return;
 		}
 		if (measured != COPY_PER_PAGE && measured != MC_LOOP)
-			arch_copy_pages(measured, page_address(dst), page_address(src), bytes);
+			arch_copy_pages_by(measured, page_address(dst), page_address(src),
+					   bytes);
 	}
 }
 
@@ -465,7 +365,7 @@ static int calibrate(void)
 VISIBLE_IF_KUNIT int copy_pages_force(int primitive)
 {
 	if (primitive != COPY_AUTO &&
-	    (primitive < 0 || primitive >= NR_COPY_PRIMITIVES ||
+	    (primitive < 0 || primitive > COPY_DEFAULT ||
 	     !(arch_copy_primitives(false) & BIT(primitive))))
 		return -EINVAL;
 	WRITE_ONCE(copy_forced, primitive);
@@ -481,7 +381,7 @@ VISIBLE_IF_KUNIT int copy_pages_forced(void)
 static int primitive_by_name(const char *name)
 {
 	return sysfs_streq(name, "auto") ?
-	       COPY_AUTO : __sysfs_match_string(copy_primitive_names, NR_COPY_PRIMITIVES, name);
+	       COPY_AUTO : sysfs_match_string(copy_primitive_names, name);
 }
 
 static int __init copy_pages_setup(char *value)
@@ -519,7 +419,7 @@ static ssize_t primitive_show(struct kobject *kobj, struct kobj_attribute *attr,
 	int forced = copy_pages_forced(), i;
 	ssize_t at = sysfs_emit(buf, forced == COPY_AUTO ? "[auto]" : "auto");
 
-	for (i = 0; i < NR_COPY_PRIMITIVES; i++) {
+	for (i = 0; i <= COPY_DEFAULT; i++) {
 		if (arch_copy_primitives(false) & BIT(i))
 			at += sysfs_emit_at(buf, at, forced == i ? " [%s]" : " %s",
 					    copy_primitive_names[i]);
@@ -661,25 +561,3 @@ static int __init copy_pages_init(void)
 	return 0;
 }
 late_initcall(copy_pages_init);
-
-#else /* !CONFIG_COPY_PAGES */
-
-void copy_pages(struct page *dst, struct page *src, unsigned long nr_pages)
-{
-	copy_page_by_page(dst, src, nr_pages);
-}
-
-int copy_mc_pages(struct page *dst, struct page *src, unsigned long nr_pages)
-{
-	for (;;) {
-		if (copy_mc_highpage(dst++, src++))
-			return -EHWPOISON;
-		if (!--nr_pages)
-			break;
-		cond_resched();
-	}
-	return 0;
-}
-EXPORT_SYMBOL_GPL(copy_mc_pages);
-
-#endif /* CONFIG_COPY_PAGES */

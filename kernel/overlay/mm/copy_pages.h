@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * The functions that an architecture with ARCH_HAS_COPY_PAGES provides for
- * mm/copy_pages.c, and those that mm/copy_pages.c exports to its KUnit tests.
+ * What mm/copy_pages.c provides for mm/util.c, and with KUnit for its tests, and the
+ * functions that an architecture with ARCH_HAS_COPY_PAGES provides for it.
  */
 #ifndef _MM_COPY_PAGES_H
 #define _MM_COPY_PAGES_H
@@ -15,11 +15,13 @@ struct page;
 
 unsigned int arch_copy_primitives(bool mc);
 bool arch_copy_timings_last(void);
-void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
-		     unsigned long len);
-unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,
-				 unsigned long len);
+void arch_copy_pages_by(enum copy_primitive primitive, void *dst, const void *src,
+			unsigned long len);
+unsigned long arch_copy_mc_pages_by(enum copy_primitive primitive, void *dst,
+				    const void *src, unsigned long len);
 void arch_copy_evict(void *start, unsigned long len);
+
+unsigned long copy_pages_chosen(struct page *dst, struct page *src, unsigned long len, bool mc);
 
 /* Instead of an enum copy_primitive: use the calibrated choices. */
 #define COPY_AUTO	(-1)

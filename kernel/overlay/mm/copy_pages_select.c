@@ -19,11 +19,12 @@
 /* A candidate may lose up to 1/NOT_SLOWER in states other than COPY_COLD. */
 #define NOT_SLOWER	32
 
-const char * const copy_primitive_names[NR_COPY_PRIMITIVES] = {
+const char * const copy_primitive_names[COPY_DEFAULT + 1] = {
 	[COPY_PER_PAGE]		= "per_page",
 	[COPY_MOVSQ]		= "movsq",
 	[COPY_MOVSB]		= "movsb",
 	[COPY_NONTEMPORAL]	= "nontemporal",
+	[COPY_DEFAULT]		= "default",
 };
 
 const char * const copy_use_names[NR_COPY_USES] = {

@@ -21,6 +21,7 @@
  * @COPY_MOVSB: one ``rep movsb`` for the range
  * @COPY_NONTEMPORAL: stores that bypass the cache, loads prefetched a page ahead
  * @NR_COPY_PRIMITIVES: number of primitives
+ * @COPY_DEFAULT: none of these, but what a kernel that cannot measure uses
  *
  * Where timings cannot tell two of them apart, the first is preferred.
  */
@@ -30,6 +31,7 @@ enum copy_primitive {
 	COPY_MOVSB,
 	COPY_NONTEMPORAL,
 	NR_COPY_PRIMITIVES,
+	COPY_DEFAULT = NR_COPY_PRIMITIVES,
 };
 
 /**
@@ -95,7 +97,7 @@ struct copy_quartiles {
 	__u64 upper;
 };
 
-extern const char * const copy_primitive_names[NR_COPY_PRIMITIVES];
+extern const char * const copy_primitive_names[COPY_DEFAULT + 1];
 extern const char * const copy_use_names[NR_COPY_USES];
 extern const unsigned long copy_class_bytes[NR_COPY_CLASSES];
 

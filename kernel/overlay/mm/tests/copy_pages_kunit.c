@@ -17,13 +17,14 @@
 #include <linux/vmalloc.h>
 
 #include <asm/copy_pages.h>
+#include <asm/copy_primitives.h>
 #include <asm/mce.h>
 #include <asm/tlbflush.h>
 
 #include "../copy_pages.h"
 
 #define MAX_PAGES	512UL
-/* Shorter ranges are always copied page by page. */
+/* Shorter ranges are always copied as by default. */
 #define MIN_PAGES	4UL
 #define FILL		0x5a
 
@@ -96,7 +97,7 @@ static int copy_test_init(struct kunit *test)
 }
 
 static const enum copy_primitive primitives[] = {
-	COPY_PER_PAGE, COPY_MOVSQ, COPY_MOVSB, COPY_NONTEMPORAL,
+	COPY_PER_PAGE, COPY_MOVSQ, COPY_MOVSB, COPY_NONTEMPORAL, COPY_DEFAULT,
 };
 
 static void primitive_name(const enum copy_primitive *primitive, char *name)
@@ -170,7 +171,9 @@ static unsigned int steps_of(enum copy_primitive primitive, unsigned long nr_pag
 	unsigned long step = COPY_STEP_BYTES / PAGE_SIZE;
 	unsigned int calls = 0;
 
-	for (; primitive != COPY_PER_PAGE && nr_pages; nr_pages -= min(nr_pages, step))
+	if (primitive == COPY_PER_PAGE || primitive == COPY_DEFAULT)
+		return 0;
+	for (; nr_pages; nr_pages -= min(nr_pages, step))
 		calls += min(nr_pages, step) >= MIN_PAGES;
 	return calls;
 }
@@ -194,8 +197,8 @@ static void test_lengths(struct kunit *test, bool mc)
 	struct copy_test *ctx = test->priv;
 	unsigned long nr;
 
-	kunit_activate_static_stub(test, arch_copy_pages, noted_copy);
-	kunit_activate_static_stub(test, arch_copy_mc_pages, noted_copy_mc);
+	kunit_activate_static_stub(test, arch_copy_pages_by, noted_copy);
+	kunit_activate_static_stub(test, arch_copy_mc_pages_by, noted_copy_mc);
 	fill_differently(src, MAX_PAGES + 1);
 	memset(page_address(dst), FILL, (MAX_PAGES + 2) * PAGE_SIZE);
 
@@ -244,9 +247,9 @@ static void short_ranges(struct kunit *test)
 
 			memset(to, FILL, MIN_PAGES * PAGE_SIZE);
 			if (form)
-				left = arch_copy_mc_pages(primitive, to, from, bytes);
+				left = arch_copy_mc_pages_by(primitive, to, from, bytes);
 			else
-				arch_copy_pages(primitive, to, from, bytes);
+				arch_copy_pages_by(primitive, to, from, bytes);
 			KUNIT_EXPECT_EQ(test, left, 0);
 			KUNIT_EXPECT_EQ(test, 0, memcmp(to, from, bytes));
 			KUNIT_EXPECT_NULL(test, memchr_inv(to + bytes, FILL, PAGE_SIZE));
@@ -279,7 +282,7 @@ static void what_is_left_is_copied_page_by_page(struct kunit *test)
 	unsigned int i;
 
 	KUNIT_ASSERT_EQ(test, copy_pages_force(COPY_MOVSQ), 0);
-	kunit_activate_static_stub(test, arch_copy_mc_pages, stopping_copy_mc);
+	kunit_activate_static_stub(test, arch_copy_mc_pages_by, stopping_copy_mc);
 	fill_differently(src, MAX_PAGES);
 	for (i = 0; i < ARRAY_SIZE(copied); i++) {
 		ctx->stop_after = copied[i];

@@ -14,7 +14,7 @@
 #include <linux/cpufeature.h>
 #include <linux/instrumented.h>
 
-#include <asm/copy_pages.h>
+#include <asm/copy_primitives.h>
 #include <asm/mce.h>
 
 #include "../../../mm/copy_pages.h"
@@ -30,7 +30,7 @@
  */
 unsigned int arch_copy_primitives(bool mc)
 {
-	unsigned int primitives = BIT(COPY_PER_PAGE);
+	unsigned int primitives = BIT(COPY_PER_PAGE) | BIT(COPY_DEFAULT);
 
 	if (mc && copy_mc_is_fragile())
 		return primitives;
@@ -55,16 +55,16 @@ bool arch_copy_timings_last(void)
 }
 
 /**
- * arch_copy_pages - copy a range with a primitive other than COPY_PER_PAGE
- * @primitive: one of arch_copy_primitives(false)
+ * arch_copy_pages_by - copy a range with a primitive
+ * @primitive: one of arch_copy_primitives(false), not COPY_PER_PAGE or COPY_DEFAULT
  * @dst: destination, page aligned
  * @src: source, page aligned
  * @len: length in bytes, a multiple of the page size and not 0
  */
-void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
-		     unsigned long len)
+void arch_copy_pages_by(enum copy_primitive primitive, void *dst, const void *src,
+			unsigned long len)
 {
-	KUNIT_STATIC_STUB_REDIRECT(arch_copy_pages, primitive, dst, src, len);
+	KUNIT_STATIC_STUB_REDIRECT(arch_copy_pages_by, primitive, dst, src, len);
 
 	instrument_memcpy_before(dst, src, len);
 	switch (primitive) {
@@ -80,8 +80,8 @@ void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
 }
 
 /**
- * arch_copy_mc_pages - copy a range from memory that may be poisoned
- * @primitive: one of arch_copy_primitives(true), other than COPY_PER_PAGE
+ * arch_copy_mc_pages_by - copy a range from memory that may be poisoned
+ * @primitive: one of arch_copy_primitives(true), not COPY_PER_PAGE or COPY_DEFAULT
  * @dst: destination, page aligned
  * @src: source, page aligned
  * @len: length in bytes, a multiple of the page size and not 0
@@ -89,12 +89,12 @@ void arch_copy_pages(enum copy_primitive primitive, void *dst, const void *src,
  * Return: the number of bytes at the end that were not copied, because of poison at the
  * first of them or shortly after it.
  */
-unsigned long arch_copy_mc_pages(enum copy_primitive primitive, void *dst, const void *src,
-				 unsigned long len)
+unsigned long arch_copy_mc_pages_by(enum copy_primitive primitive, void *dst,
+				    const void *src, unsigned long len)
 {
 	unsigned long left;
 
-	KUNIT_STATIC_STUB_REDIRECT(arch_copy_mc_pages, primitive, dst, src, len);
+	KUNIT_STATIC_STUB_REDIRECT(arch_copy_mc_pages_by, primitive, dst, src, len);
 
 	instrument_memcpy_before(dst, src, len);
 	switch (primitive) {

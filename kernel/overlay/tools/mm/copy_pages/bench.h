@@ -14,7 +14,7 @@
 #include <sys/mman.h>
 #include <time.h>
 
-#include "../../../arch/x86/include/asm/copy_pages.h"
+#include "../../../arch/x86/include/asm/copy_primitives.h"
 #include "../../../mm/copy_pages_select.h"
 
 #define KIB		1024UL
