@@ -206,17 +206,21 @@ def programs(path: Path, panels: Mapping[str, Sequence[Bar]], footer: str) -> No
     rows = -(-len(panels) // columns)
     with _figure(path, (3.2 * columns + 1, 2.4 * rows + 0.8), footer) as figure:
         grid = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
+        # A panel may lack a bar that others have.
+        names = dict.fromkeys(bar.name for bars in panels.values() for bar in bars)
+        places = {name: -place for place, name in enumerate(names)}
         for axes, (title, bars) in zip(grid.flat, panels.items(), strict=True):
             axes.set_title(title)
-            for place, bar in enumerate(reversed(bars)):
+            for bar in bars:
                 colour, marker, _ = bar.look
+                place = places[bar.name]
                 axes.plot([bar.rest_us, bar.then_us], [place] * 2, color=colour)
                 axes.plot(bar.rest_us, place, marker="o", color=colour, markerfacecolor="white")
                 axes.plot(bar.then_us, place, marker=marker, color=colour, markersize=7)
                 axes.annotate(f"{bar.share:.0%}", (max(bar.rest_us, bar.then_us), place),
                               (7, -3), textcoords="offset points", fontsize=8)  # fmt: skip
-            axes.set_yticks(range(len(bars)), [bar.name for bar in reversed(bars)])
-            axes.set_ylim(-0.6, len(bars) - 0.4)
+            axes.set_yticks(list(places.values()), list(places))
+            axes.set_ylim(0.4 - len(places), 0.6)
             axes.set_xscale("log")
             axes.margins(x=0.15)
         _logarithmic(axes.xaxis, axes.get_xlim())
