@@ -799,7 +799,8 @@ static bool drop_while_moved(struct dropper *dropper, long round)
 
 /*
  * Two processes drop the same pages of a folio while it migrates, both of them when it is
- * unmapped: now and then, or most of the time if an engine copies. All that is mapped in part afterwards is queued for a split.
+ * unmapped: now and then, or most of the time if an engine copies. All that is mapped in part
+ * afterwards is queued for a split.
  */
 TEST(dropped_while_unmapped)
 {
