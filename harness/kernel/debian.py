@@ -208,7 +208,7 @@ def pin(paths: Paths) -> None:
         tools = root / "tools"
         tools.mkdir(exist_ok=True)
         for tool in (path for names in _TOOLS for path in (root / "usr/bin").glob(names)):
-            options = f" --sysroot={root}" if "gcc" in tool.name else ""
+            options = f" --sysroot={root}" if tool.name.endswith("gcc-12") else ""
             script = tools / tool.name
             script.write_text(_TOOL.format(root=root, name=tool.name, options=options))
             script.chmod(0o755)
