@@ -47,7 +47,7 @@
 #define NR_WORDS	16
 #define REPORTS		4
 /* Less than the area has. */
-#define TIGHT		(10 * MIB)
+#define TIGHT		(6 * MIB)
 
 #define SCAN		"/sys/kernel/debug/sched/numa_balancing/"
 
