@@ -107,6 +107,7 @@ struct writer {
 static struct stress {
 	struct area area;
 	size_t part;
+	bool tight;
 	/* Where the part MOVED is half of the time. */
 	char *elsewhere;
 	int nodes[2];
@@ -660,13 +661,13 @@ static void *swap_run(void *arg)
 }
 
 /*
- * Splits folios and their mappings, lets the kernel drop them when it needs memory, which
+ * Splits folios and their mappings, lets the kernel drop them when it needs memory, where
  * it does not, and makes them whole again.
  */
 static void *split_run(void *arg)
 {
 	static const int advice[] = {
-		MADV_FREE, MADV_COLD, MADV_WILLNEED, MADV_NOHUGEPAGE, MADV_HUGEPAGE,
+		MADV_FREE /* the first */, MADV_COLD, MADV_WILLNEED, MADV_NOHUGEPAGE, MADV_HUGEPAGE,
 	};
 	char *addr = part_addr(SPLIT), command[96];
 	uint64_t random = SEED;
@@ -675,6 +676,8 @@ static void *split_run(void *arg)
 		uint64_t turn = next_random(&random) % 7;
 		size_t offset = next_random(&random) % stress->part & ~(memory_page_size() - 1);
 
+		if (turn < stress->tight)
+			continue;
 		if (turn < ARRAY_SIZE(advice)) {
 			madvise(addr + offset, stress->part - offset, advice[turn]);
 		} else if (turn == 5) {
@@ -814,6 +817,7 @@ FIXTURE_SETUP(live_stress)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, stress);
 	stress->part = variant->size;
+	stress->tight = variant->tight;
 	stress->nodes[0] = self->test.nodes[0];
 	stress->nodes[1] = self->test.nodes[1];
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
