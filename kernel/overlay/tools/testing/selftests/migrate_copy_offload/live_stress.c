@@ -46,8 +46,6 @@
 /* Of the words of a page, those that belong to no writer keep their first contents. */
 #define NR_WORDS	16
 #define REPORTS		4
-/* Less than the area has. */
-#define TIGHT		(10 * MIB)
 
 #define SCAN		"/sys/kernel/debug/sched/numa_balancing/"
 
@@ -60,9 +58,9 @@ enum part {
 	PLAIN,
 	PROTECTED,
 	FORKED,
-	SWAPPED,
 	WATCHED,
 	SPLIT,
+	SWAPPED,
 	MOVED,
 	NR_PARTS
 };
@@ -78,6 +76,8 @@ struct writer_kind {
 	size_t len;
 	/* CONFIG_DEBUG_VM prints a trace of it in memory that userfaultfd protects. */
 	bool traced;
+	/* Nobody marks the pages dirty, so reclaim may drop what it has a copy of in swap. */
+	bool clean;
 };
 
 struct writer {
@@ -373,7 +373,7 @@ static const struct writer_kind writer_kinds[] = {
 	{ "process_vm_writev", NULL, write_process_vm, load, sizeof(uint64_t) },
 	{ "proc_pid_mem", open_mem, write_mem, load, sizeof(uint64_t), true },
 	{ "vmsplice", open_pipes, write_vmsplice, load, sizeof(uint64_t) },
-	{ "io_uring_fixed_buffer", open_uring, write_uring, load, sizeof(uint64_t) },
+	{ "io_uring_fixed_buffer", open_uring, write_uring, load, sizeof(uint64_t), .clean = true },
 	{ "o_direct", open_sectors, write_direct, load, SECTOR },
 	{ "aio", open_aio, write_aio, load, SECTOR },
 };
@@ -444,7 +444,8 @@ static size_t any_page(struct writer *writer, enum part last)
 static void *writer_run(void *arg)
 {
 	struct writer *writer = arg;
-	const enum part last = writer->kind->traced && debug_kernel() ? WATCHED : MOVED;
+	const enum part last = writer->kind->traced && debug_kernel() ? WATCHED :
+			       writer->kind->clean ? SWAPPED : MOVED;
 	size_t page;
 
 	while (!stopped()) {
@@ -757,12 +758,6 @@ static long swapped_out(void)
 	return setting_find_number("/proc/vmstat", "pswpout ");
 }
 
-/* How often somebody had to reclaim memory before he got some. */
-static long stalls(void)
-{
-	return setting_find_number("/proc/vmstat", "allocstall_movable ");
-}
-
 FIXTURE(live_stress)
 {
 	struct engine_test test;
@@ -774,8 +769,6 @@ FIXTURE_VARIANT(live_stress)
 	/* Of each part. */
 	size_t size;
 	bool engine;
-	/* Node 1 has hardly room for all: reclaim works while folios are locked. */
-	bool tight;
 };
 
 FIXTURE_VARIANT_ADD(live_stress, cpu_4k) { AREA_ANON_4K, 256 * KIB };
@@ -784,7 +777,6 @@ FIXTURE_VARIANT_ADD(live_stress, cpu_2m) { AREA_ANON_2M, 2 * MIB };
 FIXTURE_VARIANT_ADD(live_stress, engine_4k) { AREA_ANON_4K, 256 * KIB, true };
 FIXTURE_VARIANT_ADD(live_stress, engine_64k) { AREA_ANON_64K, 512 * KIB, true };
 FIXTURE_VARIANT_ADD(live_stress, engine_2m) { AREA_ANON_2M, 2 * MIB, true };
-FIXTURE_VARIANT_ADD(live_stress, engine_tight) { AREA_ANON_64K, 2 * MIB, true, true };
 
 FIXTURE_SETUP(live_stress)
 {
@@ -803,9 +795,6 @@ FIXTURE_SETUP(live_stress)
 	}
 	ASSERT_EQ(0, offload_set_live(REASON, true));
 	numa_hints_on();
-	if (variant->tight)
-		ASSERT_TRUE(memory_take_huge(self->test.nodes[1], 4 * TIGHT) &&
-			    memory_take(self->test.nodes[1], TIGHT));
 
 	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -900,7 +889,7 @@ static bool enough(void)
 		all = all && stress->writers[i].written > 20;
 	for (unsigned int part = PROTECTED; part < NR_PARTS; part++)
 		all = all && stress->turns[part] > 5;
-	return all && offload_grown("live_copied") > 50 && offload_grown("live_written") > 3;
+	return all && offload_grown("live_copied") > 20 && offload_grown("live_written") > 3;
 }
 
 TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
@@ -910,7 +899,7 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	pid_t debugger;
 	int status;
 	double begin, end, took;
-	long hints = numa_hints(), swapped = swapped_out(), stalled = stalls();
+	long hints = numa_hints(), swapped = swapped_out();
 
 	debugger = fork_debugger();
 	ASSERT_LT(0, debugger);
@@ -987,9 +976,9 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	       (unsigned long long)stress->moves, (unsigned long long)stress->dumps,
 	       (unsigned long long)stress->turns[PROTECTED],
 	       (unsigned long long)stress->turns[FORKED],
-	       (unsigned long long)stress->turns[SWAPPED],
 	       (unsigned long long)stress->turns[WATCHED],
 	       (unsigned long long)stress->turns[SPLIT],
+	       (unsigned long long)stress->turns[SWAPPED],
 	       (unsigned long long)stress->turns[MOVED]);
 	offload_show_grown();
 	EXPECT_TRUE(enough());
@@ -997,8 +986,6 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	EXPECT_TRUE(hints < 0 || hints < numa_hints());
 	TH_LOG("%ld pages swapped out", swapped_out() - swapped);
 	EXPECT_LT(swapped, swapped_out());
-	TH_LOG("%ld stalls for memory", stalls() - stalled);
-	EXPECT_TRUE(!variant->tight || stalled < stalls());
 }
 
 TEST_HARNESS_MAIN

@@ -137,15 +137,52 @@ static void say_in_log(uint64_t seed)
 #define MOST_LEFT	(32 * MIB)
 #define LEAST_LEFT	(8 * MIB)
 
+static size_t free_memory(int node)
+{
+	char path[64];
+	long kib;
+
+	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
+	kib = setting_find_number(path, "MemFree:");
+	return kib < 0 ? 0 : kib * KIB;
+}
+
+/* Takes most of a node's memory as huge pages, without a write to it. */
+static bool take_huge_pages(int node, size_t left)
+{
+	size_t free = free_memory(node);
+	char path[96];
+
+	snprintf(path, sizeof(path),
+		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
+	return !setting_write_number(path, setting_read_number(path) +
+				     (free > left ? (free - left) / PMD_SIZE : 0));
+}
+
+static bool take_pages(int node, size_t left)
+{
+	size_t free = free_memory(node);
+	char *addr;
+
+	if (free <= left)
+		return true;
+	memory_bind(node);
+	addr = mmap(NULL, free - left, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	if (addr == MAP_FAILED || mlock(addr, free - left))
+		return false;
+	memory_bind(-1);
+	return true;
+}
+
 /* Leaves a node less memory than most layouts have. */
 static bool fill_node(int node)
 {
 	if (setting_write("/proc/sys/vm/min_free_kbytes", "1024") ||
-	    !memory_take_huge(node, MOST_LEFT))
+	    !take_huge_pages(node, MOST_LEFT))
 		return false;
 	for (size_t left = MOST_LEFT; left >= LEAST_LEFT; left /= 2)
 		/* Compaction drains the lists of CPUs: what they hold counts as free. */
-		if (!memory_take(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
+		if (!take_pages(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
 			return false;
 	return true;
 }

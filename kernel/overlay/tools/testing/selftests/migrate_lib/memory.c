@@ -217,43 +217,6 @@ static long move_all(pid_t pid, const void *addr, size_t len, size_t step, int n
 	return missing;
 }
 
-size_t memory_free(int node)
-{
-	char path[64];
-	long kib;
-
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
-	kib = setting_find_number(path, "MemFree:");
-	return kib < 0 ? 0 : kib * KIB;
-}
-
-bool memory_take_huge(int node, size_t left)
-{
-	size_t free = memory_free(node);
-	char path[96];
-
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
-	setting_save(path);
-	return !setting_write_number(path, setting_read_number(path) +
-				     (free > left ? (free - left) / PMD_SIZE : 0));
-}
-
-bool memory_take(int node, size_t left)
-{
-	size_t free = memory_free(node);
-	char *addr;
-
-	if (free <= left)
-		return true;
-	memory_bind(node);
-	addr = mmap(NULL, free - left, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-	if (addr == MAP_FAILED || mlock(addr, free - left))
-		return false;
-	memory_bind(-1);
-	return true;
-}
-
 size_t memory_pages_not_on(const void *addr, size_t len, int node)
 {
 	long ret = move_all(0, addr, len, memory_page_size(), node, true, 0);

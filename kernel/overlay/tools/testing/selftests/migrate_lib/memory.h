@@ -36,15 +36,6 @@ bool memory_two_nodes(int *first, int *second);
 /* Binds what this process allocates from now on to @node; -1: no binding. */
 int memory_bind(int node);
 
-/* How many bytes of a node are free. */
-size_t memory_free(int node);
-/*
- * Takes all but @left of them: as huge pages, without a write to them, and until
- * settings_restore(); or as pages that the calling process keeps.
- */
-bool memory_take_huge(int node, size_t left);
-bool memory_take(int node, size_t left);
-
 /* How many pages of the range are absent or not on @node. */
 size_t memory_pages_not_on(const void *addr, size_t len, int node);
 /*
