@@ -359,8 +359,6 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_while_busy, TIMEOUT)
 	ASSERT_EQ(memory_pages_not_on(self->area.addr, size, self->test.nodes[0]), 0);
 
 	take_off(_metadata, self, &flight);
-	/* Until some pages are copied. */
-	usleep(500000);
 	buffer = pinned(memfd);
 	ASSERT_GE(buffer, 0);
 	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, buffer, 0);
