@@ -5,7 +5,7 @@
  *
  *  2  Only what nobody can change is copied early: neither a folio to which somebody
  *     else has a reference nor shmem that no page table maps. Nor folios with buffer
- *     heads: buffer_heads.sh. And nobody changes what is copied early.
+ *     heads: buffer_heads.sh.
  *  5  When pages are given back, nothing may still be writing to them. What an
  *     engine that cannot be stopped may write to is not given back: quarantine.
  *  6  Every completion counts; engines may complete in any order.
@@ -21,11 +21,9 @@
  * until all attempts of the batch have failed.
  */
 #include <fcntl.h>
-#include <linux/udmabuf.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
@@ -280,10 +278,11 @@ static void expect_in_flight(struct __test_metadata *_metadata)
 		TH_LOG("too slow: nothing is in flight any more");
 }
 
-/* A flight takes almost two seconds: four channels, 32 descriptors each, of 60 ms. */
+/* Starts a flight of almost two seconds: four channels, 32 descriptors each, of 60 ms. */
 #define FLIGHT_PAGES	128
 
-static void slow_engine(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self)
+static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
+			 struct flight *flight, enum area_kind kind, size_t size)
 {
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=60000000", "channels=4"));
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
@@ -291,24 +290,12 @@ static void slow_engine(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *
 		ASSERT_TRUE(window_map(&self->window));
 		window_set(&self->window, DESC_NS, 60000000);
 	}
-}
-
-static void take_off(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		     struct flight *flight)
-{
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
 	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
 	offload_mark();
 	ASSERT_EQ(pthread_create(&flight->thread, NULL, flight_thread, flight), 0);
 	area_wait_in_flight(&self->area);
 	expect_in_flight(_metadata);
-}
-
-static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			 struct flight *flight, enum area_kind kind, size_t size)
-{
-	slow_engine(_metadata, self);
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
-	take_off(_metadata, self, flight);
 }
 
 static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
@@ -319,60 +306,6 @@ static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *s
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	/* The migrator may finish a batch that it accepted before the change. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"), FLIGHT_PAGES);
-}
-
-/* A DMA buffer of all pages of a memfd, which are pinned. */
-static int pinned(int memfd)
-{
-	struct udmabuf_create create = {
-		.memfd = memfd, .size = FLIGHT_PAGES * memory_page_size(),
-	};
-	int fd = open("/dev/udmabuf", O_RDWR);
-	int buffer = ioctl(fd, UDMABUF_CREATE, &create);
-
-	close(fd);
-	return buffer;
-}
-
-/* Who pins pages of a file gets them when a migration has ended that may have copied them. */
-TEST_F_TIMEOUT(rules, rule_2_pinned_while_busy, TIMEOUT)
-{
-	size_t size = FLIGHT_PAGES * memory_page_size();
-	struct flight flight;
-	int memfd, buffer;
-	void *map;
-
-	if (access("/dev/udmabuf", F_OK))
-		SKIP(return, "a kernel without CONFIG_UDMABUF");
-	memfd = memfd_create("rules", MFD_ALLOW_SEALING);
-	ASSERT_EQ(ftruncate(memfd, size), 0);
-	ASSERT_EQ(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	slow_engine(_metadata, self);
-	ASSERT_TRUE(area_create(&self->area, AREA_SHMEM, size, self->test.nodes[0]));
-	ASSERT_EQ(mmap(self->area.addr, size, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED,
-		       memfd, 0), self->area.addr);
-	memory_bind(self->test.nodes[0]);
-	area_stamp(&self->area, 1);
-	memory_bind(-1);
-	/* Only the first time pages leave ZONE_MOVABLE, which waits for a migration as well. */
-	ASSERT_EQ(close(pinned(memfd)), 0);
-	ASSERT_EQ(memory_pages_not_on(self->area.addr, size, self->test.nodes[0]), 0);
-
-	take_off(_metadata, self, &flight);
-	/* Until some pages are copied. */
-	usleep(500000);
-	buffer = pinned(memfd);
-	ASSERT_GE(buffer, 0);
-	map = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, buffer, 0);
-	ASSERT_NE(map, MAP_FAILED);
-	memory_stamp(map, size, 2);
-	munmap(map, size);
-	close(buffer);
-
-	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
-	self->area.seed = 2;
-	EXPECT_EQ(area_wrong(&self->area), 0);
-	close(memfd);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
