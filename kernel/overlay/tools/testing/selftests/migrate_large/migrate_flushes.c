@@ -1,21 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * How a process is flushed whose translations only this CPU has: each page by itself, and all
- * at once after the 32 pages from which on that is cheaper. Pages that need no flush, or had
- * one of their own, are none of the 32.
+ * at once after the 32 pages from which on that is cheaper. Pages that had a flush of their
+ * own are none of the 32.
  */
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
-#include <linux/userfaultfd.h>
 
 #include "kselftest_harness.h"
 #include "memory.h"
@@ -37,15 +32,11 @@ FIXTURE(migrate_flushes)
 	size_t page;
 	int from;
 	int to;
-	void *pages[2 * MANY];
-	int status[2 * MANY];
+	void *pages[MANY];
+	int status[MANY];
 	/* Flushes of single pages and of everything. */
 	long single;
 	long full;
-	/* The page with the nodes of all but the first MANY pages comes when these are unmapped. */
-	int uffd;
-	int *nodes;
-	char *unmapped;
 };
 
 static void __attribute__((constructor)) prepare(void)
@@ -94,12 +85,15 @@ static void name(FIXTURE_DATA(migrate_flushes) *self, size_t at, char *addr, siz
 }
 
 /* Moves the first @nr pages that were named, and counts the flushes. */
-static long move(FIXTURE_DATA(migrate_flushes) *self, const int *nodes, size_t nr)
+static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
 {
 	char line[512];
+	int nodes[MANY];
 	FILE *trace;
 	long ret;
 
+	for (size_t i = 0; i < nr; i++)
+		nodes[i] = self->to;
 	setting_write(TRACE_DIR "/trace", "\n");
 	ret = syscall(__NR_move_pages, 0, nr, self->pages, nodes, self->status, MPOL_MF_MOVE);
 	setting_write(EVENT_ENABLE, "0");
@@ -123,19 +117,10 @@ static long move(FIXTURE_DATA(migrate_flushes) *self, const int *nodes, size_t n
 	return ret;
 }
 
-static long move_all(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
-{
-	int nodes[2 * MANY];
-
-	for (size_t i = 0; i < nr; i++)
-		nodes[i] = self->to;
-	return move(self, nodes, nr);
-}
-
 TEST_F_TIMEOUT(migrate_flushes, few, TIMEOUT)
 {
 	name(self, 0, pages_on(self, FEW), FEW);
-	ASSERT_EQ(0, move_all(self, FEW));
+	ASSERT_EQ(0, move(self, FEW));
 	EXPECT_EQ(FEW, self->single);
 	EXPECT_EQ(0, self->full);
 }
@@ -143,7 +128,7 @@ TEST_F_TIMEOUT(migrate_flushes, few, TIMEOUT)
 TEST_F_TIMEOUT(migrate_flushes, many, TIMEOUT)
 {
 	name(self, 0, pages_on(self, MANY), MANY);
-	ASSERT_EQ(0, move_all(self, MANY));
+	ASSERT_EQ(0, move(self, MANY));
 	EXPECT_EQ(CEILING, self->single);
 	EXPECT_EQ(1, self->full);
 }
@@ -162,76 +147,11 @@ TEST_F_TIMEOUT(migrate_flushes, behind_a_pmd, TIMEOUT)
 	ASSERT_TRUE(memory_folios_are(huge, PMD_SIZE, PMD_SIZE));
 	name(self, 0, huge, 1);
 	name(self, 1, pages_on(self, FEW), FEW);
-	ASSERT_EQ(0, move_all(self, 1 + FEW));
+	ASSERT_EQ(0, move(self, 1 + FEW));
 	EXPECT_EQ(FEW, self->single);
 	/* That of the PMD. */
 	EXPECT_EQ(1, self->full);
 	EXPECT_EQ(0, memory_verify(huge, PMD_SIZE, SEED));
-}
-
-/* Unmaps what has been isolated by now, and only then lets the kernel read on. */
-static void *unmap_and_give_nodes(void *arg)
-{
-	FIXTURE_DATA(migrate_flushes) *self = arg;
-	int nodes[FEW];
-	char from[memory_page_size()];
-	struct uffdio_copy copy = {
-		.dst = (uintptr_t)(self->nodes + MANY),
-		.src = (uintptr_t)from,
-		.len = self->page,
-	};
-	struct pollfd poll_fd = { .fd = self->uffd, .events = POLLIN };
-
-	for (size_t i = 0; i < FEW; i++)
-		nodes[i] = self->to;
-	memcpy(from, nodes, sizeof(nodes));
-	if (poll(&poll_fd, 1, TIMEOUT * 500) != 1 ||
-	    munmap(self->unmapped, MANY * self->page))
-		exit(KSFT_FAIL);
-	if (ioctl(self->uffd, UFFDIO_COPY, &copy))
-		exit(KSFT_FAIL);
-	return NULL;
-}
-
-/* Files that nobody maps any more when they are moved. */
-TEST_F_TIMEOUT(migrate_flushes, behind_what_nothing_maps, TIMEOUT)
-{
-	size_t len = MANY * self->page;
-	int fd = memfd_create("migrate_flushes", 0);
-	struct uffdio_api api = { .api = UFFD_API };
-	struct uffdio_register reg = { .mode = UFFDIO_REGISTER_MODE_MISSING };
-	pthread_t thread;
-	char *nodes;
-
-	self->uffd = syscall(__NR_userfaultfd, O_CLOEXEC);
-	if (self->uffd < 0 || ioctl(self->uffd, UFFDIO_API, &api))
-		SKIP(return, "needs userfaultfd");
-	ASSERT_EQ(0, ftruncate(fd, len));
-	self->unmapped = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	ASSERT_NE(MAP_FAILED, self->unmapped);
-	ASSERT_EQ(0, memory_fill(self->unmapped, len, self->page, self->from, SEED));
-	name(self, 0, self->unmapped, MANY);
-	name(self, MANY, pages_on(self, FEW), FEW);
-
-	nodes = memory_map_aligned(2 * self->page, self->page);
-	ASSERT_NE(NULL, nodes);
-	reg.range.start = (uintptr_t)(nodes + self->page);
-	reg.range.len = self->page;
-	ASSERT_EQ(0, ioctl(self->uffd, UFFDIO_REGISTER, &reg));
-	self->nodes = (int *)(nodes + self->page) - MANY;
-	for (size_t i = 0; i < MANY; i++)
-		self->nodes[i] = self->to;
-
-	ASSERT_EQ(0, pthread_create(&thread, NULL, unmap_and_give_nodes, self));
-	ASSERT_EQ(0, move(self, self->nodes, MANY + FEW));
-	pthread_join(thread, NULL);
-	EXPECT_EQ(FEW, self->single);
-	EXPECT_EQ(0, self->full);
-
-	self->unmapped = mmap(NULL, len, PROT_READ, MAP_SHARED, fd, 0);
-	ASSERT_NE(MAP_FAILED, self->unmapped);
-	EXPECT_EQ(0, memory_verify(self->unmapped, len, SEED));
-	EXPECT_EQ(0, memory_pages_not_on(self->unmapped, len, self->to));
 }
 
 TEST_HARNESS_MAIN

@@ -32,7 +32,6 @@
 #define TIMEOUT		240
 #define IDLE_BITMAP	"/sys/kernel/mm/page_idle/bitmap"
 #define SPLIT_PAGES	"/sys/kernel/debug/split_huge_pages"
-#define ENGINE_LATENCY	"/sys/module/dmasim/parameters/latency_ns"
 #define MOVES		10
 #define FOLIOS		4
 #define SEED		17
@@ -140,7 +139,6 @@ static long mlocked_pages(void)
 
 static void __attribute__((constructor)) save_settings(void)
 {
-	setting_save(ENGINE_LATENCY);
 	memory_settings_save();
 }
 
@@ -713,7 +711,6 @@ TEST(written_while_unmapped)
 
 #define DROP_ROUNDS	24
 #define DROP_SECONDS	20
-#define DROP_ENGINE_NS	20000000
 
 /* Folios that a thread moves, and that two processes drop a part of meanwhile. */
 struct dropper {
@@ -798,9 +795,8 @@ static bool drop_while_moved(struct dropper *dropper, long round)
 }
 
 /*
- * Two processes drop the same pages of a folio while it migrates, both of them when it is
- * unmapped: now and then, or most of the time if an engine copies. All that is mapped in part
- * afterwards is queued for a split.
+ * Two processes drop the same pages of a folio while it migrates, now and then both of
+ * them when it is unmapped. All that is mapped in part afterwards is queued for a split.
  */
 TEST(dropped_while_unmapped)
 {
@@ -819,8 +815,6 @@ TEST(dropped_while_unmapped)
 	ASSERT_EQ(0, thp_only(size));
 	dropper.node = nodes[1];
 	run_on_last_cpu();
-	/* If an engine copies, both drop while it does. */
-	setting_write_number(ENGINE_LATENCY, DROP_ENGINE_NS);
 
 	for (round = 1; round <= DROP_ROUNDS && now_ns() < end; round++) {
 		long before, whole = 0;
