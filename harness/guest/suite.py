@@ -208,16 +208,22 @@ def run_quietly(
     args: str = "",
     cpus: int = 1,
     tiers: bool = False,
+    memory: str = "",
+    append: Sequence[str] = (),
     devices: Sequence[str] = (),
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
     """Run one suite with additional files on emulated processors, and print nothing.
 
-    `devices` are options that QEMU gets besides; for `tiers` see vm.Guest.
+    `devices` are options that QEMU gets besides; for `tiers` see vm.Guest; `memory` is what the
+    suite asks for if it is ''; `append` is for the kernel's command line.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(
-        settings, cpus=cpus, append=(*settings.append, "norandmaps")
+        settings,
+        cpus=cpus,
+        memory=memory or settings.memory,
+        append=(*settings.append, "norandmaps", *append),
     )
     guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
     shutil.rmtree(directory, ignore_errors=True)

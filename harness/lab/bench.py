@@ -39,7 +39,7 @@ class Touched(Struct, frozen=True):
 
 
 class HugePages(Struct, frozen=True):
-    """Those that compaction was to make, and how many of them are free afterwards."""
+    """Those that there were to be, and that there are."""
 
     wanted: int
     got: int
@@ -126,7 +126,7 @@ def runs_of(
         phases, inaccessible = one.phases_ns, one.inaccessible_ns
         batches = phases["batches"] if phases else 0
         counted = dilation is not None and one.cpu_ns and one.folios
-        # Compaction leaves folios where they are without having looked at them.
+        # Some stay where they are without having been looked at.
         folios = one.folios - (one.folios_failed if one.huge_pages else 0)
         fields = {
             **setting,

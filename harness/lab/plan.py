@@ -53,10 +53,17 @@ BOUND_US = 500
 
 MIXED_BOUND_US = 100
 
+LOW_BOUNDS_US = (100, 45)
+"""Lower bounds, and the lowest that is longer than one folio of 2 MB takes."""
+
 CALLER_KIB = (64, 4)
-"""Folio sizes that reclaim demotes, and that compaction moves."""
+"""Folio sizes of callers other than system calls."""
+
+BY_KERNEL: tuple[Addresses, ...] = ("reclaim", "compaction", "contig")
+"""Where the kernel moves what it finds, and not what it is told."""
 
 HUGE_KIB = 2048
+GIGANTIC_KIB = 1024 * 1024
 
 MIXED_FOLIOS, MIXED_MIB = 10000, 468
 """What migrate_bench takes for mixed memory."""
@@ -101,7 +108,7 @@ class Measurement:
             last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
         if self.addresses != "heads":
             last += f" --addresses={self.addresses}"
-        if self.addresses == "compaction":
+        if self.addresses in ("compaction", "contig"):
             last += " --from=1"  # where nothing else is
         if self.memory != "anon":
             last += f" --memory={self.memory} --dir={_FILES}"
@@ -122,12 +129,17 @@ class Measurement:
 
 @dataclass(frozen=True)
 class Boot:
-    """One guest; `channels` is the number of its engine's, or 0 for no engine."""
+    """One guest; `channels` is the number of its engine's, or 0 for no engine.
+
+    `memory` is '' for as much as the suite asks for, and `append` for the kernel's command line.
+    """
 
     name: str
     config: str
     channels: int
     measurements: tuple[Measurement, ...]
+    memory: str = ""
+    append: tuple[str, ...] = ()
 
     def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
@@ -166,6 +178,10 @@ class Boot:
             for kib in one.folio_kib
             for move in ((1, 2) if one.moves == 2 else (1,))
         ]
+
+
+_with_gigantic = partial(Boot, memory="10G", append=("hugepagesz=1G", "hugepages=0:1,1:1"))
+"""A guest with a huge page of 1 GB on each node, set aside when nobody has used the memory."""
 
 
 def keys(quick: bool, preset: str) -> list[Key]:
@@ -228,6 +244,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _kinds()
     yield from _callers()
     if not quick:
+        yield from _gigantic()
         yield from _mixed()
         yield from _touched()
 
@@ -309,15 +326,24 @@ def _kinds() -> Iterator[Boot]:
     file = Measurement("off", 0, (64, 4), _QUICK_MIB, moves=1, memory="file")
     huge = replace(file, folio_kib=(HUGE_KIB,), mib=_MIB, memory="hugetlb")
     yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
-    some = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"),
-            file, huge)  # fmt: skip
-    yield Boot("kinds-16", OURS, 16, tuple(map(_by_default, some)))
+    shmem = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"))
+    some = list(map(_by_default, (*shmem, file, huge)))
+    some += [replace(_by_default(one), bound_us=us) for us in LOW_BOUNDS_US for one in shmem]
+    yield Boot("kinds-16", OURS, 16, tuple(some))
+
+
+def _gigantic() -> Iterator[Boot]:
+    """Yield a hugetlb folio of 1 GB, of which each node needs one."""
+    one = Measurement("off", 0, (GIGANTIC_KIB,), 1024, moves=1, memory="hugetlb")
+    yield _with_gigantic("gigantic-vanilla", TRACED, 0, (one,))
+    yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
 
 
 def _callers() -> Iterator[Boot]:
-    """Yield demotion and compaction: vanilla, ours switched off, and with an engine.
+    """Yield demotion, compaction and contiguous ranges.
 
-    Compaction also with one that does not copy live.
+    Vanilla, ours switched off, and with an engine; but for demotion also with one that does not
+    copy live.
     """
     one = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off",
                       addresses="reclaim")  # fmt: skip
@@ -329,6 +355,10 @@ def _callers() -> Iterator[Boot]:
     yield Boot("compaction-vanilla", VANILLA, 0, (one,))
     yield Boot("compaction-off", OURS, 0, (one,))
     yield Boot("compaction-16", OURS, 16, (dcbm, _by_default(one)))
+    one, dcbm = (replace(some, addresses="contig", mib=_MIB) for some in (one, dcbm))
+    yield _with_gigantic("contig-vanilla", VANILLA, 0, (one,))
+    yield _with_gigantic("contig-off", OURS, 0, (one,))
+    yield _with_gigantic("contig-16", OURS, 16, (dcbm, _by_default(one)))
 
 
 def _mixed() -> Iterator[Boot]:

@@ -32,11 +32,11 @@ folios are cut, and a channel gets one descriptor for all that it copies of a ba
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
 
-Addresses = Literal["heads", "all", "range", "reclaim", "compaction"]
+Addresses = Literal["heads", "all", "range", "reclaim", "compaction", "contig"]
 """Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
 
 Others move the memory too: mbind(2) a "range", "reclaim" demotes it, and "compaction" moves it
-within its node.
+within its node, as does who allocates a "contig"uous range where it is.
 """
 
 WORKLOAD_NAMES: dict[Addresses, str] = {
@@ -44,6 +44,7 @@ WORKLOAD_NAMES: dict[Addresses, str] = {
     "range": "mbind(2)",
     "reclaim": "demotion",
     "compaction": "compaction",
+    "contig": "contiguous range",
 }
 """How people call what moves memory otherwise than by "heads"."""
 
@@ -195,8 +196,8 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
 class Run(Key, frozen=True, kw_only=True):
     """One measurement; None is what the kernel or the machine could not tell.
 
-    `instructions_per_folio` are those of the calling thread, without interrupts, and of
-    compaction for each folio that moved: `huge_pages_missing` of those that it was to make.
+    `instructions_per_folio` are those of the calling thread, without interrupts, and for each
+    folio that moved where that makes huge pages: `huge_pages_missing` of those wanted.
     `folios_split` is -1 where it could not be seen, and `latency_lost` counts folios that the
     kernel's instrument lost, so that they are in no latency.
     """

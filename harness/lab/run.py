@@ -58,8 +58,8 @@ def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
         if names:
             raise HarnessError(f"{where}: {word}: {min(names)}", "\n".join(sorted(names)))
     for run in runs:
-        # What is demoted is up to the kernel.
-        if run.folios_failed and run.addresses not in ("reclaim", "compaction"):
+        # What is demoted, or makes way, is up to the kernel.
+        if run.folios_failed and run.addresses not in plan.BY_KERNEL:
             raise HarnessError(f"lab: {run.folios_failed} folios did not arrive: {run.name}")
     return runs
 
@@ -92,7 +92,7 @@ def _boot(lab: Lab, boot: Boot, devices: Sequence[str], dilation: float = 1.0) -
     kernel = lab.kernels[boot.config]
     run = suite.run_quietly(
         lab.paths, kernel, "lab", directory, files,
-        tiers=boot.tiers, devices=devices,
+        tiers=boot.tiers, memory=boot.memory, append=boot.append, devices=devices,
     )  # fmt: skip
     return said(run, f"lab: {boot.name}")
 

@@ -11,9 +11,12 @@ from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.judge.claim import Claim, Measured, promise
 from harness.lab.model.published import PAGE_KIB
 from harness.lab.plan import (
+    BOUND_US,
     CALLER_KIB,
     FOLIO_KIB,
+    GIGANTIC_KIB,
     HUGE_KIB,
+    LOW_BOUNDS_US,
     MIXED_BOUND_US,
     SEGMENT_CHANNELS,
     SIZE_BATCH_PAGES,
@@ -134,9 +137,12 @@ def _live(measured: Measured) -> Iterator[Claim]:
 
 def _kinds(measured: Measured) -> Iterator[Claim]:
     """Yield what is not copied live, with an engine and a bound."""
-    for size in (_HUGE, 64):
-        shmem: Wanted = {"design": "live", "memory": "shmem", "folio_kib": size}
+    for size, bound in product((_HUGE, 64), (BOUND_US, *LOW_BOUNDS_US)):
+        shmem: Wanted = {"design": "live", "memory": "shmem", "folio_kib": size,
+                         "bound_us": bound}  # fmt: skip
         name, speed = f"shmem, {size_name(size)}", measured.figure("gbps", **shmem)
+        if bound != BOUND_US:
+            name += f", at most {bound} us"
         yield from promise(KINDS, f"{name}: speed", "GB/s", speed)
         p99 = _inaccessible(measured, "p99", shmem)
         yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
@@ -149,20 +155,27 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
         if over is not None and under is not None:
             name = f"ext4, {size_name(size)}: inaccessible, 99th percentile, of vanilla's"
             yield from promise(KINDS, name, "", over / under)
-    huge: Wanted = {"memory": "hugetlb", "folio_kib": HUGE_KIB}
-    time = _quotient(measured, "gbps", huge | {"design": "off"}, huge | {"design": "live"})
-    yield from promise(KINDS, f"hugetlb, {size_name(HUGE_KIB)}: time, of vanilla's", "", time)
+    for size in (HUGE_KIB, GIGANTIC_KIB):
+        huge: Wanted = {"memory": "hugetlb", "folio_kib": size}
+        ours = huge | {"design": "live"}
+        time = _quotient(measured, "gbps", huge | {"design": "off"}, ours)
+        name = f"hugetlb, {size_name(size)}"
+        yield from promise(KINDS, f"{name}: time, of vanilla's", "", time)
+        p99 = _inaccessible(measured, "p99", ours)
+        yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
     longest = _inaccessible(measured, "max", {"memory": "mixed"})
     name = f"mixed memory, at most {MIXED_BOUND_US} us: longest inaccessible"
     yield from promise(KINDS, name, "us", longest)
 
 
 def _callers(measured: Measured) -> Iterator[Claim]:
-    """Yield demotion and compaction: CPU time and speed over vanilla's, and huge pages."""
+    """Yield what is no system call: CPU time and speed over vanilla's, and huge pages."""
     demotion: dict[str, str] = {"off": "switched off", "live": "with an engine"}
+    within = demotion | {"segments": "with an engine, not live"}
     callers: dict[Addresses, dict[str, str]] = {
         "reclaim": demotion,
-        "compaction": demotion | {"segments": "with an engine, not live"},
+        "compaction": within,
+        "contig": within,
     }
     for addresses, size in product(callers, CALLER_KIB):
         called: Wanted = {"addresses": addresses, "folio_kib": size}
@@ -174,7 +187,7 @@ def _callers(measured: Measured) -> Iterator[Claim]:
             yield from promise(CALLERS, f"{name}: CPU time, of vanilla's", "", cost)
             faster = _quotient(measured, "gbps", ours, vanilla)
             yield from promise(CALLERS, f"{name}: speed, over vanilla's", "times", faster)
-            if addresses == "compaction":
+            if addresses != "reclaim":
                 missing, known = (
                     measured.figure("huge_pages_missing", **one) for one in (ours, vanilla)
                 )

@@ -126,8 +126,11 @@ def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
 
 
 @pytest.mark.parametrize("quick", [False, True])
-def test_compaction_is_measured_in_four_ways(quick: bool) -> None:
-    called = [(b, one) for b, one in measurements(quick) if one.addresses == "compaction"]
+@pytest.mark.parametrize("addresses", ["compaction", "contig"])
+def test_what_makes_huge_pages_is_measured_in_four_ways(
+    addresses: Addresses, quick: bool
+) -> None:
+    called = [(b, one) for b, one in measurements(quick) if one.addresses == addresses]
     assert [(boot.config, one.design, one.channels) for boot, one in called] == [
         (plan.VANILLA, "off", 0),
         (plan.OURS, "off", 0),
@@ -136,7 +139,9 @@ def test_compaction_is_measured_in_four_ways(quick: bool) -> None:
     ]
     assert len({(one.mib, one.folio_kib, one.moves) for _, one in called}) == 1
     for _, one in called:
-        assert one.line("0").endswith(" --addresses=compaction --from=1")
+        assert one.line("0").endswith(f" --addresses={addresses} --from=1")
+    # There must be room for a huge page of 1 GB, and for what was in it.
+    assert {boot.memory for boot, _ in called} == {"10G" if addresses == "contig" else ""}
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -147,7 +152,15 @@ def test_what_is_not_copied_live_is_measured_as_by_default(quick: bool) -> None:
         set() if quick else {"mixed"}
     )
     assert {(one.design, one.channels, one.batch_pages) for one in ours} == {("live", 16, None)}
-    assert {one.bound_us for one in ours if one.memory != "mixed"} == {plan.BOUND_US}
+    bounds = {one.memory: {other.bound_us for other in ours if other.memory == one.memory}
+              for one in ours}  # fmt: skip
+    assert bounds.pop("mixed", {100}) == {plan.MIXED_BOUND_US}
+    assert bounds.pop("shmem") == {plan.BOUND_US, *plan.LOW_BOUNDS_US}
+    assert set.union(*bounds.values()) == {plan.BOUND_US}
+    gigantic = [boot for boot, one in kinds if one.folio_kib == (plan.GIGANTIC_KIB,)]
+    assert [(boot.config, boot.memory) for boot in gigantic] == (
+        [] if quick else [(plan.TRACED, "10G"), (plan.OURS, "10G")]
+    )
     for boot, one in kinds:
         assert ("files\n" in boot.plan()) == any(
             other.memory in ("file", "mixed") for other in boot.measurements

@@ -10,8 +10,8 @@
  * Only the calls that move memory are timed. move_pages(2) gets one address per
  * folio, or that of every page, in arrays that exist and are in memory before.
  *
- * Reclaim demotes memory instead if it is asked to, or compaction moves it within a node that
- * has no huge page left.
+ * Reclaim demotes memory instead if it is asked to; compaction moves it within a node that has
+ * no huge page left, or the allocator makes way for a huge page of 1 GB.
  *
  * Latencies come from the kernel's own instrument in debugfs, where there is one.
  * It costs a little, so they are measured in a run of their own.
@@ -91,9 +91,6 @@
 #define PAGEMAP_PRESENT	FLAG(63)
 #define PAGEMAP_PFN	(FLAG(55) - 1)
 
-/* Huge pages that compaction is to make; twice as much memory is free. */
-#define HUGE_WANTED	(options.mib * KIB / MAX_FOLIO_KIB / 2)
-
 /* The first move goes from the node where memory was allocated, the second back. */
 #define NR_MOVES	2
 
@@ -111,7 +108,8 @@ static const char * const instrument_names[] = {
 
 /*
  * What moves memory: move_pages(2), which gets addresses of each folio; mbind(2), which
- * gets a range; reclaim, which demotes it; and compaction, which leaves it on its node.
+ * gets a range; reclaim, which demotes it; and those that leave it on its node: compaction,
+ * and who allocates a contiguous range.
  */
 enum addresses {
 	ADDRESSES_HEADS,
@@ -119,6 +117,7 @@ enum addresses {
 	ADDRESSES_RANGE,
 	ADDRESSES_RECLAIM,
 	ADDRESSES_COMPACTION,
+	ADDRESSES_CONTIG,
 };
 
 static const char * const addresses_names[] = {
@@ -127,6 +126,7 @@ static const char * const addresses_names[] = {
 	[ADDRESSES_RANGE]	= "range",
 	[ADDRESSES_RECLAIM]	= "reclaim",
 	[ADDRESSES_COMPACTION]	= "compaction",
+	[ADDRESSES_CONTIG]	= "contig",
 };
 
 /* The kernel's names of the reasons for which it migrates then. */
@@ -136,6 +136,7 @@ static const char * const reasons[] = {
 	[ADDRESSES_RANGE]	= "mempolicy_mbind",
 	[ADDRESSES_RECLAIM]	= "demotion",
 	[ADDRESSES_COMPACTION]	= "compaction",
+	[ADDRESSES_CONTIG]	= "contig_range",
 };
 
 enum memory {
@@ -226,7 +227,7 @@ struct sample {
 	__u64 write;
 	/* Folios that were written while they were copied. -1: cannot be told. */
 	__s64 twice;
-	/* Of HUGE_WANTED, after compaction. */
+	/* Of huge_wanted(), afterwards. */
 	__u64 huge;
 };
 
@@ -305,6 +306,24 @@ struct area {
 };
 
 static size_t page_size;
+
+/* Whether memory is to leave where it is for huge pages, and stays on its node. */
+static bool makes_huge_pages(void)
+{
+	return options.addresses == ADDRESSES_COMPACTION || options.addresses == ADDRESSES_CONTIG;
+}
+
+/* The size of what memory leaves for. */
+static unsigned long huge_kib(void)
+{
+	return options.addresses == ADDRESSES_CONTIG ? MAX_HUGETLB_KIB : MAX_FOLIO_KIB;
+}
+
+/* How many huge pages there are to be. For compaction, twice as much memory is free. */
+static __u64 huge_wanted(void)
+{
+	return options.addresses == ADDRESSES_CONTIG ? 1 : options.mib * KIB / MAX_FOLIO_KIB / 2;
+}
 
 static __u64 random_number(__u64 *state)
 {
@@ -615,12 +634,12 @@ static void allow_only(unsigned long kib, enum memory memory)
 	}
 }
 
-/* Let hugetlb have @nr huge pages of the node that is compacted, or as many as there are. */
-static void hold_huge_pages(__u64 nr)
+/* Let hugetlb have @nr huge pages of the node, or as many as there are. */
+static void hold_huge_pages(unsigned long kib, __u64 nr)
 {
 	char path[128], value[32];
 
-	hugetlb_path(path, sizeof(path), MAX_FOLIO_KIB, options.from);
+	hugetlb_path(path, sizeof(path), kib, options.from);
 	snprintf(value, sizeof(value), "%llu", nr);
 	change_setting(path, value);
 }
@@ -629,7 +648,7 @@ static __u64 held_huge_pages(void)
 {
 	char path[128], line[32];
 
-	hugetlb_path(path, sizeof(path), MAX_FOLIO_KIB, options.from);
+	hugetlb_path(path, sizeof(path), huge_kib(), options.from);
 	if (!read_line(path, line, sizeof(line)))
 		err(1, "cannot read %s", path);
 	return strtoull(line, NULL, 10);
@@ -980,7 +999,7 @@ static void fragment(struct area *area)
 
 	/* The kernel raises it if huge pages are allowed. */
 	change_setting(MIN_FREE, "512");
-	hold_huge_pages(node_kib(options.from, "MemTotal") / MAX_FOLIO_KIB);
+	hold_huge_pages(MAX_FOLIO_KIB, node_kib(options.from, "MemTotal") / MAX_FOLIO_KIB);
 	area->folios /= 2;
 	for (size_t i = 0; i < area->folios; i++) {
 		size_t kept = 2 * i + (random_number(&state) >> 32) % 2;
@@ -990,13 +1009,35 @@ static void fragment(struct area *area)
 		area->list[i] = area->list[kept];
 	}
 	/* What CPUs had on their lists before is whole again. */
-	hold_huge_pages(held_huge_pages() + free_huge_pages(options.from));
+	hold_huge_pages(MAX_FOLIO_KIB, held_huge_pages() + free_huge_pages(options.from));
 	if (free_huge_pages(options.from))
 		errx(1, "node %d is not fragmented: huge pages are free", options.from);
 }
 
+/*
+ * Move memory to where a huge page of 1 GB was: hugetlb has all else. Page tables, which
+ * cannot make way, are on the node that memory was allocated on.
+ */
+static void fill_contiguous(const struct area *area)
+{
+	const __u64 kib = node_kib(options.from, "MemTotal");
+
+	hold_huge_pages(huge_kib(), kib / huge_kib());
+	if (!held_huge_pages())
+		errx(1, "node %d has no room for a huge page of 1 GB", options.from);
+	hold_huge_pages(MAX_FOLIO_KIB, kib / MAX_FOLIO_KIB);
+	hold_huge_pages(huge_kib(), held_huge_pages() - 1);
+	for (size_t i = 0; i < area->folios; i++)
+		area->nodes[i] = options.from;
+	if (syscall(__NR_move_pages, 0, area->folios, area->named, area->nodes, area->status,
+		    MPOL_MF_MOVE))
+		err(1, "cannot move memory to node %d", options.from);
+	hold_huge_pages(MAX_FOLIO_KIB, 0);
+}
+
 static void area_create(struct area *area)
 {
+	int from = options.addresses == ADDRESSES_CONTIG ? options.to : options.from;
 	size_t len = options.mib * MIB;
 
 	area->nr_parts = 0;
@@ -1007,8 +1048,8 @@ static void area_create(struct area *area)
 		reserve_huge_pages(area->folio_size / KIB, options.from, nr);
 		reserve_huge_pages(area->folio_size / KIB, options.to, nr);
 	}
-	if (bind_to(options.from))
-		err(1, "cannot allocate from node %d", options.from);
+	if (bind_to(from))
+		err(1, "cannot allocate from node %d", from);
 	if (options.memory == MEMORY_MIXED) {
 		for (unsigned int i = 0; i < ARRAY_SIZE(mixture); i++)
 			add_part(area, mixture[i].memory, mixture[i].folio_kib * KIB,
@@ -1028,8 +1069,10 @@ static void area_create(struct area *area)
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->named[i] = area->list[i / area->per_folio].addr +
 				 i % area->per_folio * page_size;
+	if (options.addresses == ADDRESSES_CONTIG)
+		fill_contiguous(area);
 	area_check(area);
-	if (options.addresses == ADDRESSES_COMPACTION)
+	if (makes_huge_pages())
 		count_moved(area);
 }
 
@@ -1343,6 +1386,12 @@ static int compact_node(void)
 	return write_file(path, "1");
 }
 
+static int make_way(void)
+{
+	hold_huge_pages(huge_kib(), held_huge_pages() + 1);
+	return 0;
+}
+
 static int call_all(const struct area *area)
 {
 	size_t nr = area->folios * area->per_folio;
@@ -1352,6 +1401,8 @@ static int call_all(const struct area *area)
 		return demote(area);
 	if (options.addresses == ADDRESSES_COMPACTION)
 		return compact_node();
+	if (options.addresses == ADDRESSES_CONTIG)
+		return make_way();
 	for (size_t i = 0; i < nr; i += step) {
 		size_t left = nr - i;
 
@@ -1417,6 +1468,7 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 	static __u64 seed;
 	int target = move == 1 ? options.to : options.from;
 	const struct folio *first;
+	__u64 held = 0;
 
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->nodes[i] = target;
@@ -1430,6 +1482,8 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 	if (options.addresses == ADDRESSES_RECLAIM && madvise(area->addr, area->len, MADV_COLD))
 		err(1, "cannot make memory cold");
 
+	if (options.addresses == ADDRESSES_CONTIG)
+		held = held_huge_pages();
 	if (latency)
 		instrument_enable(true);
 	if (options.reads)
@@ -1441,13 +1495,14 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 		read_latency(latency);
 	}
 
-	if (options.addresses == ADDRESSES_COMPACTION) {
+	if (makes_huge_pages()) {
 		sample->failed = area->folios - count_moved(area);
 		if (sample->failed == area->folios)
-			errx(1, "compaction moved no folio of %zu KiB", area->folio_size / KIB);
-		sample->huge = free_huge_pages(options.from);
-		if (sample->huge > HUGE_WANTED)
-			sample->huge = HUGE_WANTED;
+			errx(1, "no folio of %zu KiB has moved", area->folio_size / KIB);
+		sample->huge = options.addresses == ADDRESSES_CONTIG ?
+			       held_huge_pages() - held : free_huge_pages(options.from);
+		if (sample->huge > huge_wanted())
+			sample->huge = huge_wanted();
 	} else {
 		sample->failed = count_elsewhere(area, target);
 	}
@@ -1459,14 +1514,14 @@ static void measure_move(struct area *area, unsigned int move, struct sample *sa
 static void measure(struct area *area, struct sample *samples[NR_MOVES],
 		    struct latency *latencies[NR_MOVES])
 {
-	__u64 held = options.addresses == ADDRESSES_COMPACTION ? held_huge_pages() : 0;
+	__u64 held = makes_huge_pages() ? held_huge_pages() : 0;
 
 	area_create(area);
 	for (unsigned int i = 0; i < options.moves; i++)
 		measure_move(area, i + 1, samples[i], latencies ? latencies[i] : NULL);
 	area_destroy(area);
-	if (options.addresses == ADDRESSES_COMPACTION)
-		hold_huge_pages(held);
+	if (makes_huge_pages())
+		hold_huge_pages(huge_kib(), held);
 }
 
 static double square_root(double value)
@@ -1886,9 +1941,9 @@ static void json_result(FILE *out, const struct result *result)
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
 	json_latency(out, result);
 	json_touch(out, result);
-	if (options.addresses == ADDRESSES_COMPACTION)
-		fprintf(out, ",\n     \"huge_pages\": {\"wanted\": %lu, \"got\": %llu}",
-			HUGE_WANTED, result->huge);
+	if (makes_huge_pages())
+		fprintf(out, ",\n     \"huge_pages\": {\"wanted\": %llu, \"got\": %llu}",
+			huge_wanted(), result->huge);
 	fputc('}', out);
 }
 
@@ -1931,7 +1986,8 @@ static void usage(void)
 	      "                       a lower tier by memory.reclaim of this program's cgroup;\n"
 	      "                       with compaction half of twice as much memory is freed,\n"
 	      "                       folio by folio, while hugetlb holds all that is free of\n"
-	      "                       --from, which is then compacted. --moves is 1\n"
+	      "                       --from, which is then compacted; with contig a huge page\n"
+	      "                       of 1 GB is made where the memory is. --moves is 1\n"
 	      "  --from=NODE          node that memory is allocated on\n"
 	      "  --to=NODE            node that it moves to, and back from\n"
 	      "                       (default: the first two nodes with memory)\n"
@@ -1957,11 +2013,12 @@ static void usage(void)
 	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
 	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
-	      "migrator copied, with the parameters of its module. After compaction failed are\n"
-	      "folios that stayed; huge_pages are those that it was to make, from twice as much\n"
-	      "free memory, and those that are free afterwards. With --touch, read_ns and\n"
-	      "write_ns are the longest that an access took, and copied_twice counts folios\n"
-	      "that were written while the kernel copied them: most of any repetition, too.\n",
+	      "migrator copied, with the parameters of its module. With compaction and contig\n"
+	      "failed are folios that stayed; huge_pages are those that there were to be (for\n"
+	      "compaction, of twice as much free memory), and those that there are. With\n"
+	      "--touch, read_ns and write_ns are the longest that an access took, and\n"
+	      "copied_twice counts folios that were written while the kernel copied them: most\n"
+	      "of any repetition, too.\n",
 	      stdout);
 }
 
@@ -2155,8 +2212,8 @@ static void check_machine(int *nr_nodes)
 	if (options.memory == MEMORY_HUGETLB)
 		return;
 	check_free(options.from);
-	if (options.addresses == ADDRESSES_COMPACTION && !frames_readable())
-		errx(1, "cannot see what compaction moves: needs root");
+	if (makes_huge_pages() && !frames_readable())
+		errx(1, "cannot see what has moved: needs root");
 	check_free(options.to);
 	if (options.addresses == ADDRESSES_RECLAIM &&
 	    access(own_cgroup("memory.reclaim"), W_OK))

@@ -80,16 +80,25 @@ static void hugetlb_path(char *path, size_t len, size_t folio_size, int node,
 		 node, folio_size / KIB, file);
 }
 
+long hugetlb_hold(size_t folio_size, int node, unsigned int nr)
+{
+	char path[128];
+
+	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
+	if (setting_read_number(path) != (long)nr) {
+		setting_save(path);
+		setting_write_number(path, nr);
+	}
+	return setting_read_number(path);
+}
+
 bool hugetlb_reserve(size_t folio_size, int node, unsigned int nr)
 {
 	char path[128];
 
 	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
-	if (setting_read_number(path) < (long)nr) {
-		setting_save(path);
-		setting_write_number(path, nr);
-	}
-	return setting_read_number(path) >= (long)nr;
+	return setting_read_number(path) >= (long)nr ||
+	       hugetlb_hold(folio_size, node, nr) >= (long)nr;
 }
 
 long hugetlb_free(size_t folio_size, int node)

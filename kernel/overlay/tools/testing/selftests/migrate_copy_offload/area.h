@@ -35,6 +35,11 @@ struct area {
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 /*
+ * Let hugetlb have @nr folios of @folio_size on @node; returns how many it has then. The
+ * settings that were saved restore that.
+ */
+long hugetlb_hold(size_t folio_size, int node, unsigned int nr);
+/*
  * A pool of at least @nr hugetlb folios of @folio_size on @node, which the settings
  * that were saved restore. False if the machine has no room for them.
  */

@@ -386,4 +386,84 @@ TEST_F_TIMEOUT(shared_tables, both_see_all, TIMEOUT)
 	waitpid(child, NULL, 0);
 }
 
+#define CONTIG_RANGE	"contig_range"
+#define MOST_GIGANTIC	16
+#define MOST_HUGE	(MOST_GIGANTIC * 512)
+
+/*
+ * Memory that makes way for a hugetlb folio of 1 GB: it came when hugetlb had given that one
+ * back, and had all else. Page tables, which cannot make way, are on the other node.
+ */
+FIXTURE(contiguous)
+{
+	struct engine_test test;
+	struct area area;
+	long held;
+};
+
+FIXTURE_SETUP(contiguous)
+{
+	const char *missing = engine_test_begin(&self->test);
+	const int node = self->test.nodes[1];
+
+	if (missing)
+		SKIP(return, "%s", missing);
+	self->held = hugetlb_hold(GIB, node, MOST_GIGANTIC);
+	if (self->held < 1)
+		SKIP(return, "no hugetlb folio of 1 GB");
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * MIB, self->test.nodes[0]));
+	hugetlb_hold(PMD_SIZE, node, MOST_HUGE);
+	ASSERT_EQ(self->held - 1, hugetlb_hold(GIB, node, self->held - 1));
+	ASSERT_TRUE(load());
+	ASSERT_EQ(0, offload_set_route(CONTIG_RANGE, "dcbm"));
+	ASSERT_EQ(0, offload_set_live(CONTIG_RANGE, false));
+	ASSERT_EQ(0, area_move(&self->area, node));
+	ASSERT_EQ(0, hugetlb_hold(PMD_SIZE, node, 0));
+}
+
+FIXTURE_TEARDOWN(contiguous)
+{
+	area_destroy(&self->area);
+	EXPECT_EQ(0, engine_test_end(&self->test));
+}
+
+/* Returns how many folios the engine has copied. */
+static uint64_t make_way(struct __test_metadata *_metadata, FIXTURE_DATA(contiguous) *self)
+{
+	uint64_t copied;
+
+	offload_mark();
+	EXPECT_EQ(self->held, hugetlb_hold(GIB, self->test.nodes[1], self->held));
+	copied = offload_grown("folios_copied");
+	EXPECT_LT(area_folios(&self->area) / 2, copied)
+		offload_show_grown();
+	EXPECT_EQ(0, offload_grown("fallback_"));
+	EXPECT_TRUE(area_is_whole(&self->area));
+	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, memory_isolated(self->test.nodes));
+	return copied;
+}
+
+/* A block of 2 MB has 32 of them. */
+TEST_F_TIMEOUT(contiguous, block_by_block, TIMEOUT)
+{
+	uint64_t copied;
+
+	ASSERT_EQ(0, offload_set_bound(CONTIG_RANGE, 0));
+	copied = make_way(_metadata, self);
+	EXPECT_LE(8 * offload_grown("batches"), copied)
+		offload_show_grown();
+}
+
+TEST_F_TIMEOUT(contiguous, within_the_bound, TIMEOUT)
+{
+	uint64_t copied;
+
+	ASSERT_EQ(0, offload_set_bound(CONTIG_RANGE, 1));
+	copied = make_way(_metadata, self);
+	/* Which has time for one. */
+	EXPECT_EQ(copied, offload_grown("batches"))
+		offload_show_grown();
+}
+
 TEST_HARNESS_MAIN
