@@ -131,7 +131,7 @@ class Measurement:
 class Boot:
     """One guest; `channels` is the number of its engine's, or 0 for no engine.
 
-    `memory` is '' for as much as the suite asks for, and `append` for the kernel's command line.
+    `memory` is '' for as much as the suite asks for; `append` is for the kernel's command line.
     """
 
     name: str
