@@ -889,7 +889,7 @@ static bool enough(void)
 		all = all && stress->writers[i].written > 20;
 	for (unsigned int part = PROTECTED; part < NR_PARTS; part++)
 		all = all && stress->turns[part] > 5;
-	return all && offload_grown("live_copied") > 20 && offload_grown("live_written") > 3;
+	return all && offload_grown("live_copied") > 50 && offload_grown("live_written") > 3;
 }
 
 TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
