@@ -506,6 +506,8 @@ static void count_pair(struct migrate_copy_batch *batch,
 		      folio_nr_pages(pair->src));
 		break;
 	case MIGRATE_COPY_TIMEOUT:
+		batch->route->late = batch->route->max_ns &&
+				     !batch->route->required;
 		count(batch, MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
 		break;
 	case MIGRATE_COPY_UNREACHABLE:
