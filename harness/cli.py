@@ -103,7 +103,7 @@ def parser() -> argparse.ArgumentParser:
         "compare random layouts of memory with vanilla",
         _layouts,
         vcpus=_option("processors", 1, type=int, choices=(1, 2)),
-        config=_option("kernel", "lab", choices=list(layouts.TWINS)),
+        config=_option("kernel", "base", choices=list(layouts.TWINS)),
         offload=_flag("an engine copies"),
         pressure=_flag("there is too little memory"),
         seed=_option("the first one", layouts.SEED, type=int),

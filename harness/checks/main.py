@@ -52,12 +52,12 @@ ARM64_SUITES = ("mte", "mthp", "live", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
 # build: rules that need none judge it, and the debug kernel.
 LAYOUTS = {
-    Machine(vcpus=1): 300,
+    Machine(vcpus=1): 150,
     Machine(vcpus=2): 25,
     Machine(vcpus=1, offload=True): 30,
     Machine(vcpus=1, pressure=True): 20,
     Machine(vcpus=1, offload=True, pressure=True): 10,
-    Machine(vcpus=1, config="arm64"): 100,
+    Machine(vcpus=1, config="arm64"): 60,
     Machine(vcpus=1, config="debug", offload=True): 12,
 }
 
@@ -91,7 +91,7 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         run = partial(_layouts, paths, out / layouts.SUITE, config)
         return Stage(f"{config}-layouts", run, needs[config])
 
-    needs = {"debug": "kernel-debug", "lab": "kernels-lab", "arm64": "kernel-arm64"}
+    needs = {"debug": "kernel-debug", "base": "kernels-lab", "arm64": "kernel-arm64"}
     return [
         Stage("qemu", lambda _: qemu.get(paths)),
         kernel("base"),

@@ -36,29 +36,26 @@ class Config:
     debian: bool = False
 
 
-_BASE = ("base.config",)
-_LAB = (*_BASE, "lab.config")
-_PROGRAMS = (*_LAB, "programs.config")
+_COMMON = ("base.config",)
+_BASE = (*_COMMON, "lab.config")
+_PROGRAMS = (*_BASE, "programs.config")
 
 CONFIGS = {
     "base": Config(_BASE),
-    "debug": Config((*_BASE, "debug.config")),
-    "arm64": Config((*_BASE, "arm64.config"), architecture=ARM64),
+    "debug": Config((*_COMMON, "debug.config")),
+    "arm64": Config((*_COMMON, "arm64.config"), architecture=ARM64),
     # what Debian's user space boots on, and what Debian's kernel would be with ours
     "systemd": Config((*_BASE, "systemd.config"), seed="base"),
     "debian": Config(("debian.config",), debian=True),
-    # for a look at what vanilla makes of a test
-    "base-vanilla": Config(_BASE, only=()),
-    "lab": Config(_LAB),
-    # what the laboratory compares with: nothing of ours, and only the instrument
-    "lab-vanilla": Config(_LAB, only=(), seed="lab"),
+    # what base is compared with: nothing of ours, and only the instrument
+    "lab-vanilla": Config(_BASE, only=(), seed="base"),
     "lab-traced": Config(
-        _LAB, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
+        _BASE, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
     # and ours with the feature compiled out
-    "lab-without": Config((*_LAB, "without.config"), seed="lab"),
-    # those of the laboratory, for programs of Debian
-    "programs": Config(_PROGRAMS, seed="lab"),
+    "lab-without": Config((*_BASE, "without.config"), seed="base"),
+    # base and vanilla, for programs of Debian
+    "programs": Config(_PROGRAMS, seed="base"),
     "programs-vanilla": Config(_PROGRAMS, only=(), seed="lab-vanilla"),
 }
 

@@ -13,7 +13,7 @@ from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
 from harness.lab.results import Addresses, Design, Kernel, Key, Memory
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
-OURS, WITHOUT = "lab", "lab-without"
+OURS, WITHOUT = "base", "lab-without"
 """Kernel configurations: nothing of ours, only the tracepoints and probes; everything of ours,
 and the same with the feature compiled out.
 """

@@ -203,7 +203,7 @@ TIERING = Workload(
     figures=own,
     moved=tiered,
     what="reads",
-    kernels=("lab", "lab-vanilla"),
+    kernels=("base", "lab-vanilla"),
     tiers=True,
 )
 

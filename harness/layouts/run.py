@@ -21,7 +21,7 @@ from harness.kernel import tree as patches
 from harness.layouts import dump
 from harness.layouts.dump import Finding, Layout
 
-TWINS = {"lab": "lab-vanilla", "base": "base-vanilla", "arm64": "", "debug": ""}
+TWINS = {"base": "lab-vanilla", "arm64": "", "debug": ""}
 """Kernels that layouts run on, and what each is compared with; '' is its own rules alone."""
 
 SUITE = "layouts"
@@ -51,7 +51,7 @@ class Machine:
     """
 
     vcpus: int
-    config: str = "lab"
+    config: str = "base"
     offload: bool = False
     pressure: bool = False
 
@@ -132,7 +132,7 @@ class Outcome:
         )
 
 
-def prepare(paths: Paths, out: Path, config: str = "lab") -> Kernels:
+def prepare(paths: Paths, out: Path, config: str = "base") -> Kernels:
     """Build the kernels, the guest's programs, and the modules."""
     ready, modules = {}, {}
     with lock.cache(paths):

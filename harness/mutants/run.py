@@ -42,7 +42,7 @@ _PYTEST_SECONDS = 300
 _GUEST_SECONDS = 1800
 _GUESTS = 2  # at a time
 _NICE = 4  # of builds: a test beside them keeps its time limits
-_OURS = "lab"  # whose layouts are compared with those of vanilla
+_OURS = "base"  # whose layouts are compared with those of vanilla
 # Files of the checkout: those that decide no test, and those that decide one in a guest
 # besides its suite and the kernel's sources.
 _WORDS = r"^(docs|mutants)/|\.md$"

@@ -51,20 +51,20 @@ def test_the_debug_kernel_looks_for_what_it_must() -> None:
         assert wanted.get(f"CONFIG_{option}") == "y"
 
 
-def test_the_kernel_without_the_feature_is_the_laboratory_s_otherwise() -> None:
+def test_the_kernel_without_the_feature_is_base_otherwise() -> None:
     paths = default_paths()
-    lab, without = (
-        kconfig.parse(build.fragments(paths, config)) for config in ("lab", "lab-without")
+    base, without = (
+        kconfig.parse(build.fragments(paths, config)) for config in ("base", "lab-without")
     )
     ours = {
-        name for name, value in lab.items() if "MIGRATE_COPY" in name and value in ("y", "m")
+        name for name, value in base.items() if "MIGRATE_COPY" in name and value in ("y", "m")
     }
     assert "CONFIG_MIGRATE_COPY_OFFLOAD" in ours
-    assert {name for name in lab if lab[name] != without[name]} == ours
+    assert {name for name in base if base[name] != without[name]} == ours
     assert {without[name] for name in ours} == {"n"}
     assert (build.CONFIGS["lab-without"].only, build.CONFIGS["lab-without"].seed) == (
         None,
-        "lab",
+        "base",
     )
 
 
@@ -110,17 +110,17 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
 def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
     source = Source(version="7.3", home=tmp_path, revision="r")
     tree = Tree(source, {}, "tree-lab-vanilla")
-    for path in (tmp_path / "tree", tmp_path / "pristine", tmp_path / "build-lab"):
+    for path in (tmp_path / "tree", tmp_path / "pristine", tmp_path / "build-base"):
         path.mkdir()
     for name in ("vmlinux.o", ".config"):
-        (tmp_path / "build-lab" / name).write_text("")
+        (tmp_path / "build-base" / name).write_text("")
     pristine = tmp_path / "pristine/migrate.c"
     pristine.write_text("")
     os.utime(pristine, (1000, 1000))
     tree.path.mkdir()
     os.link(pristine, tree.path / "migrate.c")
     (tmp_path / "tree/migrate.c").write_text("")  # after the last build
-    os.utime(tmp_path / "build-lab/vmlinux.o", (2000, 2000))
+    os.utime(tmp_path / "build-base/vmlinux.o", (2000, 2000))
 
     build._seed(tree, "lab-vanilla")
     assert (tree.path / "migrate.c").stat().st_mtime > 2000

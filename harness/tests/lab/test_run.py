@@ -72,7 +72,7 @@ def test_a_run_says_which_kernel_it_was() -> None:
     assert found == {
         "lab-vanilla": "vanilla",
         "lab-traced": "vanilla",
-        "lab": "ours",
+        "base": "ours",
         "lab-without": "without",
     }
 

@@ -561,12 +561,12 @@ def test_contiguous_ptes_are_required_where_there_are_any() -> None:
 
 def test_machines_have_kernels_and_arguments() -> None:
     one = Machine(1)
-    assert (one.configs, one.args(range(5, 8), "lab")) == (("lab", "lab-vanilla"), "5,3")
-    assert Machine(2).args(range(5, 8), "lab") == "5,3,threads"
+    assert (one.configs, one.args(range(5, 8), "base")) == (("base", "lab-vanilla"), "5,3")
+    assert Machine(2).args(range(5, 8), "base") == "5,3,threads"
     engine = Machine(1, offload=True)
-    assert engine.args(range(5, 8), "lab") == "5,3,offload"
+    assert engine.args(range(5, 8), "base") == "5,3,offload"
     assert engine.args(range(5, 8), "lab-vanilla") == "5,3"
-    assert Machine(1, pressure=True).configs == ("lab",)
+    assert Machine(1, pressure=True).configs == ("base",)
     assert Machine(1, "debug").configs == ("debug",)
 
 
@@ -620,7 +620,7 @@ def test_how_many_seeds_are_forgiven_is_in_the_name() -> None:
     outcome = Outcome(Machine(2), seeds=25, together=5, unsteady=[3])
     assert failed(outcome) == []
     assert failed(replace(outcome, unsteady=[3, 4])) == [
-        "lab, 2 vCPU: 25 layouts, seeds 1 to 25: at most 1 differed once"
+        "base, 2 vCPU: 25 layouts, seeds 1 to 25: at most 1 differed once"
     ]
     (name,) = failed(replace(outcome, machine=ONE))
     assert "at most 0 differed once" in name
@@ -661,10 +661,10 @@ def test_in_virtual_time_vanilla_is_booted_once_for_the_same_seeds(
     monkeypatch.setattr(run, "_boot", boot)
     kernels = run.Kernels(Paths(tmp_path, tmp_path, tmp_path), {}, {}, tmp_path)
     for machine, first, twice in (
-        (Machine(1), 1, ["lab"]),
-        (Machine(1, offload=True), 1, ["lab"]),  # which vanilla knows nothing of
-        (Machine(1), 2, ["lab", "lab-vanilla"]),
-        (Machine(2), 1, ["lab", "lab-vanilla"]),
+        (Machine(1), 1, ["base"]),
+        (Machine(1, offload=True), 1, ["base"]),  # which vanilla knows nothing of
+        (Machine(1), 2, ["base", "lab-vanilla"]),
+        (Machine(2), 1, ["base", "lab-vanilla"]),
     ):
         run.run(kernels, Machine(1), 1, 2)
         booted.clear()
