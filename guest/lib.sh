@@ -117,6 +117,19 @@ moved_by()
 	done
 }
 
+# one_of_each: prints the options that choose every kind of memory and every way to move it, but not
+# each kind in each way, for a kernel or a machine that is slow.
+one_of_each()
+{
+	# shellcheck disable=SC2086 # a list of words
+	moved_by move_pages $memory_kinds
+	for way in migrate_pages mbind cpuset hot_remove; do
+		moved_by $way forked
+	done
+	# Whether there is room for large folios depends on what ran before.
+	moved_by compaction anon_4k forked
+}
+
 # Ends the report; its exit status is that of the suite.
 ktap_done()
 {

@@ -25,6 +25,8 @@ from harness.layouts import run as layouts
 from harness.mutants import run as mutants
 from harness.series import edit, export
 
+_WITHOUT_COMPILER = ("edit", "save", "report")
+
 Main = Callable[..., int]
 """What a command runs: it gets the paths, and the values of the command's options in order."""
 
@@ -188,7 +190,8 @@ def main(argv: Sequence[str]) -> int:
     paths = default_paths()
     try:
         with lock.checkout(paths):
-            pin(paths)
+            if args.command not in _WITHOUT_COMPILER:
+                pin(paths)
             return int(args.main(paths, *(getattr(args, name) for name in args.options)))
     except HarnessError as error:
         if error.detail:

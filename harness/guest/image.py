@@ -138,7 +138,9 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
         for name, origin in libraries(root, architecture.tools, dynamic).items():
             add(name.lstrip("/"), origin)
         data = newc(members)
-        path(kernel).write_bytes(data)
+        fresh = path(kernel).with_suffix(".new")
+        fresh.write_bytes(data)
+        fresh.replace(path(kernel))  # a guest may be reading the one before
         step.done(f"{path(kernel)}, {len(data) / 1e6:.0f} MB")
 
 

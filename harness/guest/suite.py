@@ -129,12 +129,13 @@ def prepare(
         for machine in kernel.architecture.machines:
             if machine.device_tree:
                 source = paths.guest / "machines" / machine.device_tree
+                fresh = _device_tree(kernel, machine).with_suffix(".new")
                 process.run_logged(
-                    ["dtc", "-I", "dts", "-O", "dtb", "-o", str(_device_tree(kernel, machine)),
-                     str(source)],
+                    ["dtc", "-I", "dts", "-O", "dtb", "-o", str(fresh), str(source)],
                     paths.logs / f"dtc-{machine.name}.log",
                     f"device tree of {machine.name}",
-                )  # fmt: skip
+                )
+                fresh.replace(_device_tree(kernel, machine))
         return kernel
 
 

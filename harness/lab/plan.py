@@ -214,7 +214,7 @@ def vanilla(quick: bool) -> Iterator[Boot]:
 def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
-    The CPU copies page by page, and again by the primitive that the calibration chose. What
+    The CPU copies as by default, and again by the primitive that the calibration chose. What
     is switched off is measured again where it is compiled out. Callers that name every page
     of a folio, and mbind(2), are measured on both kernels.
     """

@@ -254,6 +254,10 @@ static void calibrate_use(struct copy_calibration *cal, enum copy_use use,
 {
 	unsigned int class, loop, i;
 
+	/* What was not measured stays as it is. */
+	if (!nr_dsts)
+		return;
+
 	for (class = 0; class < NR_COPY_CLASSES; class++) {
 		enum copy_primitive choices[NR_COPY_LOOPS] = { };
 
@@ -399,7 +403,7 @@ static void calibrate_in_background(struct work_struct *work)
 	guard(mutex)(&copy_lock);
 	error = calibrate();
 	if (error)
-		pr_warn("calibration failed, copying page by page: %pe\n", ERR_PTR(error));
+		pr_warn("calibration failed, copying as before: %pe\n", ERR_PTR(error));
 }
 
 /* A node that gets its first memory may become a demotion target: calibrate again. */

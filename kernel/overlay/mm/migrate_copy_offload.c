@@ -491,6 +491,12 @@ static enum migrate_copy_stat refusal_stat(int error)
 	}
 }
 
+/* Somebody has waited for a copy in vain: no other memory of the call shall. */
+static void give_up(struct migrate_route *route)
+{
+	route->late = route->max_ns && !route->required;
+}
+
 static void count_pair(struct migrate_copy_batch *batch,
 		       struct migrate_copy_pair *pair)
 {
@@ -506,8 +512,7 @@ static void count_pair(struct migrate_copy_batch *batch,
 		      folio_nr_pages(pair->src));
 		break;
 	case MIGRATE_COPY_TIMEOUT:
-		batch->route->late = batch->route->max_ns &&
-				     !batch->route->required;
+		give_up(batch->route);
 		count(batch, MIGRATE_COPY_STAT_FALLBACK_TIMEOUT, 1);
 		break;
 	case MIGRATE_COPY_UNREACHABLE:
@@ -515,6 +520,7 @@ static void count_pair(struct migrate_copy_batch *batch,
 		break;
 	case MIGRATE_COPY_LOST:
 		batch->route->lost = true;
+		give_up(batch->route);
 		count(batch, MIGRATE_COPY_STAT_FALLBACK_LOST, 1);
 		break;
 	default:

@@ -64,7 +64,7 @@ struct migrate_pace {
  * @max_ns: for how long memory that is unmapped may be inaccessible; 0: no bound
  * @pace: what is known of that; set if @max_ns is
  * @lost: a pair was lost
- * @late: a batch has timed out: no more unmapped memory waits for the migrator
+ * @late: a copy has timed out, on a route with a bound: the CPU copies the rest
  *
  * A change of the route by the administrator does not affect the call.
  */

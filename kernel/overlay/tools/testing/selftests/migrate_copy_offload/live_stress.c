@@ -786,6 +786,8 @@ FIXTURE_SETUP(live_stress)
 		SKIP(return, "%s", missing);
 	if (!getenv("MIG_FILE_DIR"))
 		SKIP(return, "needs MIG_FILE_DIR, with O_DIRECT");
+	if (setting_find_number("/proc/meminfo", "SwapTotal:") < 1)
+		SKIP(return, "needs a swap area");
 	if (variant->engine) {
 		/* A copy takes long enough for others to write. */
 		ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=200000", ""));

@@ -58,6 +58,8 @@ FIXTURE_SETUP(migrate_flushes)
 	if (setting_write(TRACING_ON, "1") ||
 	    setting_write_number(EVENT_PID, getpid()) || setting_write(EVENT_ENABLE, "1"))
 		SKIP(return, "needs tracefs and the event tlb_flush, which is x86's");
+	if (!system("grep -qw invlpgb /proc/cpuinfo"))
+		SKIP(return, "INVLPGB flushes all CPUs at once, and nothing is deferred");
 	numa_balancing_off();
 	ASSERT_EQ(0, thp_only(memory_page_size()));
 	self->page = memory_page_size();
