@@ -45,7 +45,7 @@ BASE_SUITES = (
     "doctor", "doctor-ptdma", "doctor-ae4dma", "doctor-pays",
 )  # fmt: skip
 DEBUG_SUITES = (
-    "kunit", "copy", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
+    "kunit", "selftest", "mthp", "rules", "faults", "engines", "churn", "migrators",
     "live", "bounds", "ptdma", "ae4dma", "iommu",
 )  # fmt: skip
 ARM64_SUITES = ("mte", "mthp", "live", "zdma")

@@ -31,9 +31,9 @@ OFF, GAIN, WHOLE, SEGMENTS, LIVE, KINDS, CALLERS = (
 
 COPY_PAGE = 1553
 """Instructions that copying a page takes, page by page: executed ones, counted by function.
-A range that is copied at once takes about 16 fewer a page, so that too little is counted as outside.
 
-The copy phase of a batch takes more: it has reporting, probes and interrupts in it.
+A range that is copied at once takes about 16 fewer a page, so that too little is counted as
+outside. The copy phase of a batch takes more: it has reporting, probes and interrupts in it.
 """
 
 _HUGE = FOLIO_KIB[-1]
