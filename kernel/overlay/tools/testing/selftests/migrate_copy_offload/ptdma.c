@@ -90,7 +90,8 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
 	window_set(&self->window, MBPS, 1);
-	EXPECT_GT(engine_dmatest(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=10" :
+	/* Long enough for all threads to have submitted: terminating frees what they have not. */
+	EXPECT_GT(engine_dmatest(is_ptdma() ? SOME_SLOW "threads_per_chan=4 timeout=100" :
 				       SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(window_sum(&self->window, BUSY), 0);
 	window_end_faults(&self->window);
