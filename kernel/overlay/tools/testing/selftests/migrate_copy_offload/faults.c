@@ -22,8 +22,9 @@
 #define SHORT_MS	100
 #define LONG_MS		20000
 #define LATE_MS		400
-/* A debug kernel needs some of it for what is not late. */
+/* A debug kernel needs some of it for what is not late, and more to see what is. */
 #define SHORT_DEBUG_MS	150
+#define LATE_DEBUG_MS	1000
 
 /* Pairs of faults are many. */
 #define PAIR_SHORT_MS	40
@@ -119,7 +120,8 @@ FIXTURE_SETUP(fault)
 	if (missing)
 		SKIP(return, "%s", missing);
 	ASSERT_TRUE(load(variant));
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
+	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms",
+				       debug_kernel() ? LATE_DEBUG_MS : LATE_MS), 0);
 }
 
 FIXTURE_TEARDOWN(fault)
