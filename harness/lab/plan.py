@@ -193,6 +193,12 @@ def keys(quick: bool, preset: str) -> list[Key]:
     return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 
+def kernels(quick: bool) -> list[str]:
+    """Return the configurations of kernels to boot, each after what it starts from."""
+    booted = {boot.config for boot in (*vanilla(quick), *ours(quick))}
+    return [config for config in KERNEL if config in booted]
+
+
 def vanilla(quick: bool) -> Iterator[Boot]:
     """Yield what the calibration needs: speeds, and the same with the instrument on."""
     mib = _QUICK_MIB if quick else _MIB
@@ -215,17 +221,19 @@ def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
     The CPU copies as by default, and again by the primitive that the calibration chose. What
-    is switched off is measured again where it is compiled out. Callers that name every page
-    of a folio, and mbind(2), are measured on both kernels.
+    is switched off is measured again where it is compiled out, but not in quick: that kernel
+    takes minutes to build. Callers that name every page of a folio, and mbind(2), are measured
+    on both kernels.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
-    parts: tuple[tuple[str, str, Design], ...] = (
+    parts: list[tuple[str, str, Design]] = [
         ("ours-off", OURS, "off"),
-        ("without-off", WITHOUT, "off"),
         ("ours-cpu", OURS, "cpu"),
         ("ours-bulk", OURS, "bulk"),
-    )
+    ]
+    if not quick:
+        parts.append(("without-off", WITHOUT, "off"))
     for name, config, design in parts:
         yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
     named = tuple(
@@ -242,17 +250,17 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _segments(sizes)
     yield from _live(sizes)
     yield from _kinds()
-    yield from _callers()
+    yield from _demotion()
     if not quick:
+        yield from _huge_pages()
         yield from _gigantic()
         yield from _mixed()
         yield from _touched()
 
 
 def repeated(quick: bool) -> list[Boot]:
-    """Return the guests of ours that show that figures repeat: the CPU, and an engine twice."""
-    channels = max(SEGMENT_CHANNELS)
-    names = {"ours-off", f"engine-{channels:02d}-small", f"live-{channels:02d}"}
+    """Return the guests of ours that show that figures repeat: the CPU, and an engine."""
+    names = {"ours-off", f"live-{max(SEGMENT_CHANNELS):02d}"}
     return [boot for boot in ours(quick) if boot.name in names]
 
 
@@ -339,18 +347,23 @@ def _gigantic() -> Iterator[Boot]:
     yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
 
 
-def _callers() -> Iterator[Boot]:
-    """Yield demotion, compaction and contiguous ranges.
+_CALLED = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off")
 
-    Vanilla, ours switched off, and with an engine; but for demotion also with one that does not
-    copy live.
-    """
-    one = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off",
-                      addresses="reclaim")  # fmt: skip
+
+def _demotion() -> Iterator[Boot]:
+    """Yield demotion: vanilla, ours switched off, and with an engine."""
+    one = replace(_CALLED, addresses="reclaim")
     yield Boot("reclaim-vanilla", VANILLA, 0, (one,))
     yield Boot("reclaim-off", OURS, 0, (one,))
     yield Boot("reclaim-16", OURS, 16, (_by_default(one),))
-    one = replace(one, addresses="compaction")
+
+
+def _huge_pages() -> Iterator[Boot]:
+    """Yield compaction and contiguous ranges.
+
+    Vanilla, ours switched off, and with an engine, live and not.
+    """
+    one = replace(_CALLED, addresses="compaction")
     dcbm = replace(one, design="segments", channels=16)
     yield Boot("compaction-vanilla", VANILLA, 0, (one,))
     yield Boot("compaction-off", OURS, 0, (one,))

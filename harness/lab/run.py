@@ -121,10 +121,10 @@ def measure(
     return printed
 
 
-def kernels(paths: Paths) -> dict[str, Kernel]:
+def kernels(paths: Paths, quick: bool) -> dict[str, Kernel]:
     """Build the kernels that the laboratory compares, by configuration."""
     with lock.cache(paths):
-        return {config: suite.prepare(paths, config) for config in plan.KERNEL}
+        return {config: suite.prepare(paths, config) for config in plan.kernels(quick)}
 
 
 def _ours(
@@ -209,6 +209,6 @@ def tell(cases: Sequence[Case], where: str) -> int:
 def main(paths: Paths, preset_name: str, quick: bool) -> int:
     """Run `make lab`; 1 if a claim fails."""
     out = paths.out / "lab"
-    found = run(Lab(paths, kernels(paths), out), preset_name, quick)
+    found = run(Lab(paths, kernels(paths, quick), out), preset_name, quick)
     where = f"{len(found.runs)} runs; {out}/report.html, {out}/results.json"
     return tell(claims.judge(found), where)

@@ -77,7 +77,7 @@ def test_every_claim_is_there() -> None:
     groups = (reproduced.CALIBRATION, reproduced.BATCHES, reproduced.SIZES, goals.OFF,
               goals.GAIN, goals.WHOLE, goals.SEGMENTS, goals.KINDS, goals.CALLERS)  # fmt: skip
     assert [one[group] for one in counts for group in groups] == [
-        17, 14, 3, 3, 13, 6, 9, 16, 44,
+        17, 14, 3, 0, 13, 6, 9, 16, 8,
         45, 120, 36, 6, 21, 12, 10, 19, 44,
     ]  # fmt: skip
 
@@ -157,8 +157,9 @@ def test_a_figure_of_nothing_fails_where_a_published_one_is_reproduced(whole: Re
 @BOTH
 def test_no_claim_disappears_with_its_runs(whole: Results) -> None:
     before = len(judge(whole))
-    for wanted in ({"design": "segments"}, {"kernel": "vanilla"}, {"kernel": "without"}):
-        ((name, value),) = wanted.items()
+    for name, value in (("design", "segments"), ("kernel", "vanilla"), ("kernel", "without")):
+        if whole.quick and value == "without":
+            continue
         kept = tuple(one for one in whole.runs if getattr(one, name) != value)
         found = structs.replace(whole, runs=kept)
         assert len(judge(found)) == before
@@ -203,9 +204,7 @@ def test_what_is_measured_again_must_be_the_same() -> None:
 def test_the_processor_and_engines_are_measured_again() -> None:
     boots = plan.repeated(quick=True)
     keys = [key for boot in boots for key in boot.keys("preset")]
-    assert {(key.design, bool(key.channels)) for key in keys} == {
-        ("off", False), ("batch", True), ("live", True),
-    }  # fmt: skip
+    assert {(key.design, key.channels) for key in keys} == {("off", 0), ("live", 16)}
     assert {boot.name for boot in boots} <= {boot.name for boot in plan.ours(quick=True)}
 
 

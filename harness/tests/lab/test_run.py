@@ -129,7 +129,7 @@ def test_a_failed_claim_is_the_exit_status(
     last = whole.runs[-1]
     runs = (*whole.runs[:-1], structs.replace(last, gbps=last.gbps * loss))
     found = structs.replace(whole, runs=runs)
-    monkeypatch.setattr(lab, "kernels", lambda _: {})
+    monkeypatch.setattr(lab, "kernels", lambda *_: {})
     monkeypatch.setattr(lab, "run", lambda *_: found)
     paths = Paths(tmp_path, tmp_path, tmp_path)
     assert lab.main(paths, "zen3-ptdma", whole.quick) == status
