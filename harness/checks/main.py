@@ -52,13 +52,13 @@ ARM64_SUITES = ("mte", "mthp", "live", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
 # build: rules that need none judge it, and the debug kernel.
 LAYOUTS = {
-    Machine(vcpus=1): 300,
+    Machine(vcpus=1): 200,
     Machine(vcpus=2): 25,
     Machine(vcpus=1, offload=True): 30,
     Machine(vcpus=1, pressure=True): 20,
     Machine(vcpus=1, offload=True, pressure=True): 10,
-    Machine(vcpus=1, config="arm64"): 60,
-    Machine(vcpus=1, config="debug", offload=True): 12,
+    Machine(vcpus=1, config="arm64"): 40,
+    Machine(vcpus=1, config="debug", offload=True): 6,
 }
 
 _DETAILED = 3  # failures that the summary tells in full
