@@ -359,7 +359,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	nr = engine_channels(channels);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
+	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		const char *name = self->window.device[i % self->window.nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
@@ -382,7 +382,7 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 	unsigned int i;
 
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 20 : 100); i++) {
+	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		load(_metadata, "", LONG_MS);
 		usleep(5000);
 		ASSERT_TRUE(unload_dcbm());
