@@ -5,7 +5,7 @@
  *
  *  2  Only what nobody can change is copied early: neither a folio to which somebody
  *     else has a reference nor shmem that no page table maps. Nor folios with buffer
- *     heads: buffer_heads.sh.
+ *     heads: buffer_heads.sh. And a driver that pins one meanwhile waits.
  *  5  When pages are given back, nothing may still be writing to them. What an
  *     engine that cannot be stopped may write to is not given back: quarantine.
  *  6  Every completion counts; engines may complete in any order.
@@ -24,9 +24,11 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
+#include <linux/udmabuf.h>
 
 #include "kselftest_harness.h"
 #include "area.h"
@@ -281,8 +283,7 @@ static void expect_in_flight(struct __test_metadata *_metadata)
 /* Starts a flight of almost two seconds: four channels, 32 descriptors each, of 60 ms. */
 #define FLIGHT_PAGES	128
 
-static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			 struct flight *flight, enum area_kind kind, size_t size)
+static void load_for_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self)
 {
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=60000000", "channels=4"));
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
@@ -290,12 +291,25 @@ static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) 
 		ASSERT_TRUE(window_map(&self->window));
 		window_set(&self->window, DESC_NS, 60000000);
 	}
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
+}
+
+/* Of the area, which is there. */
+static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
+		   struct flight *flight)
+{
 	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
 	offload_mark();
 	ASSERT_EQ(pthread_create(&flight->thread, NULL, flight_thread, flight), 0);
 	area_wait_in_flight(&self->area);
 	expect_in_flight(_metadata);
+}
+
+static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
+			 struct flight *flight, enum area_kind kind, size_t size)
+{
+	load_for_flight(_metadata, self);
+	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
+	launch(_metadata, self, flight);
 }
 
 static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
@@ -306,6 +320,48 @@ static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *s
 	EXPECT_EQ(area_wrong(&self->area), 0);
 	/* The migrator may finish a batch that it accepted before the change. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"), FLIGHT_PAGES);
+}
+
+/*
+ * A driver pins shmem by its file while that is copied, writes to it, and lets it go before
+ * the copy is complete.
+ */
+TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
+{
+	struct udmabuf_create request = { .size = FLIGHT_PAGES * memory_page_size() };
+	struct area *area = &self->area;
+	struct area written = { .size = request.size, .folio_size = memory_page_size() };
+	int device = open("/dev/udmabuf", O_RDWR), memfd, buffer;
+	struct flight flight;
+
+	if (device < 0)
+		SKIP(return, "a kernel without CONFIG_UDMABUF");
+	memfd = memfd_create("rules", MFD_ALLOW_SEALING);
+	ASSERT_GE(memfd, 0);
+	request.memfd = memfd;
+	ASSERT_EQ(ftruncate(memfd, request.size), 0);
+	ASSERT_EQ(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
+	load_for_flight(_metadata, self);
+	*area = written;
+	area->addr = mmap(NULL, area->size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	ASSERT_NE(area->addr, MAP_FAILED);
+	area->seed = 1;
+	ASSERT_EQ(memory_fill(area->addr, area->size, area->folio_size, self->test.nodes[0],
+			      area->seed), 0);
+	launch(_metadata, self, &flight);
+
+	buffer = ioctl(device, UDMABUF_CREATE, &request);
+	ASSERT_GE(buffer, 0);
+	written.addr = mmap(NULL, written.size, PROT_READ | PROT_WRITE, MAP_SHARED, buffer, 0);
+	ASSERT_NE(written.addr, MAP_FAILED);
+	area_stamp(&written, 2);
+	area_destroy(&written);
+	close(buffer);
+	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
+	area->seed = 2;
+	EXPECT_EQ(area_wrong(area), 0);
+	close(memfd);
+	close(device);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
