@@ -299,7 +299,7 @@ make_ext4()
 # itself: ramfs, not tmpfs.
 make_swap()
 {
-	dd if=/dev/zero of="$1" bs=4k count=$(($2 * 256)) 2>/dev/null &&
+	dd if=/dev/zero of="$1" bs=64k count=$(($2 * 16)) 2>/dev/null &&
 		swap_device=$(losetup -f) &&
 		losetup "$swap_device" "$1" &&
 		mkswap "$swap_device" >/dev/null &&

@@ -52,9 +52,9 @@ ARM64_SUITES = ("mte", "mthp", "live", "zdma")
 # How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
 # build: rules that need none judge it, and the debug kernel.
 LAYOUTS = {
-    Machine(vcpus=1): 200,
+    Machine(vcpus=1): 120,
     Machine(vcpus=2): 25,
-    Machine(vcpus=1, offload=True): 30,
+    Machine(vcpus=1, offload=True): 20,
     Machine(vcpus=1, pressure=True): 20,
     Machine(vcpus=1, offload=True, pressure=True): 10,
     Machine(vcpus=1, config="arm64"): 40,
