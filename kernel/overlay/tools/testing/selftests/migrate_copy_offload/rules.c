@@ -349,6 +349,8 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	ASSERT_EQ(memory_fill(area->addr, area->size, area->folio_size, self->test.nodes[0],
 			      area->seed), 0);
 	launch(_metadata, self, &flight);
+	sleep(1); /* by then, half of it has been copied */
+	expect_in_flight(_metadata);
 
 	buffer = ioctl(device, UDMABUF_CREATE, &request);
 	ASSERT_GE(buffer, 0);
