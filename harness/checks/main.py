@@ -40,7 +40,7 @@ from harness.series import export
 
 # The kernel that looks for mistakes is several times slower: it has a choice of the cases.
 BASE_SUITES = (
-    "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated",
+    "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated", "unmovable",
     "latency", "migrators", "live", "live-stress", "bounds", "hugetlb", "ptdma", "ae4dma",
     "doctor", "doctor-ptdma", "doctor-ae4dma", "doctor-pays",
 )  # fmt: skip

@@ -324,7 +324,7 @@ static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *s
 
 /*
  * A driver pins shmem by its file while that is copied, writes to it, and lets it go before
- * the copy is complete.
+ * the copy is complete. In ZONE_MOVABLE whoever pins waits for a migration in any case.
  */
 TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 {
