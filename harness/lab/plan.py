@@ -247,8 +247,9 @@ def ours(quick: bool) -> Iterator[Boot]:
     # processor's free lists, and whichever large one is freed then frees those as well.
     sizes = sizes[::-1]
     yield from _engine(quick, sizes)
-    yield from _segments(sizes)
-    yield from _live(sizes)
+    channels = QUICK_CHANNELS if quick else SEGMENT_CHANNELS
+    yield from _segments(sizes, channels)
+    yield from _live(sizes, channels)
     yield from _kinds()
     yield from _demotion()
     if not quick:
@@ -284,12 +285,12 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
             yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
 
 
-def _segments(sizes: tuple[int, ...]) -> Iterator[Boot]:
+def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
     """Yield what dcbm does beyond the published design: folios cut, one descriptor a list.
 
     With batches as small as vanilla's, with a single folio at a time, and by folio size.
     """
-    for channels in SEGMENT_CHANNELS:
+    for channels in counts:
         small = Measurement("segments", channels, FOLIO_KIB[-1:], _MIB, moves=1)
         part = [small, replace(small, folios_per_call=1)]
         if channels == max(SEGMENT_CHANNELS):
@@ -297,14 +298,14 @@ def _segments(sizes: tuple[int, ...]) -> Iterator[Boot]:
         yield Boot(f"segments-{channels:02d}", OURS, channels, tuple(part))
 
 
-def _live(sizes: tuple[int, ...]) -> Iterator[Boot]:
+def _live(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
     """Yield copies of memory that stays mapped: by the CPU, and by engines.
 
     Where an engine is fast, there are several chunks: their copies and moves overlap.
     """
     live = Measurement("live", 0, sizes, _MIB, batch_pages=None, moves=1)
     yield Boot("live-cpu", OURS, 0, (live,))
-    for channels in SEGMENT_CHANNELS:
+    for channels in counts:
         some = sizes if channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
         small = tuple(kib for kib in some if kib < _LIVE_LARGE_KIB)
         large = tuple(kib for kib in some if kib >= _LIVE_LARGE_KIB)
