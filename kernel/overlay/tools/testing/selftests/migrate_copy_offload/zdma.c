@@ -527,6 +527,11 @@ static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
 static void survive(struct __test_metadata *_metadata, struct run *run,
 		    enum area_kind kind, enum fault fault)
 {
+	/*
+	 * Large folios are few, and so are the occasions. But a channel that loses three
+	 * completions in a row is not used again, and all of them might.
+	 */
+	const unsigned int period = kind == AREA_ANON_2M && fault == CHANNEL_ERROR ? 1 : 3;
 	const double end = seconds_now() + SABOTAGE_S;
 	struct outcome sum = { 0 };
 	unsigned int moves = 0;
@@ -534,8 +539,7 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 
 	load(_metadata, EXCLUSIVE);
 	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->test.nodes[0]));
-	/* Large folios are few, and so are the occasions. */
-	begin_sabotage(_metadata, run, fault, kind == AREA_ANON_2M ? 1 : 3);
+	begin_sabotage(_metadata, run, fault, period);
 	do {
 		move(_metadata, run, run->test.nodes[++moves % 2], &sum);
 		enough = saboteur_strikes(&run->saboteur) && sum.copied && sum.by_engine;
