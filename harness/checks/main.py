@@ -96,7 +96,7 @@ def builds(paths: Paths, out: Path) -> list[Stage]:
         Stage("qemu", lambda _: qemu.get(paths)),
         kernel("base"),
         kernel("debug"),
-        Stage("kernels-lab", lambda _: _laboratory().kernels(paths, True)),
+        Stage("kernels-lab", lambda _: _laboratory().kernels(paths, quick=True)),
         kernel("arm64"),
         Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         Stage("series", lambda _: _series(paths)),
