@@ -67,19 +67,22 @@ def is_ignored(found: Diagnostic) -> bool:
 def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     """Check patches in a tree that has them all."""
 
-    def one(patch: Path) -> list[str]:
-        status, text = process.attempt([*_COMMAND, str(patch)], tree)
+    def some(share: Sequence[Path]) -> list[str]:
+        status, text = process.attempt([*_COMMAND, *map(str, share)], tree)
         found = diagnostics.parse(diagnostics.CHECKPATCH, text, tree)
         lines = set(filter(None, text.splitlines()))
         if status not in (0, 1) or len(lines) != len(found) or (status and not found):
-            return [f"checkpatch.pl {patch.name} ended with status {status}", *sorted(lines)]
+            return [f"checkpatch.pl ended with status {status}", *sorted(lines)]
         return [str(complaint) for complaint in found if not is_ignored(complaint)]
 
-    # The longest first, so that none is left over at the end.
+    # It looks up each file that a patch names, but once: many patches at a time take half as
+    # long as one by one.
     longest = sorted(patches, key=lambda path: -path.stat().st_size)
+    jobs = min(build.jobs(), len(longest))
     try:
-        with ThreadPoolExecutor(build.jobs()) as pool:
-            return [problem for problems in pool.map(one, longest) for problem in problems]
+        with ThreadPoolExecutor(jobs) as pool:
+            shares = [longest[first::jobs] for first in range(jobs)]
+            return sorted({line for problems in pool.map(some, shares) for line in problems})
     finally:
         for cache in tree.glob(".checkpatch-*"):  # it leaves one where it runs
             cache.unlink()

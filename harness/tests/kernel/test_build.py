@@ -6,9 +6,10 @@ from pathlib import Path
 
 import pytest
 
+from harness.core import process
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
-from harness.kernel import build, kconfig, source
+from harness.kernel import build, kconfig, source, topics
 from harness.kernel.arch import ARM64
 from harness.kernel.source import Source
 from harness.kernel.tree import Tree
@@ -49,6 +50,29 @@ def test_the_debug_kernel_looks_for_what_it_must() -> None:
         "DEBUG_VM", "PAGE_POISONING", "DEBUG_KMEMLEAK", "DEBUG_OBJECTS", "DEBUG_LIST",
     ):  # fmt: skip
         assert wanted.get(f"CONFIG_{option}") == "y"
+
+
+def test_kasan_looks_at_all_that_the_series_touches(tmp_path: Path) -> None:
+    makefile = tmp_path / "Makefile"
+    makefile.write_text("all:\n\t@echo $(KASAN_SANITIZE)\n")
+
+    def watched(directory: str) -> bool:
+        variables = (*build.CONFIGS["debug"].variables, f"obj={directory}")
+        said = process.capture(["make", "-s", "-f", str(makefile), *variables]).strip()
+        assert said in ("y", "n")
+        return said == "y"
+
+    steps = topics.all_steps(topics.read(default_paths()))
+    touched = {
+        str(Path(name).parent)
+        for step in steps
+        for name in step.files
+        if name.endswith(".c") and not name.startswith(("tools/", "arch/arm64/"))
+    }
+    assert {"mm", "drivers/dma/amd/ptdma"} <= touched
+    assert [name for name in sorted(touched) if not watched(name)] == []
+    assert not watched("mm/kasan")
+    assert not watched("kernel/sched")
 
 
 def test_the_kernel_without_the_feature_is_base_otherwise() -> None:

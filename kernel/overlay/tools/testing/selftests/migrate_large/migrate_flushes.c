@@ -4,6 +4,7 @@
  * at once after the 32 pages from which on that is cheaper. Pages that had a flush of their
  * own are none of the 32.
  */
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,6 +24,7 @@
 #define EVENT_PID	TRACE_DIR "/set_event_pid"
 #define BATCH_PAGES	"/sys/module/migrate/parameters/batch_pages"
 #define SEED		31
+#define ROUNDS		4
 /* Pages that are flushed one by one, at most. */
 #define CEILING		32
 #define FEW		16
@@ -35,7 +37,7 @@ FIXTURE(migrate_flushes)
 	int to;
 	void *pages[MANY];
 	int status[MANY];
-	/* Flushes of single pages and of everything. */
+	/* Flushes of single pages and of everything, in the round with the fewest. */
 	long single;
 	long full;
 };
@@ -55,8 +57,7 @@ FIXTURE_SETUP(migrate_flushes)
 	settings_restore();
 	if (!memory_two_nodes(&self->from, &self->to))
 		SKIP(return, "needs two nodes with memory");
-	if (setting_write(TRACING_ON, "1") ||
-	    setting_write_number(EVENT_PID, getpid()) || setting_write(EVENT_ENABLE, "1"))
+	if (setting_write_number(EVENT_PID, getpid()) || setting_write(EVENT_ENABLE, "1"))
 		SKIP(return, "needs tracefs and the event tlb_flush, which is x86's");
 	if (!system("grep -qw invlpgb /proc/cpuinfo"))
 		SKIP(return, "INVLPGB flushes all CPUs at once, and nothing is deferred");
@@ -87,22 +88,13 @@ static void name(FIXTURE_DATA(migrate_flushes) *self, size_t at, char *addr, siz
 		self->pages[at + i] = addr + i * self->page;
 }
 
-/* Moves the first @nr pages that were named, and counts the flushes. */
-static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
+/* Counts the flushes since the trace was empty, and keeps the counts if they are lower. */
+static void count(FIXTURE_DATA(migrate_flushes) *self)
 {
+	FILE *trace = fopen(TRACE_DIR "/trace", "r");
+	long single = 0, full = 0;
 	char line[512];
-	int nodes[MANY];
-	FILE *trace;
-	long ret;
 
-	for (size_t i = 0; i < nr; i++)
-		nodes[i] = self->to;
-	setting_write(TRACE_DIR "/trace", "\n");
-	ret = syscall(__NR_move_pages, 0, nr, self->pages, nodes, self->status, MPOL_MF_MOVE);
-	/* To disable the event would patch code, which flushes as well. */
-	setting_write(TRACING_ON, "0");
-
-	trace = fopen(TRACE_DIR "/trace", "r");
 	if (!trace)
 		exit(KSFT_FAIL);
 	while (fgets(line, sizeof(line), trace)) {
@@ -113,11 +105,40 @@ static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
 		    !strstr(event, "shootdown"))
 			continue;
 		if (pages == 1)
-			self->single++;
+			single++;
 		else
-			self->full++;
+			full++;
 	}
 	fclose(trace);
+	if (single < self->single)
+		self->single = single;
+	if (full < self->full)
+		self->full = full;
+}
+
+/*
+ * Moves the first @nr pages that were named there and back, and counts the flushes of each
+ * round. A round may have one more, where this child of another process writes to a page of
+ * its stack for the first time or where a page is tried again; none has one less.
+ */
+static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
+{
+	int nodes[MANY];
+	long ret = 0;
+
+	self->single = LONG_MAX;
+	self->full = LONG_MAX;
+	for (size_t round = 0; round < ROUNDS && !ret; round++) {
+		for (size_t i = 0; i < nr; i++)
+			nodes[i] = round % 2 ? self->from : self->to;
+		setting_write(TRACING_ON, "1");
+		setting_write(TRACE_DIR "/trace", "\n");
+		ret = syscall(__NR_move_pages, 0, nr, self->pages, nodes, self->status,
+			      MPOL_MF_MOVE);
+		/* To disable the event would patch code, which flushes as well. */
+		setting_write(TRACING_ON, "0");
+		count(self);
+	}
 	return ret;
 }
 
