@@ -88,7 +88,7 @@ static void name(FIXTURE_DATA(migrate_flushes) *self, size_t at, char *addr, siz
 		self->pages[at + i] = addr + i * self->page;
 }
 
-/* Counts the flushes since the trace was empty, and keeps the counts if they are lower. */
+/* Counts the flushes in the trace, and keeps the counts if they are lower. */
 static void count(FIXTURE_DATA(migrate_flushes) *self)
 {
 	FILE *trace = fopen(TRACE_DIR "/trace", "r");
@@ -117,9 +117,9 @@ static void count(FIXTURE_DATA(migrate_flushes) *self)
 }
 
 /*
- * Moves the first @nr pages that were named there and back, and counts the flushes of each
- * round. A round may have one more, where this child of another process writes to a page of
- * its stack for the first time or where a page is tried again; none has one less.
+ * Moves the first @nr named pages there and back, and counts the flushes of each round. A
+ * round may have one more: a child's first write to a page of its stack flushes as well, and a
+ * page that is tried again does. None has one less.
  */
 static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
 {
