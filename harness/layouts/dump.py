@@ -25,9 +25,10 @@ _LABELS = frozenset(("partial", "queued"))
 _LOCKED = frozenset(("mlocked", "unevictable"))
 _LOCKED_COUNTERS = re.compile(r"(^counters.*?) nr_mlock [+-]\d+")
 _HUGE_SUMS = re.compile(r" AnonHugePages \d+| nr_anon_transparent_hugepages [+-]\d+")
-_LOCKED_MAPPING = re.compile(
-    r" smaps (?P<first>[0-9a-f]+)\+(?P<number>[0-9a-f]+):.* VmFlags:.* lo( |$)"
-)
+_MAPPING = re.compile(r" smaps ([0-9a-f]+)\+([0-9a-f]+):")
+_LOCKED_MAPPING = re.compile(r" VmFlags:.* lo( |$)")
+_REFERENCED = re.compile(r"(?<= Referenced )\d+")
+_LAZY = re.compile(r" LazyFree \d+")
 _SUMS = re.compile(r"counters | rss | smaps | pagemap |p\d wrote ")
 # Of a whole folio, or a consequence of how large it is when it is written to.
 _OF_FOLIO = _LABELS | _LOCKED | {"shared", "referenced", "active"}
@@ -41,6 +42,7 @@ _CLEARED = re.compile(r"p\d clear_soft_dirty ")  # "differ" that clears it has t
 _REMAPPED = re.compile(r"p\d move .* = 0$")  # mremap() tells soft-dirty of what it moves
 _SHARED = re.compile(r"p\d (fork|differ) ")
 _WRITTEN = re.compile(r"p(\d) (?:write|differ) ([0-9a-f]+)\+([0-9a-f]+) = 0$")
+_FREED = re.compile(r"p(\d) free ([0-9a-f]+)\+([0-9a-f]+) = 0$")
 _RUN = re.compile(r" ([0-9a-f]+)\+([0-9a-f]+):(-?[0-9a-f]+)")
 _PAUSED = re.compile(r"paused: .*, (\d+) large folios")
 _NOT_STORED = "-1000"  # what migrate_layouts wrote into a status before the call
@@ -49,6 +51,7 @@ _REFERENCES = re.compile(r" refs ([+-]\d+)")
 _WRONG = re.compile(
     r"CONTENTS|MIGRATION|GONE|FAILED|TOO MANY|NO STATE|lost [1-9]|nr_isolated_\w+ [+-][1-9]"
 )
+_KB = 4  # a page
 _CONTEXT = 1
 _SHOWN = 40
 
@@ -113,6 +116,12 @@ class Page:
         """References to the folio that nothing visible explains."""
         match = _REFERENCES.search(self.rest)
         return int(match[1]) if match else 0
+
+    @property
+    def referenced(self) -> bool:
+        """Whether smaps counts it as such, be it for page tables or for the LRU's age."""
+        young = "young" in self.pte.split(",") or "referenced" in self.flags
+        return young and self.folio is not None
 
     @property
     def by_pmd(self) -> bool:
@@ -233,7 +242,9 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     for name in vanilla.stages:
         if vanilla.stages[name] == ours.stages[name]:
             continue
-        old, new = (parse_stage(layout.stages[name]) for layout in (vanilla, ours))
+        old, new = (
+            _without_age(parse_stage(layout.stages[name])) for layout in (vanilla, ours)
+        )
         moved = name != "before" or pinned
         if moved:
             written = rules.shared if name == "written" else frozenset()
@@ -263,10 +274,14 @@ class _Rules:
     `copied` are pages without an exclusive owner that were written to while others were still
     unmapped. Ours holds what it has moved until the batch is done, so that a write copies it;
     vanilla does not, and the last owner writes in place.
+
+    `freed` are those that MADV_FREE named meanwhile. It passes over what is not on the LRU,
+    where ours puts what it has moved when the batch is done, and vanilla at once.
     """
 
     split: Set[Key]
     copied: Set[Key]
+    freed: Set[Key]
     shared: Set[Key]
     zeros: Set[Key]
     huge: bool
@@ -286,15 +301,19 @@ class _Rules:
             split = marked | there.keys("partial")
         said = [line for lines in ours.stages.values() for line in lines]
         remapped = any(_REMAPPED.match(line) for line in said)
-        copied = set(_written(said)) & before.keys("anon")
+        copied = set(_named(_WRITTEN, said)) & before.keys("anon")
+        freed = set(_named(_FREED, said))
         if not any(_SHARED.match(line) for line in said):
             copied -= before.keys("exclusive")
-        if copied and remapped:
-            copied |= there.keys("anon") - before.pages.keys()
+        if remapped:
+            elsewhere = there.keys("anon") - before.pages.keys()
+            copied |= elsewhere if copied else frozenset()
+            freed |= elsewhere if freed else frozenset()
         small = {key for key, page in back.pages.items() if page.folio and not page.folio.order}
         return cls(
             split=split,
             copied=copied,
+            freed=freed,
             # The last owner of a small page that was shared writes in place unless somebody
             # else holds a reference, as the lists of each CPU do. How full these are depends
             # on the number of folios: it is another one where vanilla has split some.
@@ -322,6 +341,8 @@ class _Rules:
             lines = _results_without(lines, self.split)
         if self.cleared and name == "written":
             lines = _pagemap_without_soft(lines)
+        if self.freed:
+            lines = (_LAZY.sub("", line) for line in lines)
         # A folio that is copied while it is mapped is never unmapped beside others.
         yield from (line for line in lines if not (self.live and _PAUSED.match(line)))
         for (process, number), page in sorted(stage.pages.items()):
@@ -358,6 +379,8 @@ class _Rules:
             by_chance, node = True, -1
         if by_chance:
             flags -= _OF_COPIES
+        if key in self.freed:
+            flags -= {"swapbacked"}
         if late and key in self.split:
             # Small folios are mlocked where a part of a large one would not be.
             if page.by_pmd and folio:
@@ -442,9 +465,9 @@ def _pagemap_without_soft(lines: Iterable[str]) -> Iterator[str]:
             yield line
 
 
-def _written(lines: Iterable[str]) -> Iterator[Key]:
-    """Return the pages that were written to while others were unmapped."""
-    for match in filter(None, map(_WRITTEN.match, lines)):
+def _named(operation: re.Pattern[str], lines: Iterable[str]) -> Iterator[Key]:
+    """Return the pages that an operation named while others were unmapped."""
+    for match in filter(None, map(operation.match, lines)):
         first, number = (int(match[group], 16) for group in (2, 3))
         yield from ((int(match[1]), page) for page in range(first, first + number))
 
@@ -502,16 +525,34 @@ def _keep_locks(old: Stage, new: Stage, before: Stage, but: Set[Key]) -> tuple[S
     return Stage(pages, lines[0]), Stage(new.pages, lines[1])
 
 
-def _locked_mappings(lines: Iterable[str]) -> Set[Key]:
-    """Return the pages of mappings that are locked."""
-    process, found = 0, set()
+def _mappings(lines: Iterable[str]) -> Iterator[tuple[str, Set[Key]]]:
+    """Return each line with the pages that it sums up: none, but in those from smaps."""
+    process = 0
     for line in lines:
+        pages: Set[Key] = frozenset()
         if line.startswith("process "):
             process = int(line.removeprefix("process "))
-        elif match := _LOCKED_MAPPING.match(line):
-            first, number = (int(match[name], 16) for name in ("first", "number"))
-            found |= {(process, page) for page in range(first, first + number)}
-    return found
+        elif match := _MAPPING.match(line):
+            first, number = (int(digits, 16) for digits in match.groups())
+            pages = {(process, page) for page in range(first, first + number)}
+        yield line, pages
+
+
+def _locked_mappings(lines: Iterable[str]) -> Set[Key]:
+    """Return the pages of mappings that are locked."""
+    found = (pages for line, pages in _mappings(lines) if _LOCKED_MAPPING.search(line))
+    return frozenset().union(*found)
+
+
+def _without_age(stage: Stage) -> Stage:
+    """Return a stage whose sums from smaps leave out the references that its pages tell of."""
+
+    def left(line: str, pages: Set[Key]) -> str:
+        told = sum(key in stage.pages and stage.pages[key].referenced for key in pages)
+        said = _REFERENCED.sub(lambda match: str(int(match[0]) - _KB * told), line)
+        return said.replace(" Referenced 0", "")
+
+    return replace(stage, lines=[left(*pair) for pair in _mappings(stage.lines)])
 
 
 _Rule = Callable[[Page, Folio, Page, Folio], str]

@@ -259,6 +259,23 @@ def test_the_age_of_a_folio_is_not_compared_but_that_of_a_page_is() -> None:
         assert compare(GOOD, changed(stage, "write,young,", "write,"))
 
 
+def test_smaps_is_compared_without_the_age_of_folios() -> None:
+    def layout(flags: str, referenced: str) -> Layout:
+        sums = f" smaps 30+8: Rss 16{referenced} Locked 4"
+        return with_stage(
+            "there",
+            "process 1",
+            sums,
+            f"30+4 soft {WHOLE.format(node=1, flags=flags)}",
+            "34+4 young",
+        )
+
+    active, aged = layout("anon,active", ""), layout("anon,referenced", " Referenced 16")
+    assert compare(active, aged) == compare(aged, active) == []
+    assert compare(active, layout("anon,referenced", " Referenced 20"))
+    assert compare(active, layout("anon,active", " Referenced 16"))
+
+
 def test_whether_a_pmd_maps_what_vanilla_split_is_forgiven() -> None:
     def by_pmd(layout: Layout) -> Layout:
         return changed("back", "write,young", "pmd,write,young", layout)
@@ -510,6 +527,31 @@ def test_a_write_while_others_are_unmapped_may_copy_what_nobody_owns() -> None:
     # mremap() may have moved it
     assert pair("anon", "p1 write 30+1 = 0", at="40")
     assert pair("anon", "p1 write 30+1 = 0\np0 move 30+1 = 0", at="40") == []
+
+
+def test_what_is_freed_while_others_are_unmapped_may_stay_swapbacked() -> None:
+    def pair(*said: str, at: str = "30") -> list[str]:
+        small = "folio 9.0 order 0 node 1 map 1 large 0 entire 0 pages 0"
+        start = added(
+            "before", "30+1 - folio 9.0 order 0 node 0 map 1 large 0 entire 0 pages 0 anon"
+        )
+        start = added("before", "process 0", *said, layout=start)
+        vanilla = added(
+            "there", " smaps 30+1: Rss 4 LazyFree 4", f"{at}+1 - {small} anon", layout=start
+        )
+        ours = added(
+            "there", " smaps 30+1: Rss 4", f"{at}+1 - {small} anon,swapbacked", layout=start
+        )
+        return compare(vanilla, ours)
+
+    assert pair("p1 free 2f+2 = 0") == []
+    assert pair()
+    assert pair("p1 free 2e+2 = 0")
+    assert pair("p1 free 30+1 = -22")
+    assert pair("p0 free 30+1 = 0")
+    # mremap() may have moved it
+    assert pair("p1 free 30+1 = 0", at="40")
+    assert pair("p1 free 30+1 = 0", "p0 move 30+1 = 0", at="40") == []
 
 
 def test_what_did_not_move_is_not_counted_where_vanilla_splits() -> None:
