@@ -644,6 +644,7 @@ TEST_F_TIMEOUT(live_windows, two_movers, TIMEOUT)
 /* Stores to a word all the time, through the TLB of a CPU that does nothing else. */
 struct storer {
 	uint64_t *word;
+	uint64_t old;
 	uint64_t stored;
 	uint64_t lost;
 	bool stop;
@@ -665,16 +666,25 @@ static void *store_again(void *arg)
 	return NULL;
 }
 
-/* Returns what the word was, when the other CPU's TLB knows its page as writable. */
-static uint64_t start_storing(struct __test_metadata *_metadata, struct storer *storer)
+/* Returns when the other CPU's TLB knows the word's page as writable. */
+static void start_storing(struct __test_metadata *_metadata, struct storer *storer)
 {
-	const uint64_t old = *storer->word;
-
-	storer->stored = old;
+	storer->old = *storer->word;
+	storer->stored = storer->old;
 	ASSERT_EQ(0, pthread_create(&storer->thread, NULL, store_again, storer));
-	while (__atomic_load_n(storer->word, __ATOMIC_RELAXED) == old)
+	while (__atomic_load_n(storer->word, __ATOMIC_RELAXED) == storer->old)
 		usleep(1000);
-	return old;
+}
+
+/* Of what was stored nothing is lost; the word is what it was before. */
+static void stop_storing(struct __test_metadata *_metadata, struct storer *storer)
+{
+	__atomic_store_n(&storer->stop, true, __ATOMIC_RELEASE);
+	ASSERT_EQ(0, pthread_join(storer->thread, NULL));
+	TH_LOG("%llu stores", (unsigned long long)(storer->stored - storer->old));
+	EXPECT_EQ(0, storer->lost);
+	EXPECT_EQ(storer->stored, *storer->word);
+	*storer->word = storer->old;
 }
 
 static bool permitted;
@@ -689,13 +699,13 @@ static void wait_for_permission(int sig)
 TEST_F_TIMEOUT(live_windows, mprotect_before_the_flush, TIMEOUT)
 {
 	struct storer storer = { .word = (uint64_t *)(last_byte(&self->area) + 1) - 1 };
-	uint64_t old, stored;
+	uint64_t stored;
 
 	if (access(DELAYS, F_OK))
 		SKIP(return, "no " DELAYS);
 	signal(SIGSEGV, wait_for_permission);
 	run_on_cpus(0, 0);
-	old = start_storing(_metadata, &storer);
+	start_storing(_metadata, &storer);
 	begin_move_until(_metadata, self, "flush");
 	protect(_metadata, &self->area, PROT_READ);
 	stored = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
@@ -706,11 +716,7 @@ TEST_F_TIMEOUT(live_windows, mprotect_before_the_flush, TIMEOUT)
 	protect(_metadata, &self->area, PROT_READ | PROT_WRITE);
 	__atomic_store_n(&permitted, true, __ATOMIC_RELEASE);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
-	__atomic_store_n(&storer.stop, true, __ATOMIC_RELEASE);
-	ASSERT_EQ(0, pthread_join(storer.thread, NULL));
-	EXPECT_EQ(0, storer.lost);
-	EXPECT_EQ(storer.stored, *storer.word);
-	*storer.word = old;
+	stop_storing(_metadata, &storer);
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
@@ -718,13 +724,12 @@ TEST_F_TIMEOUT(live_windows, mprotect_before_the_flush, TIMEOUT)
 TEST_F_TIMEOUT(live_windows, another_cpu_stores_before_each_step, TIMEOUT)
 {
 	struct storer storer = { .word = (uint64_t *)(last_byte(&self->area) + 1) - 1 };
-	uint64_t old;
 
 	if (access(DELAYS, F_OK))
 		SKIP(return, "no " DELAYS);
 	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000));
 	run_on_cpus(0, 0);
-	old = start_storing(_metadata, &storer);
+	start_storing(_metadata, &storer);
 	for (unsigned int i = 0; i < ARRAY_SIZE(steps); i++) {
 		const long before = delays_reached();
 
@@ -736,12 +741,7 @@ TEST_F_TIMEOUT(live_windows, another_cpu_stores_before_each_step, TIMEOUT)
 		set_delay(_metadata, steps[i], 0);
 	}
 
-	__atomic_store_n(&storer.stop, true, __ATOMIC_RELEASE);
-	ASSERT_EQ(0, pthread_join(storer.thread, NULL));
-	EXPECT_EQ(0, storer.lost);
-	EXPECT_EQ(storer.stored, *storer.word);
-	TH_LOG("%llu stores", (unsigned long long)(storer.stored - old));
-	*storer.word = old;
+	stop_storing(_metadata, &storer);
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
