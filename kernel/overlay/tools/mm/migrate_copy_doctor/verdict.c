@@ -96,9 +96,15 @@ static void find_best(struct exam *exam)
 
 static bool engine_pays(const struct exam *exam, const struct engine *engine)
 {
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].way.engine == engine && pays(exam, &exam->point[i]))
+	double gbps;
+	size_t kib;
+
+	for (unsigned int i = 0; i < exam->nr_points; i++) {
+		const struct way *way = &exam->point[i].way;
+
+		if (way->engine == engine && worth(exam, way, &kib, &gbps))
 			return true;
+	}
 	return false;
 }
 
@@ -159,7 +165,7 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 			 "It is made of software: a CPU makes each copy.");
 	} else if (!engine_pays(exam, engine)) {
 		snprintf(engine->why, sizeof(engine->why),
-			 "It makes no mistake, but neither moves become faster nor waits shorter.");
+			 "It makes no mistake, but large folios neither move faster nor make threads wait less.");
 	} else {
 		engine->verdict = USE_IT;
 		snprintf(engine->why, sizeof(engine->why), "It makes no mistake, and it pays.%s",

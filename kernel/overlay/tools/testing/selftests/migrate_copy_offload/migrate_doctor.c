@@ -207,6 +207,7 @@ TEST_F_TIMEOUT(doctor, sound, TIMEOUT)
 	if (is_dmasim())
 		EXPECT_EQ(DO_NOT, status);
 	EXPECT_TRUE(status == USE_IT || status == DO_NOT);
+	EXPECT_EQ(status == USE_IT, says(self, "and it pays"));
 	EXPECT_TRUE(says(self, "\"states_result\": true, \"states_terminate\": true"));
 	EXPECT_TRUE(says(self, "\"failures\": 0}"));
 	EXPECT_TRUE(says(self, "\"moved\": true"));
