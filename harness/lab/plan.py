@@ -348,13 +348,13 @@ def _gigantic() -> Iterator[Boot]:
     yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
 
 
-_CALLED = Measurement("off", 0, CALLER_KIB, 32, moves=1, instrument="off")
+_CALLED = Measurement("off", 0, CALLER_KIB, 32, moves=1)
 
 
 def _demotion() -> Iterator[Boot]:
     """Yield demotion: vanilla, ours switched off, and with an engine."""
     one = replace(_CALLED, addresses="reclaim")
-    yield Boot("reclaim-vanilla", VANILLA, 0, (one,))
+    yield Boot("reclaim-vanilla", TRACED, 0, (one,))
     yield Boot("reclaim-off", OURS, 0, (one,))
     yield Boot("reclaim-16", OURS, 16, (_by_default(one),))
 
@@ -366,11 +366,11 @@ def _huge_pages() -> Iterator[Boot]:
     """
     one = replace(_CALLED, addresses="compaction")
     dcbm = replace(one, design="segments", channels=16)
-    yield Boot("compaction-vanilla", VANILLA, 0, (one,))
+    yield Boot("compaction-vanilla", TRACED, 0, (one,))
     yield Boot("compaction-off", OURS, 0, (one,))
     yield Boot("compaction-16", OURS, 16, (dcbm, _by_default(one)))
     one, dcbm = (replace(some, addresses="contig", mib=_MIB) for some in (one, dcbm))
-    yield _with_gigantic("contig-vanilla", VANILLA, 0, (one,))
+    yield _with_gigantic("contig-vanilla", TRACED, 0, (one,))
     yield _with_gigantic("contig-off", OURS, 0, (one,))
     yield _with_gigantic("contig-16", OURS, 16, (dcbm, _by_default(one)))
 

@@ -149,13 +149,9 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
         yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
     for size in (64, PAGE_KIB):
         file: Wanted = {"memory": "file", "folio_kib": size}
-        over, under = (
-            _inaccessible(measured, "p99", file | {"design": design})
-            for design in ("live", "off")
-        )
-        if over is not None and under is not None:
-            name = f"ext4, {size_name(size)}: inaccessible, 99th percentile, of vanilla's"
-            yield from promise(KINDS, name, "", over / under)
+        waits = _waits(measured, file | {"design": "live"}, file | {"design": "off"})
+        name = f"ext4, {size_name(size)}: inaccessible, 99th percentile, of vanilla's"
+        yield from promise(KINDS, name, "", waits)
     for size in (HUGE_KIB, GIGANTIC_KIB):
         huge: Wanted = {"memory": "hugetlb", "folio_kib": size}
         ours = huge | {"design": "live"}
@@ -188,6 +184,8 @@ def _callers(measured: Measured) -> Iterator[Claim]:
             yield from promise(CALLERS, f"{name}: CPU time, of vanilla's", "", cost)
             faster = _quotient(measured, "gbps", ours, vanilla)
             yield from promise(CALLERS, f"{name}: speed, over vanilla's", "times", faster)
+            waits, told = _waits(measured, ours, vanilla), "inaccessible, 99th percentile"
+            yield from promise(CALLERS, f"{name}: {told}, of vanilla's", "", waits)
             if addresses != "reclaim":
                 missing, known = (
                     measured.figure("huge_pages_missing", **one) for one in (ours, vanilla)
@@ -200,6 +198,12 @@ def _inaccessible(measured: Measured, part: str, wanted: Wanted) -> float | None
     """Return a part of the inaccessible time of a run: NaN if not measured."""
     times = measured.figure("inaccessible_us", **wanted)
     return getattr(times, part, times)
+
+
+def _waits(measured: Measured, over: Wanted, under: Wanted) -> float | None:
+    """Return the 99th percentile of the inaccessible time of one run over another's."""
+    first, second = (_inaccessible(measured, "p99", one) for one in (over, under))
+    return None if first is None or second is None else first / second
 
 
 def _quotient(

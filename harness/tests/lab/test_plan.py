@@ -118,11 +118,11 @@ def test_workloads_are_measured_on_both_kernels(addresses: Addresses, quick: boo
 def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
     called = [(boot, one) for boot, one in measurements(quick) if one.addresses == "reclaim"]
     assert [(boot.config, one.design, one.channels) for boot, one in called] == [
-        (plan.VANILLA, "off", 0),
+        (plan.TRACED, "off", 0),
         (plan.OURS, "off", 0),
         (plan.OURS, "live", 16),
     ]
-    assert len({(one.mib, one.folio_kib, one.moves) for _, one in called}) == 1
+    assert len({(one.mib, one.folio_kib, one.moves, one.instrument) for _, one in called}) == 1
     for boot, one in measurements(quick):
         assert boot.tiers == (one.addresses == "reclaim")
         assert ("cgroup\n" in boot.plan()) == boot.tiers
@@ -132,12 +132,12 @@ def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
 def test_what_makes_huge_pages_is_measured_in_four_ways(addresses: Addresses) -> None:
     called = [(b, one) for b, one in measurements(False) if one.addresses == addresses]
     assert [(boot.config, one.design, one.channels) for boot, one in called] == [
-        (plan.VANILLA, "off", 0),
+        (plan.TRACED, "off", 0),
         (plan.OURS, "off", 0),
         (plan.OURS, "segments", 16),
         (plan.OURS, "live", 16),
     ]
-    assert len({(one.mib, one.folio_kib, one.moves) for _, one in called}) == 1
+    assert len({(one.mib, one.folio_kib, one.moves, one.instrument) for _, one in called}) == 1
     for _, one in called:
         assert one.line("0").endswith(f" --addresses={addresses} --from=1")
     # There must be room for a huge page of 1 GB, and for what was in it.
