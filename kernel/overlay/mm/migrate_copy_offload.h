@@ -46,7 +46,8 @@ enum migrate_copy_stat {
 /**
  * struct migrate_pace - how long memory of a route is inaccessible, on average
  * @page_ns: for each base page, while a migrator copies
- * @folio_ns: for each folio, while core unmaps and moves
+ * @folio_ns: for each folio of a page, while core unmaps and moves; a large one
+ *	      counts as several, see migrate_folio_work()
  *
  * Of all calls, without a lock: an update may be lost.
  */
