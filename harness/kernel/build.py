@@ -74,7 +74,7 @@ CONFIGS = {
 # Ends the name of a configuration whose objects are a copy, for a tree with one defect more.
 MUTANT = "-mutant"
 
-_OBJECTS = 1300  # of a whole build, about
+_OBJECTS = 1300  # of a whole build, about, but for Debian's configuration
 # Free space without which a build is not begun; the debug kernel takes most of it.
 _OBJECTS_GB = 2.0
 
@@ -322,7 +322,8 @@ def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
     """Build the image and the modules; return how many objects were compiled."""
     objects = object_dir(tree, config)
     space.need(objects, _OBJECTS_GB, f"kernel {config}")
-    of = "" if (objects / "vmlinux.o").exists() else f" of about {_OBJECTS}"
+    unknown = (objects / "vmlinux.o").exists() or _known(config).debian
+    of = "" if unknown else f" of about {_OBJECTS}"
     compiled = 0
 
     def watch(line: str) -> None:
