@@ -300,7 +300,9 @@ def test_a_counted_copy_is_the_most_of_the_copy_phase() -> None:
         if (one.design, one.move) == ("cpu", 1):
             phase = goals.copy_instructions(one, FULL.calibration.dilation)
             assert phase is not None
-            assert 0.85 < goals.COPY_PAGE * one.folio_kib / 4 / phase < 1
+            counted = goals.COPY_PAGE * one.folio_kib / 4
+            # of a range, which takes 16 fewer a page
+            assert 0.85 < counted / phase < goals.COPY_PAGE / (goals.COPY_PAGE - 16)
 
 
 def test_gains_compare_the_same_workload() -> None:
