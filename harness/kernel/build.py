@@ -322,8 +322,8 @@ def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
     """Build the image and the modules; return how many objects were compiled."""
     objects = object_dir(tree, config)
     space.need(objects, _OBJECTS_GB, f"kernel {config}")
-    unknown = (objects / "vmlinux.o").exists() or _known(config).debian
-    of = "" if unknown else f" of about {_OBJECTS}"
+    built = (objects / "vmlinux.o").exists()
+    of = "" if built or _known(config).debian else f" of about {_OBJECTS}"
     compiled = 0
 
     def watch(line: str) -> None:

@@ -307,8 +307,7 @@ class _Rules:
             copied -= before.keys("exclusive")
         if remapped:
             elsewhere = there.keys("anon") - before.pages.keys()
-            copied |= elsewhere if copied else frozenset()
-            freed |= elsewhere if freed else frozenset()
+            copied, freed = (some and some | elsewhere for some in (copied, freed))
         small = {key for key, page in back.pages.items() if page.folio and not page.folio.order}
         return cls(
             split=split,

@@ -38,6 +38,7 @@ outside. The copy phase of a batch takes more: it has reporting, probes and inte
 
 _HUGE = FOLIO_KIB[-1]
 _INSTRUCTIONS = "instructions_per_folio"
+_P99 = "inaccessible, 99th percentile"
 
 Wanted = dict[str, object]
 
@@ -125,7 +126,7 @@ def _live(measured: Measured) -> Iterator[Claim]:
             name = f"{who}, {size_name(size)}"
             yield from promise(LIVE, f"{name}: speed", "GB/s", measured.figure("gbps", **sized))
             longest = _inaccessible(measured, "p99", sized)
-            yield from promise(LIVE, f"{name}: inaccessible, 99th percentile", "us", longest)
+            yield from promise(LIVE, f"{name}: {_P99}", "us", longest)
             other: Wanted = vanilla | {"folio_kib": size}
             faster = _quotient(measured, "gbps", sized, other, alike=False)
             yield from promise(LIVE, f"{name}: speed, over vanilla's", "times", faster)
@@ -146,11 +147,11 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
             name += f", at most {bound} us"
         yield from promise(KINDS, f"{name}: speed", "GB/s", speed)
         p99 = _inaccessible(measured, "p99", shmem)
-        yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
+        yield from promise(KINDS, f"{name}: {_P99}", "us", p99)
     for size in (64, PAGE_KIB):
         file: Wanted = {"memory": "file", "folio_kib": size}
         waits = _waits(measured, file | {"design": "live"}, file | {"design": "off"})
-        name = f"ext4, {size_name(size)}: inaccessible, 99th percentile, of vanilla's"
+        name = f"ext4, {size_name(size)}: {_P99}, of vanilla's"
         yield from promise(KINDS, name, "", waits)
     for size in (HUGE_KIB, GIGANTIC_KIB):
         huge: Wanted = {"memory": "hugetlb", "folio_kib": size}
@@ -159,7 +160,7 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
         name = f"hugetlb, {size_name(size)}"
         yield from promise(KINDS, f"{name}: time, of vanilla's", "", time)
         p99 = _inaccessible(measured, "p99", ours)
-        yield from promise(KINDS, f"{name}: inaccessible, 99th percentile", "us", p99)
+        yield from promise(KINDS, f"{name}: {_P99}", "us", p99)
     longest = _inaccessible(measured, "max", {"memory": "mixed"})
     name = f"mixed memory, at most {MIXED_BOUND_US} us: longest inaccessible"
     yield from promise(KINDS, name, "us", longest)
@@ -184,8 +185,8 @@ def _callers(measured: Measured) -> Iterator[Claim]:
             yield from promise(CALLERS, f"{name}: CPU time, of vanilla's", "", cost)
             faster = _quotient(measured, "gbps", ours, vanilla)
             yield from promise(CALLERS, f"{name}: speed, over vanilla's", "times", faster)
-            waits, told = _waits(measured, ours, vanilla), "inaccessible, 99th percentile"
-            yield from promise(CALLERS, f"{name}: {told}, of vanilla's", "", waits)
+            waits = _waits(measured, ours, vanilla)
+            yield from promise(CALLERS, f"{name}: {_P99}, of vanilla's", "", waits)
             if addresses != "reclaim":
                 missing, known = (
                     measured.figure("huge_pages_missing", **one) for one in (ours, vanilla)
