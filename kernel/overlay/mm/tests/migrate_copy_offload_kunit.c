@@ -59,6 +59,7 @@ struct offload_test {
 	unsigned int nr_dsts;
 	unsigned int nr_put;
 	bool put_with_marker;
+	bool switch_at_dst;
 
 	struct folio *held;
 	struct completion started;
@@ -91,6 +92,8 @@ static struct folio *get_dst(struct folio *src, unsigned long private)
 	struct offload_test *ctx = (struct offload_test *)private;
 	struct folio *dst = folio_alloc(GFP_KERNEL, folio_order(src));
 
+	if (ctx->switch_at_dst)
+		migrate_offload_set_enabled(ctx->nr_dsts % 2);
 	if (dst && ctx->nr_dsts < MAX_FOLIOS)
 		ctx->dsts[ctx->nr_dsts++] = dst;
 	return dst;
@@ -941,6 +944,19 @@ static void bound_too_short_for_a_folio(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
+/* The main switch is turned off before the first of two batches is unmapped, and on later. */
+static void bound_while_switched(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 2);
+
+	migrate_offload_set_bound(TEST_REASON, 1);
+	ctx->switch_at_dst = true;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_rounds(ctx, 4, 2);
+	KUNIT_EXPECT_GT(test, ctx->nr_submits, 0);
+	expect_contents(ctx, 2);
+}
+
 static int count_first_batch(struct folio *dst, struct folio *src)
 {
 	struct offload_test *ctx = kunit_get_current_test()->priv;
@@ -1387,6 +1403,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
 	KUNIT_CASE(bound_too_short_for_a_folio),
+	KUNIT_CASE(bound_while_switched),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(retry_copies_afresh),
