@@ -19,7 +19,8 @@ _CONSOLE_LINES = 30
 
 DEBIAN = Path("/usr/bin")
 """Debian's emulators. QEMU before 8.1 now and then lets a processor run a breakpoint that
-another one has removed meanwhile ("Oops: int3"), unless processors take turns."""
+another one has removed meanwhile ("Oops: int3"), unless processors take turns. 10.0 did it once
+under 2,000 patches of the kernel's code in 5 s, so no test sets a static key that often."""
 
 # What a healthy kernel never prints. Stalls and lockups are left out: a busy host causes
 # them, and a guest that really hangs runs into its time limit.
