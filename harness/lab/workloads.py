@@ -137,8 +137,7 @@ POSTGRES = Workload(
         *(f"{_POSTGRESQL.format('lib')}lib/{name}.so" for name in ("dict_snowball", "plpgsql")),
     ),
     requests=10_000,
-    # The suite has TPC-B ("tpcb") too, which is to be recorded anew.
-    cases={"select": "select-only"},
+    cases={"select": "select-only", "tpcb": "TPC-B"},
     figures=pgbench,
 )
 

@@ -22,12 +22,15 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/uio.h>
+#include <sys/wait.h>
 #include <unistd.h>
+#include <linux/mempolicy.h>
 #include <linux/udmabuf.h>
 
 #include "kselftest_harness.h"
@@ -269,8 +272,11 @@ struct flight {
 static void *flight_thread(void *arg)
 {
 	struct flight *flight = arg;
+	struct area *area = flight->area;
 
-	flight->stayed = area_move(flight->area, flight->node);
+	/* A child may map it, too. */
+	flight->stayed = memory_move(0, area->addr, area->size, area->folio_size,
+				     flight->node, MPOL_MF_MOVE_ALL);
 	return NULL;
 }
 
@@ -431,8 +437,8 @@ TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 #define PARTIALLY_MAPPED \
 	"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/stats/nr_anon_partially_mapped"
 
-/* Leaves out the upper half of every other folio, which is not mapped any more. */
-static size_t bytes_wrong_in_halves(const struct area *area)
+/* Leaves out the upper half of every @nr-th folio, which is not mapped any more. */
+static size_t bytes_wrong_in_halves(const struct area *area, unsigned int nr)
 {
 	char *expected = malloc(area->size);
 	size_t wrong = 0;
@@ -441,7 +447,7 @@ static size_t bytes_wrong_in_halves(const struct area *area)
 		return area->size;
 	memory_stamp(expected, area->size, area->seed);
 	for (size_t i = 0; i < area->size; i += HALF)
-		if (i / HALF % 4 != 3)
+		if (i / HALF % (2 * nr) != 2 * nr - 1)
 			wrong += !!memcmp(expected + i, area->addr + i, HALF) * HALF;
 	free(expected);
 	return wrong;
@@ -479,7 +485,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 
 	EXPECT_EQ(flight.stayed, 0);
 	expect_copies(_metadata, folios, 0);
-	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
+	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 2), 0);
 	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
 	for (i = 0; i < folios; i += 2)
 		EXPECT_FALSE(is_writable(self->area.addr + 2 * i * HALF + HALF));
@@ -488,7 +494,74 @@ TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 	self->area.folio_size = memory_page_size();
 	EXPECT_EQ(area_move(&self->area, self->test.nodes[0]),
 		  (long)(folios / 2 * HALF / memory_page_size()));
-	EXPECT_EQ(bytes_wrong_in_halves(&self->area), 0);
+	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 2), 0);
+}
+
+static bool unmap_upper_halves(const struct area *area)
+{
+	bool unmapped = true;
+
+	for (size_t i = HALF; i < area->size; i += 2 * HALF)
+		unmapped &= !munmap(area->addr + i, HALF);
+	return unmapped;
+}
+
+/* Unmaps as well, when it reads an order, and maps what is left until it is killed. */
+static pid_t fork_sharer(const struct area *area, int orders, int reports)
+{
+	pid_t pid = fork();
+	char unmapped;
+
+	if (pid)
+		return pid;
+	if (read(orders, &unmapped, 1) == 1) {
+		unmapped = unmap_upper_halves(area);
+		if (write(reports, &unmapped, 1) == 1)
+			pause();
+	}
+	_exit(1);
+}
+
+/*
+ * All who map a folio unmap the same half. It has lost it, although as many PTEs map it
+ * as it has pages.
+ */
+TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
+{
+	int orders[2], reports[2];
+	char unmapped = 0;
+	struct flight flight;
+	size_t folios;
+	pid_t sharer;
+	long marked;
+
+	load_for_flight(_metadata, self, "channels=4");
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 2 * MIB, self->test.nodes[0]));
+	folios = area_folios(&self->area);
+	ASSERT_EQ(pipe(orders), 0);
+	ASSERT_EQ(pipe(reports), 0);
+	sharer = fork_sharer(&self->area, orders[0], reports[1]);
+	ASSERT_GT(sharer, 0);
+	marked = setting_read_number(PARTIALLY_MAPPED);
+
+	launch(_metadata, self, &flight);
+	EXPECT_TRUE(unmap_upper_halves(&self->area));
+	EXPECT_EQ(write(orders[1], &unmapped, 1), 1);
+	EXPECT_EQ(read(reports[0], &unmapped, 1), 1);
+	EXPECT_TRUE(unmapped);
+	expect_in_flight(_metadata);
+	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
+
+	EXPECT_EQ(flight.stayed, 0);
+	expect_copies(_metadata, folios, 0);
+	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 1), 0);
+	EXPECT_EQ(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios);
+	kill(sharer, SIGKILL);
+	waitpid(sharer, NULL, 0);
+	for (int i = 0; i < 2; i++) {
+		close(orders[i]);
+		close(reports[i]);
+	}
 }
 
 static unsigned int copied_events(void)
