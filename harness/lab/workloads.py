@@ -91,7 +91,7 @@ REDIS = Workload(
     group="redis while its memory moves",
     packages=("redis-server", "redis-tools", "numactl"),
     programs=("redis-server", "redis-benchmark", "redis-cli", "migratepages"),
-    requests=20_000,
+    requests=60_000,
     cases={
         f"{operation}-{pipeline}": f"{operation}, pipeline of {pipeline}"
         for operation in ("GET", "SET")
