@@ -22,7 +22,6 @@
  */
 #include <fcntl.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -506,20 +505,21 @@ static bool unmap_upper_halves(const struct area *area)
 	return unmapped;
 }
 
-/* Unmaps as well, when it reads an order, and maps what is left until it is killed. */
-static pid_t fork_sharer(const struct area *area, int orders, int reports)
+/* Unmaps as well, when it reads an order, and maps what is left until nobody can order. */
+static pid_t fork_sharer(const struct area *area, int orders[2], int reports[2])
 {
 	pid_t pid = fork();
 	char unmapped;
 
 	if (pid)
 		return pid;
-	if (read(orders, &unmapped, 1) == 1) {
+	close(orders[1]);
+	while (read(orders[0], &unmapped, 1) == 1) {
 		unmapped = unmap_upper_halves(area);
-		if (write(reports, &unmapped, 1) == 1)
-			pause();
+		if (write(reports[1], &unmapped, 1) != 1)
+			break;
 	}
-	_exit(1);
+	_exit(0);
 }
 
 /*
@@ -540,7 +540,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	folios = area_folios(&self->area);
 	ASSERT_EQ(pipe(orders), 0);
 	ASSERT_EQ(pipe(reports), 0);
-	sharer = fork_sharer(&self->area, orders[0], reports[1]);
+	sharer = fork_sharer(&self->area, orders, reports);
 	ASSERT_GT(sharer, 0);
 	marked = setting_read_number(PARTIALLY_MAPPED);
 
@@ -556,12 +556,11 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	expect_copies(_metadata, folios, 0);
 	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 1), 0);
 	EXPECT_EQ(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios);
-	kill(sharer, SIGKILL);
-	waitpid(sharer, NULL, 0);
 	for (int i = 0; i < 2; i++) {
 		close(orders[i]);
 		close(reports[i]);
 	}
+	waitpid(sharer, NULL, 0);
 }
 
 static unsigned int copied_events(void)
