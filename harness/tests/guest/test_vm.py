@@ -178,6 +178,27 @@ def test_a_guest_ends_at_the_line_that_is_enough(
     assert patient.verdict.outcome is Outcome.HUNG
 
 
+def test_a_guest_that_hangs_in_boot_boots_once_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    console, results = tmp_path / "console.log", tmp_path / "results.log"
+    starts = ["exec sleep 60", f"echo '{DONE}' >{results}"]
+    monkeypatch.setattr(vm, "qemu_argv", lambda *_: ["sh", "-c", starts.pop(0)])
+    monkeypatch.setattr(vm, "_BOOT_SECONDS", 1)
+    assert vm.run(guest(), tmp_path, lambda _: None).verdict.outcome is Outcome.FINISHED
+    assert "the guest hung in boot, and boots again" in capsys.readouterr().out
+    assert (tmp_path / "console-hung.log").exists()
+
+    starts += ["exec sleep 60"] * 2
+    assert vm.run(guest(), tmp_path, lambda _: None).verdict.outcome is Outcome.HUNG
+    booted = f"echo 'Run /init{vm._BOOTED}' >{console}; sleep 2; echo '{DONE}' >{results}"
+    starts = [booted]
+    assert vm.run(guest(), tmp_path, lambda _: None).verdict.outcome is Outcome.FINISHED
+    starts = [f"echo 'Run /init{vm._BOOTED}' >{console}; exec sleep 60"]
+    late = vm.run(replace(guest(), silent=2), tmp_path, lambda _: None)
+    assert late.verdict.message.startswith("the guest hung: silent for 2 s")
+
+
 def test_a_panic_counts_whatever_was_enough() -> None:
     verdict = vm.judge("BUG: kernel NULL pointer", "not ok 1 a\n", stopped="not ok 1 a")
     assert verdict.outcome is Outcome.PANICKED
