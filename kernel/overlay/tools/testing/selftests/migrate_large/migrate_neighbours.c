@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Small folios side by side are mapped together after they were copied: all of them, where
- * they were, and nothing else, however VMAs, page tables and processes divide them.
+ * Folios of a few pages side by side are mapped together after they were copied: all of them,
+ * where they were, and nothing else, however VMAs, page tables and processes divide them.
  */
 #define _GNU_SOURCE
 #include <signal.h>
@@ -23,6 +23,9 @@
 /* The first page of a page table, and of a second VMA: neither begins a run. */
 #define TABLE_AT	23
 #define VMA_AT		55
+/* The first page of the area is the second one of its folio, as are the others' neighbours. */
+#define BEFORE		1
+#define FILLED		(BEFORE + PAGES + 3)
 #define SEED		100
 #define CHILDS_SEED	1000
 
@@ -42,6 +45,9 @@ FIXTURE_VARIANT(migrate_neighbours)
 	bool two_vmas;
 	bool holes;
 	bool forked;
+	/* Folios of four pages instead of one; @shifted: page tables divide them. */
+	bool large;
+	bool shifted;
 };
 
 FIXTURE_VARIANT_ADD(migrate_neighbours, plain) { };
@@ -52,6 +58,16 @@ FIXTURE_VARIANT_ADD(migrate_neighbours, all)
 {
 	.two_vmas = true,
 	.holes = true,
+	.forked = true,
+};
+FIXTURE_VARIANT_ADD(migrate_neighbours, large) { .large = true, };
+FIXTURE_VARIANT_ADD(migrate_neighbours, large_shifted) { .large = true, .shifted = true, };
+FIXTURE_VARIANT_ADD(migrate_neighbours, large_forked) { .large = true, .forked = true, };
+FIXTURE_VARIANT_ADD(migrate_neighbours, large_all)
+{
+	.large = true,
+	.shifted = true,
+	.two_vmas = true,
 	.forked = true,
 };
 
@@ -129,6 +145,45 @@ static size_t ask_child(FIXTURE_DATA(migrate_neighbours) *self, bool first)
 	return read(self->reports[0], &wrong, sizeof(wrong)) == sizeof(wrong) ? wrong : -1;
 }
 
+static void fill_with_small(struct __test_metadata *_metadata,
+			    FIXTURE_DATA(migrate_neighbours) *self,
+			    const FIXTURE_VARIANT(migrate_neighbours) *variant)
+{
+	for (int i = 0; i < PAGES; i++) {
+		if (!is_hole(variant, i))
+			ASSERT_EQ(0, memory_fill(page_at(self, i), self->page, self->page,
+						 self->nodes[0], SEED + i));
+	}
+}
+
+/* Of the first and the last folio only a part stays. */
+static void fill_with_large(struct __test_metadata *_metadata,
+			    FIXTURE_DATA(migrate_neighbours) *self,
+			    const FIXTURE_VARIANT(migrate_neighbours) *variant)
+{
+	const size_t size = 4 * self->page;
+	char *filled = page_at(self, -BEFORE), *shifted = self->addr - self->page;
+
+	ASSERT_EQ(0, thp_only(size));
+	ASSERT_EQ(0, memory_fill(filled, FILLED * self->page, size, self->nodes[0], SEED));
+	ASSERT_TRUE(memory_folios_are(filled, FILLED * self->page, size));
+	ASSERT_EQ(0, munmap(filled, BEFORE * self->page));
+	ASSERT_EQ(0, munmap(page_at(self, PAGES), (FILLED - BEFORE - PAGES) * self->page));
+	if (variant->shifted) {
+		char *away = memory_map_aligned(PMD_SIZE, PMD_SIZE);
+
+		ASSERT_NE(NULL, away);
+		ASSERT_EQ(away, mremap(self->addr, PAGES * self->page, PAGES * self->page,
+				       MREMAP_MAYMOVE | MREMAP_FIXED, away));
+		ASSERT_EQ(shifted, mremap(away, PAGES * self->page, PAGES * self->page,
+					  MREMAP_MAYMOVE | MREMAP_FIXED, shifted));
+		munmap(away, PMD_SIZE);
+		self->addr = shifted;
+	}
+	for (int i = 0; i < PAGES; i++)
+		memory_stamp(page_at(self, i), self->page, SEED + i);
+}
+
 FIXTURE_SETUP(migrate_neighbours)
 {
 	settings_restore();
@@ -140,11 +195,10 @@ FIXTURE_SETUP(migrate_neighbours)
 	self->map = memory_map_aligned(2 * PMD_SIZE, PMD_SIZE);
 	ASSERT_NE(NULL, self->map);
 	self->addr = self->map + PMD_SIZE - TABLE_AT * self->page;
-	for (int i = 0; i < PAGES; i++) {
-		if (!is_hole(variant, i))
-			ASSERT_EQ(0, memory_fill(page_at(self, i), self->page, self->page,
-						 self->nodes[0], SEED + i));
-	}
+	if (variant->large)
+		fill_with_large(_metadata, self, variant);
+	else
+		fill_with_small(_metadata, self, variant);
 	if (variant->two_vmas)
 		ASSERT_EQ(0, mprotect(page_at(self, VMA_AT), (PAGES - VMA_AT) * self->page,
 				      PROT_READ));
@@ -189,6 +243,10 @@ TEST_F_TIMEOUT(migrate_neighbours, mapped_again, TIMEOUT)
 			if (!is_hole(variant, i))
 				ASSERT_EQ(0, memory_verify(page_at(self, i), self->page, SEED + i));
 		}
+		if (variant->large)
+			ASSERT_TRUE(memory_folios_are(page_at(self, 4 - BEFORE),
+						      (PAGES - 4) * self->page, 4 * self->page))
+				TH_LOG("in round %d", round);
 		if (!variant->forked)
 			continue;
 		memory_move(self->child, self->addr, len, self->page, node, MPOL_MF_MOVE_ALL);
