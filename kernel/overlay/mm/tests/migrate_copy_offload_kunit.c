@@ -11,6 +11,7 @@
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/buffer_head.h>
+#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/hugetlb.h>
@@ -49,6 +50,7 @@ struct offload_test {
 					 struct migrate_copy_pair *pair,
 					 unsigned int i);
 	int submit_error;
+	bool error_once;
 	unsigned int nr_submits;
 	unsigned long deadline;
 	unsigned int nr_pairs;
@@ -60,6 +62,10 @@ struct offload_test {
 	unsigned int nr_put;
 	bool put_with_marker;
 	bool switch_at_dst;
+	/* The so-manyeth from now on comes late, or never; 0: none. */
+	unsigned int late_dst;
+	unsigned int missing_dst;
+	size_t nr_left;
 
 	struct folio *held;
 	struct completion started;
@@ -90,8 +96,13 @@ static u8 stamp(unsigned int index)
 static struct folio *get_dst(struct folio *src, unsigned long private)
 {
 	struct offload_test *ctx = (struct offload_test *)private;
-	struct folio *dst = folio_alloc(GFP_KERNEL, folio_order(src));
+	struct folio *dst;
 
+	if (ctx->late_dst && !--ctx->late_dst)
+		msleep(50);
+	if (ctx->missing_dst && !--ctx->missing_dst)
+		return NULL;
+	dst = folio_alloc(GFP_KERNEL, folio_order(src));
 	if (ctx->switch_at_dst)
 		migrate_offload_set_enabled(ctx->nr_dsts % 2);
 	if (dst && ctx->nr_dsts < MAX_FOLIOS)
@@ -113,8 +124,11 @@ static int test_submit(struct migrator *migrator,
 {
 	struct offload_test *ctx = container_of(migrator, struct offload_test,
 						migrator);
+	const int error = ctx->submit_error;
 	unsigned int i;
 
+	if (ctx->error_once)
+		ctx->submit_error = 0;
 	ctx->deadline = batch->deadline;
 	if (!ctx->nr_submits++)
 		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
@@ -124,7 +138,7 @@ static int test_submit(struct migrator *migrator,
 		migrate_offload_report(&batch->pairs[i],
 				       ctx->copy(ctx, &batch->pairs[i], i));
 
-	return ctx->submit_error;
+	return error;
 }
 
 static void test_wait(struct migrator *migrator,
@@ -223,6 +237,7 @@ static int migrate(struct offload_test *ctx)
 	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst,
 				  (unsigned long)ctx, MIGRATE_ASYNC,
 				  TEST_REASON, NULL);
+	ctx->nr_left = list_count_nodes(&ctx->folios);
 	putback_movable_pages(&ctx->folios);
 	return nr_failed;
 }
@@ -931,6 +946,57 @@ static void bound_puts_off_what_nobody_copies(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
+/* Also where there is no memory for the folios that were not put off. */
+static void bound_puts_off_without_memory(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	learn_slow_cpu(ctx);
+
+	ctx->submit_error = -EBUSY;
+	add_folios(ctx, 50);
+	ctx->missing_dst = 26;
+	KUNIT_EXPECT_EQ(test, -ENOMEM, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
+	expect_contents(ctx, 50);
+}
+
+/* A migrator that leaves one batch to the CPU gets some of the same call again. */
+static void bound_offers_again(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrate_pace *pace = migrate_offload_pace(TEST_REASON);
+
+	ctx->migrator.min_pages = 10;
+	setup(test, 200);
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	migrate_cpu_page_ns = SLOW_MS * NSEC_PER_MSEC;
+	pace->page_ns = migrate_cpu_page_ns / 10;
+	pace->folio_ns = 4;
+	ctx->submit_error = -EBUSY;
+	ctx->error_once = true;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 2);
+	expect_contents(ctx, 200);
+}
+
+/* No folio is unmapped any more when the time is over. */
+static void bound_ends_a_batch_that_waits(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 20);
+
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_MSEC);
+	ctx->late_dst = 3;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 3);
+	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 20);
+	expect_contents(ctx, 20);
+}
+
 /* However short the time is, one folio after the other migrates. */
 static void bound_too_short_for_a_folio(struct kunit *test)
 {
@@ -1402,6 +1468,9 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_makes_batches_small),
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
+	KUNIT_CASE(bound_puts_off_without_memory),
+	KUNIT_CASE(bound_offers_again),
+	KUNIT_CASE(bound_ends_a_batch_that_waits),
 	KUNIT_CASE(bound_too_short_for_a_folio),
 	KUNIT_CASE(bound_while_switched),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
