@@ -42,7 +42,7 @@ from harness.series import export
 BASE_SUITES = (
     "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated", "unmovable",
     "latency", "migrators", "live", "live-stress", "bounds", "hugetlb", "ptdma", "ae4dma",
-    "doctor", "doctor-ptdma", "doctor-pays", "keys",
+    "doctor", "doctor-ptdma", "doctor-ae4dma", "doctor-pays", "keys",
 )  # fmt: skip
 DEBUG_SUITES = (
     "kunit", "selftest", "mthp", "rules", "faults", "engines", "churn", "live", "bounds",

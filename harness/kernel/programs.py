@@ -62,9 +62,10 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     def selftests(name: str, directories: str, *targets: str) -> Path:
         output = home / name
-        # One of them installs the script of tools/mm.
+        # One of them installs the script of tools/mm, another has the doctor's judge.
         patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI,
-                    r"^tools/(include/|mm/[^/]*\.awk$)")  # fmt: skip
+                    r"^tools/(include/|mm/[^/]*\.awk$)",
+                    rf"^{_DOCTOR}/(doctor|verdict)\.")  # fmt: skip
         argv = ["make", "-C", str(tree.path / _SELFTESTS / name), f"OUTPUT={output}",
                 f"KHDR_INCLUDES=-isystem {headers}/usr/include",
                 *variables, *static, *targets]  # fmt: skip

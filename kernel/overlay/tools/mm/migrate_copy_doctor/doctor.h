@@ -24,6 +24,7 @@
 #define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define REASON		"syscall_or_cpuset"
 
+#define MAX_NODES	1024
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
 /* 10 sizes, moved in 4 ways and with each engine in 4. */
@@ -40,6 +41,8 @@ struct options {
 	unsigned int iterations;
 	/* The driver that the administrator answers for, or NULL. */
 	const char *engine;
+	/* From which node to which memory moves; two that are the same: the doctor finds two. */
+	int node[2];
 	bool json;
 	bool quiet;
 };
@@ -100,6 +103,7 @@ struct point {
 	uint64_t errors;
 	uint64_t timeouts;
 	uint64_t lost;
+	uint64_t unreachable;
 };
 
 /* What is known about the machine. */
@@ -142,6 +146,7 @@ int set_way(const struct way *way);
 bool run_dmatest(struct exam *exam, struct engine *engine);
 
 /* move.c: an engine that makes a mistake is not used any more. */
+bool node_exists(int node);
 bool find_nodes(struct exam *exam);
 void move_memory(struct exam *exam);
 bool point_is_wrong(const struct point *point);

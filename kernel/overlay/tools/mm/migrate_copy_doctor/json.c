@@ -62,9 +62,11 @@ static void print_point(const struct point *point)
 	       truth(way->live), way->max_us);
 	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
 	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
-	printf("\"copied\": %llu, \"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",
-	       (unsigned long long)point->copied, (unsigned long long)point->errors,
-	       (unsigned long long)point->timeouts, (unsigned long long)point->lost);
+	printf("\"copied\": %llu, \"unreachable\": %llu, ",
+	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
+	printf("\"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",
+	       (unsigned long long)point->errors, (unsigned long long)point->timeouts,
+	       (unsigned long long)point->lost);
 }
 
 void print_json(const struct exam *exam)
@@ -81,7 +83,8 @@ void print_json(const struct exam *exam)
 		printf("%s", i ? ", " : "");
 		print_point(&exam->point[i]);
 	}
-	printf("], \"rest_us\": %.1f, ", exam->rest_us);
+	printf("], \"nodes\": [%d, %d], \"rest_us\": %.1f, ", exam->node[0], exam->node[1],
+	       exam->rest_us);
 	print_member("hindrance", exam->hindrance);
 	printf("\"settings\": [");
 	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++) {

@@ -28,6 +28,8 @@ static const char usage_text[] =
 "  -i, --iterations=N     tests of dmatest for each channel (default: 200)\n"
 "  -e, --engine=DRIVER    only this engine; also if its driver states nothing: if it\n"
 "                         hangs then, memory is lost until the next boot\n"
+"  -n, --nodes=FROM,TO    move memory between these nodes (default: the first two that\n"
+"                         have enough)\n"
 "  -j, --json             print JSON\n"
 "  -q, --quiet            do not print what is being done\n"
 "  -h, --help             print this\n"
@@ -169,12 +171,24 @@ static unsigned long parse(const char *text, unsigned long most)
 	return number;
 }
 
+static void parse_nodes(const char *text, int node[2])
+{
+	int end = 0;
+
+	if (sscanf(text, "%4d,%4d%n", &node[0], &node[1], &end) != 2 || text[end] ||
+	    node[0] == node[1] || !node_exists(node[0]) || !node_exists(node[1])) {
+		fprintf(stderr, "doctor: '%s' are not two nodes\n", text);
+		exit(COULD_NOT_TELL);
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct option long_options[] = {
 		{ "size", required_argument, NULL, 's' },
 		{ "iterations", required_argument, NULL, 'i' },
 		{ "engine", required_argument, NULL, 'e' },
+		{ "nodes", required_argument, NULL, 'n' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
@@ -183,7 +197,7 @@ int main(int argc, char **argv)
 	struct options options = { .size = 1024 * MIB, .iterations = 200 };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "s:i:e:jqh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "s:i:e:n:jqh", long_options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			/* Whole huge pages. */
@@ -194,6 +208,9 @@ int main(int argc, char **argv)
 			break;
 		case 'e':
 			options.engine = optarg;
+			break;
+		case 'n':
+			parse_nodes(optarg, options.node);
 			break;
 		case 'j':
 			options.json = true;

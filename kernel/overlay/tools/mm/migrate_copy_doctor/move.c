@@ -134,7 +134,7 @@ static double toucher_stop(struct toucher *toucher)
 
 static int bind_to(int node)
 {
-	unsigned long mask[16] = { 0 };
+	unsigned long mask[MAX_NODES / 64] = { 0 };
 
 	if (node < 0)
 		return syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
@@ -265,6 +265,7 @@ static void count(struct point *point, int sign)
 	point->errors += sign * counter("fallback_error");
 	point->timeouts += sign * counter("fallback_timeout");
 	point->lost += sign * counter("fallback_lost");
+	point->unreachable += sign * counter("fallback_unreachable");
 }
 
 bool point_is_wrong(const struct point *point)
@@ -327,8 +328,8 @@ static void measure_rest(struct exam *exam, struct area *area)
 static const struct way no_engine[] = {
 	{ .migrator = "none" },
 	{ .migrator = "cpu", .live = true, .max_us = 500 },
-	{ .migrator = "mtcopy", .max_us = 500 },
 	{ .migrator = "mtcopy", .live = true, .max_us = 500 },
+	{ .migrator = "mtcopy", .max_us = 500 },
 }, with_engine[] = {
 	{ .migrator = "dcbm", .live = true, .max_us = 500 },
 	{ .migrator = "dcbm", .max_us = 500 },
@@ -362,7 +363,7 @@ static void try_way(struct exam *exam, struct area *area, struct way way)
 			hinder(exam, "%s corrupts memory", text);
 		return;
 	}
-	way.engine->moved = true;
+	way.engine->moved |= point->bytes;
 	if (point_is_wrong(point))
 		way.engine->verdict = DO_NOT;
 }
@@ -378,8 +379,8 @@ static void try_ways(struct exam *exam, size_t kib)
 	measure_rest(exam, &area);
 	for (unsigned int i = 0; i < ARRAY_SIZE(no_engine); i++)
 		try_way(exam, &area, no_engine[i]);
-	for (unsigned int e = 0; e < exam->nr_engines; e++) {
-		for (unsigned int i = 0; i < ARRAY_SIZE(with_engine); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(with_engine); i++) {
+		for (unsigned int e = 0; e < exam->nr_engines; e++) {
 			struct way way = with_engine[i];
 
 			way.engine = &exam->engine[e];
@@ -406,17 +407,34 @@ static size_t free_bytes(int node)
 	return kib * KIB;
 }
 
+bool node_exists(int node)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), NODE_DIR "/node%d", node);
+	return node < MAX_NODES && !access(path, F_OK);
+}
+
+static bool is_given(const struct options *options, int node)
+{
+	return options->node[0] == options->node[1] || node == options->node[0] ||
+	       node == options->node[1];
+}
+
 bool find_nodes(struct exam *exam)
 {
+	const struct options *options = exam->options;
 	unsigned int nr = 0;
 
 	page_size = sysconf(_SC_PAGESIZE);
-	for (int node = 0; node < 1024 && nr < 2; node++)
-		if (free_bytes(node) >= exam->options->size + RESERVE)
+	for (int node = 0; node < MAX_NODES && nr < 2; node++)
+		if (is_given(options, node) && free_bytes(node) >= options->size + RESERVE)
 			exam->node[nr++] = node;
 	if (nr < 2)
-		hinder(exam, "two nodes with %zu MB of free memory are needed: see --size",
-		       (exam->options->size + RESERVE) / MIB);
+		hinder(exam, "two nodes with %zu MB of free memory are needed: see --size, --nodes",
+		       (options->size + RESERVE) / MIB);
+	else if (options->node[0] != options->node[1])
+		memcpy(exam->node, options->node, sizeof(exam->node));
 	return nr == 2;
 }
 

@@ -8,6 +8,8 @@
 
 #include "doctor.h"
 
+/* What a way must have copied itself: the rest says nothing about it. */
+#define COPIED		0.9
 /* Less than this is not worth another thing that may break. */
 #define FASTER		1.2
 #define NOT_SLOWER	0.9
@@ -15,11 +17,12 @@
 #define NOT_MUCH_LONGER	2.0
 /* Live, a little speed is well lost. */
 #define LIVE_BONUS	1.25
+/* Less than this is not worth longer waits. */
+#define FASTER_BY_WAITING	1.1
 
-/* Of folios of all sizes; memory is often small ones. */
+/* What was measured is long lists: these migrate such. */
 static const char * const bulk_reasons[] = {
-	"demotion", "syscall_or_cpuset", "mempolicy_mbind", "memory_hotplug", "contig_range",
-	"damon", NULL
+	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug", NULL
 };
 
 static bool same_way(const struct way *a, const struct way *b)
@@ -36,13 +39,24 @@ static const struct point *find_point(const struct exam *exam, const struct way 
 	return NULL;
 }
 
+static size_t folios_moved(const struct point *point)
+{
+	return point->bytes / (point->folio_kib * KIB);
+}
+
+/* Not by the kernel, which copies what a migrator does not. */
+static bool is_copied(const struct point *point)
+{
+	return point->copied && point->copied >= COPIED * folios_moved(point);
+}
+
 /* Compared with the kernel without copy offload, and folios of the same size. */
 static bool pays(const struct exam *exam, const struct point *point)
 {
 	static const struct way vanilla = { .migrator = "none" };
 	const struct point *kernel = find_point(exam, &vanilla, point->folio_kib);
 
-	if (!kernel || point_is_wrong(point) || !point->copied)
+	if (!kernel || point_is_wrong(point) || !is_copied(point))
 		return false;
 	return (point->gbps >= FASTER * kernel->gbps &&
 		point->wait_us <= NOT_MUCH_LONGER * kernel->wait_us) ||
@@ -70,6 +84,7 @@ static unsigned int worth(const struct exam *exam, const struct way *way, size_t
 	return nr;
 }
 
+/* Of each size, points are in the order in which ways make threads wait. */
 static void find_best(struct exam *exam)
 {
 	double best_gbps = 0;
@@ -85,7 +100,7 @@ static void find_best(struct exam *exam)
 		if (exam->nr_engines && (!way->engine || way->engine->verdict != USE_IT))
 			continue;
 		nr = worth(exam, way, &kib, &gbps);
-		if (nr < best || (nr == best && gbps <= best_gbps))
+		if (nr < best || (nr == best && gbps <= FASTER_BY_WAITING * best_gbps))
 			continue;
 		best = nr;
 		best_gbps = gbps;
@@ -131,6 +146,30 @@ static void say_mistake(struct engine *engine, const struct point *point)
 		 (unsigned long long)point->lost);
 }
 
+/* Of its largest folios, the last way. */
+static const struct point *last_point(const struct exam *exam, const struct engine *engine)
+{
+	const struct point *last = NULL;
+
+	for (unsigned int i = 0; i < exam->nr_points; i++)
+		if (exam->point[i].way.engine == engine)
+			last = &exam->point[i];
+	return last;
+}
+
+static void say_left(struct engine *engine, const struct point *point)
+{
+	char reason[120] = "";
+
+	if (point->unreachable)
+		snprintf(reason, sizeof(reason),
+			 ", %llu because the engine cannot reach them: memory is encrypted, or bounced",
+			 (unsigned long long)point->unreachable);
+	snprintf(engine->why, sizeof(engine->why),
+		 "The kernel left folios of %zu KiB to the CPU: %lld of %zu%s.", point->folio_kib,
+		 (long long)(folios_moved(point) - point->copied), folios_moved(point), reason);
+}
+
 static void judge_engine(const struct exam *exam, struct engine *engine)
 {
 	const struct point *wrong = mistake(exam, engine);
@@ -160,6 +199,8 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 	} else if (!engine->moved) {
 		engine->verdict = COULD_NOT_TELL;
 		snprintf(engine->why, sizeof(engine->why), "No memory could be moved with it.");
+	} else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine))) {
+		say_left(engine, last_point(exam, engine));
 	} else if (!strcmp(engine->driver, "dmasim")) {
 		snprintf(engine->why, sizeof(engine->why),
 			 "It is made of software: a CPU makes each copy.");
@@ -221,30 +262,37 @@ bool setting_to_make(const struct exam *exam, unsigned int index, char *text, si
 	if (!way)
 		return false;
 	module = strcmp(way->migrator, "cpu");
-	/* A module says which folios are worth it, and core which are worth a live copy. */
-	if (index >= 2 && !module)
+	/*
+	 * A module may be loaded already. It says which engines it takes and which folios are
+	 * worth it, and core which are worth a live copy.
+	 */
+	if (index >= 1 && !way->engine)
 		index++;
-	if (index >= 3 && !way->live)
+	if (index >= 3 && !module)
+		index++;
+	if (index >= 4 && !way->live)
 		index++;
 	switch (index) {
 	case 0:
-		snprintf(text, size, way->engine ? "modprobe dcbm providers=%s" :
-			 module ? "modprobe %s" : "true # %s is built in",
-			 way->engine ? way->engine->driver : way->migrator);
+		snprintf(text, size, module ? "modprobe %s" : "true # %s is built in",
+			 way->migrator);
 		return true;
 	case 1:
-		snprintf(text, size, "cd %s", OFFLOAD_DIR);
+		snprintf(text, size, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
 		return true;
 	case 2:
+		snprintf(text, size, "cd %s", OFFLOAD_DIR);
+		return true;
+	case 3:
 		snprintf(text, size, "echo %u > /sys/module/%s/parameters/min_order",
 			 order_of(exam->best_kib), way->migrator);
 		return true;
-	case 3:
+	case 4:
 		snprintf(text, size, "echo %u > live_min_order", order_of(exam->best_kib));
 		return true;
 	}
-	reason = (index - 4) / 3;
-	file = (index - 4) % 3;
+	reason = (index - 5) / 3;
+	file = (index - 5) % 3;
 	if (reason >= ARRAY_SIZE(bulk_reasons))
 		return false;
 	if (!bulk_reasons[reason])
@@ -299,7 +347,7 @@ static void print_curve(const struct exam *exam)
 		       point->wait_us);
 		if (point_is_wrong(point))
 			printf("  WRONG");
-		else if (strcmp(point->way.migrator, "none") && !point->copied)
+		else if (strcmp(point->way.migrator, "none") && !is_copied(point))
 			printf("  left to the kernel");
 		printf("\n");
 	}
@@ -328,7 +376,6 @@ void print_words(const struct exam *exam)
 	       exam->best_kib);
 	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++)
 		printf("  %s\n", text);
-	printf("NUMA balancing moves one folio at a time: leave numa_misplaced alone.\n");
-	if (exam->best_kib * KIB > (size_t)sysconf(_SC_PAGESIZE))
-		printf("Compaction moves single pages: leave it alone, too.\n");
+	printf("Others move less at a time, so this was not measured for them:\n"
+	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n");
 }

@@ -27,7 +27,10 @@
 enum exit_code { USE_IT, DO_NOT, COULD_NOT_TELL };
 
 /* What is wrong with the engine. */
-enum fault { NONE, LIES, CORRUPTS, HANGS, FAILS };
+enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
+
+/* One copy in so many. */
+#define RARELY		50
 
 FIXTURE(doctor)
 {
@@ -44,25 +47,28 @@ static bool is_dmasim(void)
 static void set_fault(FIXTURE_DATA(doctor) *self, enum fault fault)
 {
 	static const char * const of_dmasim[] = {
-		[LIES] = "no_copy", [CORRUPTS] = "wrong_byte", [HANGS] = "never_complete",
+		[LIES] = "no_copy", [CORRUPTS] = "wrong_byte",
+		[CORRUPTS_RARELY] = "wrong_byte", [HANGS] = "never_complete",
 		[FAILS] = "result_error",
 	};
 	static const enum knob of_model[] = {
-		[LIES] = SKIP_EVERY, [CORRUPTS] = FLIP_EVERY, [HANGS] = HANG_EVERY,
+		[LIES] = SKIP_EVERY, [CORRUPTS] = FLIP_EVERY,
+		[CORRUPTS_RARELY] = FLIP_EVERY, [HANGS] = HANG_EVERY,
 		[FAILS] = ERROR_EVERY,
 	};
+	const unsigned int every = fault == CORRUPTS_RARELY ? RARELY : 1;
 
 	if (fault == NONE)
 		return;
 	if (is_dmasim()) {
-		engine_set_fault(of_dmasim[fault], 100);
+		engine_set_fault(of_dmasim[fault], 100 / every);
 		return;
 	}
 	/* What hung writes no more when it is let go. */
 	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
 	if (fault == HANGS)
 		window_set(&self->window, ERROR_EVERY, 1);
-	window_set(&self->window, of_model[fault], 1);
+	window_set(&self->window, of_model[fault], every);
 }
 
 static void end_faults(FIXTURE_DATA(doctor) *self)
@@ -264,6 +270,11 @@ TEST_F_TIMEOUT(doctor, corrupts_later, TIMEOUT)
 	expect_found_by_moves(_metadata, self, CORRUPTS, "It corrupts memory");
 }
 
+TEST_F_TIMEOUT(doctor, corrupts_rarely, TIMEOUT)
+{
+	expect_found_by_moves(_metadata, self, CORRUPTS_RARELY, "It corrupts memory");
+}
+
 TEST_F_TIMEOUT(doctor, fails_later, TIMEOUT)
 {
 	expect_found_by_moves(_metadata, self, FAILS, "It reports errors");
@@ -332,12 +343,24 @@ TEST_F_TIMEOUT(doctor, interrupted, TIMEOUT)
 
 TEST_F_TIMEOUT(doctor, options, TIMEOUT)
 {
+	static const char * const no_nodes[] = {
+		"--nodes=0", "--nodes=0,0", "--nodes=0,1,2", "--nodes=1,900", "--nodes=-1,0",
+	};
+	char nodes[32];
+
 	EXPECT_EQ(0, run(self, nothing, "--help"));
 	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--unknown"));
 	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--size=0"));
 	/* More memory than there is. */
 	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--size=100000"));
 	EXPECT_TRUE(says(self, "free memory are needed"));
+	for (unsigned int i = 0; i < ARRAY_SIZE(no_nodes); i++)
+		EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, no_nodes[i]));
+	snprintf(nodes, sizeof(nodes), "--nodes=%d,%d", self->test.nodes[1], self->test.nodes[0]);
+	EXPECT_LE(run(self, nothing, nodes), DO_NOT);
+	snprintf(nodes, sizeof(nodes), "\"nodes\": [%d, %d]", self->test.nodes[1],
+		 self->test.nodes[0]);
+	EXPECT_TRUE(says(self, nodes));
 	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--engine=another"));
 	EXPECT_TRUE(says(self, "there is no engine with the driver another"));
 }

@@ -41,14 +41,22 @@
 #define REG_DISABLE	0x10c
 #define REG_CONTROL	0x110
 #define REG_STATE	0x11c
+#define REG_SOURCE	0x128
+#define REG_TARGET	0x138
 #define REG_BYTES	0x188
 #define REG_RATE	0x18c
 #define STATUS_DONE	0x400U
 #define CONTROL_RATE	0x008U
+#define CONTROL_WRITE	0x010U
+#define CONTROL_LISTS	0x040U
+#define WORD_INTERRUPT	0x004U
 #define STATE_BUSY	1
 /* Cycles of 2 ns from one burst of 256 bytes to the next; half the channels have 128. */
 #define SLOWEST		0xfffU
 #define ALL_INTERRUPTS	0xfffU
+
+/* Memory that is nobody's: the on-chip memory. */
+#define SPARE_MEMORY	0xfffc0000U
 
 /* Until a channel that was terminated must be of use again. */
 #define RECOVERY_S	(debug_kernel() ? 60 : 20)
@@ -62,9 +70,16 @@ enum fault {
 	CHANNEL_ERROR,
 	LOST_COMPLETION,
 	BOTH_FAULTS,
+	/* The channel copies one word, or writes zeroes, and says that it has copied. */
+	LIE,
+	ZEROES,
+	NO_FAULT,
 };
 
-/* Strikes at channels that have just copied, before the driver hears of it. */
+/*
+ * Strikes at channels that have just copied, before the driver hears of it; where they lie or
+ * write zeroes, at channels that are about to copy.
+ */
 struct saboteur {
 	pthread_t thread;
 	enum fault fault;
@@ -103,12 +118,49 @@ static void reg_write(uint32_t *channel, unsigned int offset, uint32_t value)
 	__atomic_store_n(&channel[offset / sizeof(*channel)], value, __ATOMIC_RELAXED);
 }
 
+static bool is_lie(enum fault fault)
+{
+	return fault == LIE || fault == ZEROES;
+}
+
+/*
+ * What a channel without lists of descriptors copies: a word of nobody's memory, to where the
+ * list says. If the driver was quicker and begins anew, then to nobody's memory as well.
+ */
+static void prepare_lies(uint32_t *channel)
+{
+	const unsigned int descriptor[] = { REG_SOURCE, REG_TARGET };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		reg_write(channel, descriptor[i], SPARE_MEMORY);
+		reg_write(channel, descriptor[i] + 4, 0);
+		reg_write(channel, descriptor[i] + 8, sizeof(uint32_t));
+	}
+	reg_write(channel, REG_TARGET + 12, WORD_INTERRUPT);
+}
+
 static void strike(uint32_t *channel, enum fault fault)
 {
-	if (fault == CHANNEL_ERROR)
+	uint32_t control;
+
+	if (is_lie(fault)) {
+		/* The driver wants lists each time that it begins; the mode it leaves alone. */
+		control = reg_read(channel, REG_CONTROL) & ~(CONTROL_LISTS | CONTROL_WRITE);
+		reg_write(channel, REG_CONTROL, control | (fault == ZEROES ? CONTROL_WRITE : 0));
+	} else if (fault == CHANNEL_ERROR) {
 		reg_read(channel, REG_UNDECODED);
-	else
+	} else {
 		reg_write(channel, REG_DISABLE, ALL_INTERRUPTS);
+	}
+}
+
+/* Whether this is a moment in which a strike does harm. */
+static bool is_moment(uint32_t *channel, enum fault fault)
+{
+	if (fault == NO_FAULT)
+		return false;
+	return is_lie(fault) ? reg_read(channel, REG_STATE) == STATE_BUSY :
+			       reg_read(channel, REG_STATUS) & STATUS_DONE;
 }
 
 /* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
@@ -116,8 +168,9 @@ static void set_rate(struct run *run, uint32_t cycles)
 {
 	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
 		uint32_t *channel = run->channel[i];
-		uint32_t control = reg_read(channel, REG_CONTROL) & ~CONTROL_RATE;
+		uint32_t control = reg_read(channel, REG_CONTROL);
 
+		control &= ~(CONTROL_RATE | CONTROL_WRITE);
 		reg_write(channel, REG_RATE, cycles);
 		reg_write(channel, REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
 	}
@@ -160,18 +213,18 @@ static void *sabotage_thread(void *arg)
 {
 	struct sabotage *sabotage = arg;
 	struct saboteur *saboteur = sabotage->saboteur;
-	bool was_done[NR_CHANNELS] = { false };
+	bool was_moment[NR_CHANNELS] = { false };
 	unsigned int seen = 0;
 	unsigned int i;
 
 	run_on_cpus(1, last_cpu() - 1);
 	while (!__atomic_load_n(&saboteur->stop, __ATOMIC_RELAXED)) {
 		for (i = 0; i < NR_CHANNELS; i++) {
-			bool done = reg_read(sabotage->channel[i], REG_STATUS) & STATUS_DONE;
-			bool begins = done && !was_done[i];
 			enum fault fault = saboteur->fault;
+			bool moment = is_moment(sabotage->channel[i], fault);
+			bool begins = moment && !was_moment[i];
 
-			was_done[i] = done;
+			was_moment[i] = moment;
 			if (!begins ||
 			    ++seen % __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED))
 				continue;
@@ -325,6 +378,8 @@ static void begin_sabotage(struct __test_metadata *_metadata, struct run *run,
 	sabotage->channel = run->channel;
 	run->saboteur = (struct saboteur){ .fault = fault, .period = period };
 	ASSERT_EQ(set_timeout(SHORT_MS), 0);
+	for (unsigned int i = 0; is_lie(fault) && i < NR_CHANNELS; i++)
+		prepare_lies(run->channel[i]);
 	run_on_cpus(last_cpu(), last_cpu());
 	ASSERT_EQ(pthread_create(&run->saboteur.thread, NULL, sabotage_thread, sabotage), 0);
 }
@@ -680,19 +735,25 @@ static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t siz
 }
 
 /*
- * The doctor lets an engine pass that makes no mistake, and none that fails or hangs. dmatest
- * is not told of errors: only moves are. This engine can do no more harm: what it says that it
- * has copied, it has copied, and rightly.
+ * The doctor lets an engine pass that makes no mistake, and none that lies, corrupts, fails or
+ * hangs. dmatest is not told of errors: only moves are.
  */
 TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
 {
 	static const struct {
 		enum fault fault;
+		uint32_t rate;
+		/* A busy machine is no hanging engine. */
+		int timeout_ms;
 		const char *why;
 	} found[] = {
-		{ CHANNEL_ERROR, "It reports errors" },
-		{ LOST_COMPLETION, "of dmatest failed" },
+		{ LIE, SLOWEST, LONG_MS, "of dmatest failed" },
+		{ ZEROES, SLOWEST, LONG_MS, "of dmatest failed" },
+		{ LOST_COMPLETION, 0, SHORT_MS, "of dmatest failed" },
+		{ NO_FAULT, SLOWEST, 1, "It does not end in time" },
+		{ CHANNEL_ERROR, 0, LONG_MS, "It reports errors" },
 	};
+	struct run *run = &self->run;
 	static char said[65536];
 
 	if (access(DOCTOR, X_OK))
@@ -704,13 +765,14 @@ TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
 	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
-		begin_sabotage(_metadata, &self->run, found[i].fault, 1);
-		/* Errors are told at once, and a busy machine is no hanging engine. */
-		if (found[i].fault == CHANNEL_ERROR)
-			ASSERT_EQ(set_timeout(LONG_MS), 0);
+		begin_sabotage(_metadata, run, found[i].fault, 1);
+		ASSERT_EQ(set_timeout(found[i].timeout_ms), 0);
+		set_rate(run, found[i].rate);
 		ask_doctor(_metadata, said, sizeof(said));
-		end_sabotage(_metadata, &self->run);
-		EXPECT_GT(saboteur_strikes(&self->run.saboteur), 0);
+		set_rate(run, 0);
+		end_sabotage(_metadata, run);
+		if (found[i].fault != NO_FAULT)
+			EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
 		EXPECT_NE(strstr(said, found[i].why), NULL);
 		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
 	}
