@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         _lab,
         preset=_option("engine: a file in lab/presets", preset.DEFAULT),
         quick=_flag("a part of it, in 3 minutes"),
-        workload=_option("a program of Debian's instead, while its memory moves", ""),
+        workload=_option("a program of Debian's or ours instead, while its memory moves", ""),
     )
     command(
         "layouts",

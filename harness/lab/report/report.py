@@ -29,6 +29,7 @@ from harness.lab.report.select import (
     waits,
 )
 from harness.lab.results import ENGINE_DESIGNS, Phases, Program, Results, convert, size_name
+from harness.lab.workloads import WORKLOADS
 
 FIGURES = (
     "tradeoff.png",
@@ -109,6 +110,7 @@ class Report:
             ],
             "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
             "programs": self._programs(),
+            "workloads": WORKLOADS,
             "figures": {
                 name: base64.b64encode(path.read_bytes()).decode()
                 for name in FIGURES

@@ -58,7 +58,7 @@ def test_the_examples_set_what_the_kernel_has() -> None:
     guide = (paths.overlay / f"{GUIDE}.rst").read_text()
     routes = (paths.root / "deb/examples/tmpfiles.d/migrate-copy.conf").read_text()
     lines = re.findall(r"^#?w +(\S+) +- - - - \w+$", routes, re.MULTILINE)
-    assert len(lines) == len(re.findall(r"^#?w ", routes, re.MULTILINE)) == 4
+    assert len(lines) == len(re.findall(r"^#?w ", routes, re.MULTILINE)) == 17
     for path in lines:
         name = path.removeprefix("/sys/kernel/mm/migrate_copy_offload/")
         *route, file = name.split("/")
@@ -66,5 +66,5 @@ def test_the_examples_set_what_the_kernel_has() -> None:
         assert not route or (route[0] == "routes" and f"\n   {route[1]} " in guide)
     options = (paths.root / "deb/examples/modprobe.d/migrate-copy.conf").read_text()
     found = re.findall(r"^#?options dcbm (\w+)=", options, re.MULTILINE)
-    assert found == ["channels", "providers"]
+    assert found == ["channels", "providers", "min_order"]
     assert all(f"\n{name} (" in guide for name in found)

@@ -60,6 +60,7 @@ FIXTURE_VARIANT_ADD(migrate_neighbours, all)
 	.holes = true,
 	.forked = true,
 };
+
 FIXTURE_VARIANT_ADD(migrate_neighbours, large) { .large = true, };
 FIXTURE_VARIANT_ADD(migrate_neighbours, large_shifted) { .large = true, .shifted = true, };
 FIXTURE_VARIANT_ADD(migrate_neighbours, large_forked) { .large = true, .forked = true, };
