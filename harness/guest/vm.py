@@ -247,6 +247,7 @@ def _watch(
     """Wait until a guest has ended, or must be: return how it hung, or what was enough."""
     began = grown = time.monotonic()
     panicked: float | None = None
+    silent = min(guest.silent, _BOOT_SECONDS)
     rest = ""
     with results.open(errors="replace") as news, console.open(errors="replace") as words:
         while True:
@@ -266,11 +267,10 @@ def _watch(
                 return "", ""
             if now - began > guest.timeout:
                 return f"not done in {guest.timeout} s", ""
-            silent = min(guest.silent, _BOOT_SECONDS)
-            if now - grown > silent and _BOOTED in console.read_text(errors="replace"):
-                silent = guest.silent
             if now - grown > silent:
-                return f"silent for {silent} s", ""
+                if silent == guest.silent or _BOOTED not in console.read_text(errors="replace"):
+                    return f"silent for {silent} s", ""
+                silent = guest.silent
             time.sleep(_POLL_SECONDS)
 
 

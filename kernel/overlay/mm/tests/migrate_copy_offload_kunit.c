@@ -913,6 +913,18 @@ static void learn_slow_cpu(struct offload_test *ctx)
 	migrate_rounds(ctx, 8, 50);
 }
 
+/* As setup(), on a route with a bound for which that has been learnt. */
+static struct offload_test *setup_slow_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	learn_slow_cpu(ctx);
+	return ctx;
+}
+
 /* What was learnt of one migrator does not count for the next one. */
 static void bound_learns_each_migrator(struct kunit *test)
 {
@@ -928,12 +940,7 @@ static void bound_learns_each_migrator(struct kunit *test)
  */
 static void bound_puts_off_what_nobody_copies(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
-
-	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
-	learn_slow_cpu(ctx);
+	struct offload_test *ctx = setup_slow_cpu(test);
 
 	ctx->nr_put = 0;
 	ctx->submit_error = -EBUSY;
@@ -949,12 +956,7 @@ static void bound_puts_off_what_nobody_copies(struct kunit *test)
 /* Also where there is no memory for the folios that were not put off. */
 static void bound_puts_off_without_memory(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
-
-	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
-	learn_slow_cpu(ctx);
+	struct offload_test *ctx = setup_slow_cpu(test);
 
 	ctx->submit_error = -EBUSY;
 	add_folios(ctx, 50);

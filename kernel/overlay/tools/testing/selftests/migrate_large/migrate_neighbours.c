@@ -23,7 +23,8 @@
 /* The first page of a page table, and of a second VMA: neither begins a run. */
 #define TABLE_AT	23
 #define VMA_AT		55
-/* The first page of the area is the second one of its folio, as are the others' neighbours. */
+/* Of a large folio; of the first one, some pages are before the area. */
+#define LARGE_PAGES	4
 #define BEFORE		1
 #define FILLED		(BEFORE + PAGES + 3)
 #define SEED		100
@@ -45,7 +46,7 @@ FIXTURE_VARIANT(migrate_neighbours)
 	bool two_vmas;
 	bool holes;
 	bool forked;
-	/* Folios of four pages instead of one; @shifted: page tables divide them. */
+	/* Folios of LARGE_PAGES instead of one; @shifted: page tables divide them. */
 	bool large;
 	bool shifted;
 };
@@ -162,7 +163,7 @@ static void fill_with_large(struct __test_metadata *_metadata,
 			    FIXTURE_DATA(migrate_neighbours) *self,
 			    const FIXTURE_VARIANT(migrate_neighbours) *variant)
 {
-	const size_t size = 4 * self->page;
+	const size_t size = LARGE_PAGES * self->page;
 	char *filled = page_at(self, -BEFORE), *shifted = self->addr - self->page;
 
 	ASSERT_EQ(0, thp_only(size));
@@ -245,8 +246,9 @@ TEST_F_TIMEOUT(migrate_neighbours, mapped_again, TIMEOUT)
 				ASSERT_EQ(0, memory_verify(page_at(self, i), self->page, SEED + i));
 		}
 		if (variant->large)
-			ASSERT_TRUE(memory_folios_are(page_at(self, 4 - BEFORE),
-						      (PAGES - 4) * self->page, 4 * self->page))
+			ASSERT_TRUE(memory_folios_are(page_at(self, LARGE_PAGES - BEFORE),
+						      (PAGES - LARGE_PAGES) * self->page,
+						      LARGE_PAGES * self->page))
 				TH_LOG("in round %d", round);
 		if (!variant->forked)
 			continue;
