@@ -256,7 +256,8 @@ FIXTURE(put_off)
 
 /*
  * A batch is as large as the engine wants it, and the engine gets none of it. The CPU
- * has time for a single folio.
+ * has time for a single folio. A tick ends a batch early, since its time is over: each
+ * further batch moves one more folio at once.
  */
 FIXTURE_SETUP(put_off)
 {
@@ -324,9 +325,11 @@ TEST_F(put_off, is_traced)
 	EXPECT_EQ(0, area_wrong(&self->area));
 	/* The CPU copies what is put off, and no migrator is asked again. */
 	EXPECT_EQ(FOLIOS, offload_grown("fallback_"));
-	EXPECT_EQ(2 * FOLIOS - 1, seen.unmapped);
-	EXPECT_EQ(FOLIOS - 1, seen.back);
 	EXPECT_EQ(FOLIOS, seen.moved);
+	EXPECT_EQ(FOLIOS + seen.back, seen.unmapped);
+	/* Unmapping few folios takes far less than a tick. */
+	EXPECT_LE(FOLIOS / 2, seen.back);
+	EXPECT_GT(FOLIOS, seen.back);
 }
 
 TEST_HARNESS_MAIN
