@@ -30,6 +30,9 @@
 /* 10 sizes, moved in 4 ways and with each engine in 4. */
 #define MAX_POINTS	(10 * 4 * (1 + MAX_ENGINES))
 
+/* Six, and three for each reason. */
+#define MAX_SETTINGS	(6 + 3 * 4)
+
 enum verdict {
 	USE_IT,
 	DO_NOT,
@@ -120,6 +123,9 @@ struct exam {
 	/* The way to use, or NULL, and from which folio size on. */
 	const struct way *best;
 	size_t best_kib;
+	/* Commands for a shell, which make the machine use it. */
+	char setting[MAX_SETTINGS][100];
+	unsigned int nr_settings;
 	enum verdict verdict;
 };
 
@@ -154,8 +160,6 @@ bool point_is_wrong(const struct point *point);
 /* verdict.c */
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
-/* Commands for a shell, one at a time; false if there is none. */
-bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size);
 void describe_way(const struct way *way, char *text, size_t size);
 
 /* json.c */

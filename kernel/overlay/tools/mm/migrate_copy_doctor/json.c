@@ -71,8 +71,6 @@ static void print_point(const struct point *point)
 
 void print_json(const struct exam *exam)
 {
-	char text[200];
-
 	printf("{\"program\": \"migrate-copy-doctor\", \"format\": 1, \"engines\": [");
 	for (unsigned int i = 0; i < exam->nr_engines; i++) {
 		printf("%s", i ? ", " : "");
@@ -87,9 +85,9 @@ void print_json(const struct exam *exam)
 	       exam->rest_us);
 	print_member("hindrance", exam->hindrance);
 	printf("\"settings\": [");
-	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++) {
+	for (unsigned int i = 0; i < exam->nr_settings; i++) {
 		printf("%s", i ? ", " : "");
-		print_string(text);
+		print_string(exam->setting[i]);
 	}
 	printf("], \"verdict\": \"%s\"}\n", verdicts[exam->verdict]);
 }

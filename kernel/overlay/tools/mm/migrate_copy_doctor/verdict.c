@@ -2,6 +2,8 @@
 /*
  * What the findings mean: first of each engine, then for the machine; and in plain words.
  */
+#include <assert.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -22,7 +24,7 @@
 
 /* What was measured is long lists: these migrate such. */
 static const char * const bulk_reasons[] = {
-	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug", NULL
+	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };
 
 static bool same_way(const struct way *a, const struct way *b)
@@ -90,6 +92,7 @@ static void find_best(struct exam *exam)
 	double best_gbps = 0;
 	unsigned int best = 0;
 
+	exam->best = NULL;
 	for (unsigned int i = 0; i < exam->nr_points; i++) {
 		const struct way *way = &exam->point[i].way;
 		unsigned int nr;
@@ -215,6 +218,56 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 	}
 }
 
+static unsigned int order_of(size_t kib)
+{
+	unsigned int order = 0;
+
+	while ((kib * KIB >> order) > (size_t)sysconf(_SC_PAGESIZE))
+		order++;
+	return order;
+}
+
+static void add_setting(struct exam *exam, const char *format, ...)
+{
+	va_list args;
+
+	assert(exam->nr_settings < MAX_SETTINGS);
+	va_start(args, format);
+	vsnprintf(exam->setting[exam->nr_settings], sizeof(exam->setting[0]), format, args);
+	va_end(args);
+	exam->nr_settings++;
+}
+
+static void list_settings(struct exam *exam)
+{
+	const struct way *way = exam->best;
+	bool module;
+
+	exam->nr_settings = 0;
+	if (!way)
+		return;
+	module = strcmp(way->migrator, "cpu");
+	/* A module may be loaded already, so that its parameters are written. */
+	if (module)
+		add_setting(exam, "modprobe %s", way->migrator);
+	if (way->engine)
+		add_setting(exam, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
+	add_setting(exam, "cd %s", OFFLOAD_DIR);
+	if (module)
+		add_setting(exam, "echo %u > /sys/module/%s/parameters/min_order",
+			    order_of(exam->best_kib), way->migrator);
+	if (way->live)
+		add_setting(exam, "echo %u > live_min_order", order_of(exam->best_kib));
+	for (unsigned int i = 0; i < ARRAY_SIZE(bulk_reasons); i++) {
+		const char *reason = bulk_reasons[i];
+
+		add_setting(exam, "echo %s > routes/%s/migrator", way->migrator, reason);
+		add_setting(exam, "echo %d > routes/%s/live", way->live, reason);
+		add_setting(exam, "echo %u > routes/%s/max_inaccessible_us", way->max_us, reason);
+	}
+	add_setting(exam, "echo 1 > enabled");
+}
+
 void judge(struct exam *exam)
 {
 	bool untold = !exam->nr_points || exam->hindrance[0];
@@ -224,6 +277,7 @@ void judge(struct exam *exam)
 		untold |= exam->engine[i].verdict == COULD_NOT_TELL;
 	}
 	find_best(exam);
+	list_settings(exam);
 	exam->verdict = exam->best ? USE_IT : DO_NOT;
 	for (unsigned int i = 0; !exam->best && i < exam->nr_engines; i++)
 		if (exam->engine[i].failures || mistake(exam, &exam->engine[i]))
@@ -242,71 +296,6 @@ void describe_way(const struct way *way, char *text, size_t size)
 		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
 		 way->engine ? " on " : "", way->engine ? way->engine->driver : "",
 		 way->live ? ", live" : "", bound);
-}
-
-static unsigned int order_of(size_t kib)
-{
-	unsigned int order = 0;
-
-	while ((kib * KIB >> order) > (size_t)sysconf(_SC_PAGESIZE))
-		order++;
-	return order;
-}
-
-bool setting_to_make(const struct exam *exam, unsigned int index, char *text, size_t size)
-{
-	const struct way *way = exam->best;
-	unsigned int reason, file;
-	bool module;
-
-	if (!way)
-		return false;
-	module = strcmp(way->migrator, "cpu");
-	/*
-	 * A module may be loaded already. It says which engines it takes and which folios are
-	 * worth it, and core which are worth a live copy.
-	 */
-	if (index >= 1 && !way->engine)
-		index++;
-	if (index >= 3 && !module)
-		index++;
-	if (index >= 4 && !way->live)
-		index++;
-	switch (index) {
-	case 0:
-		snprintf(text, size, module ? "modprobe %s" : "true # %s is built in",
-			 way->migrator);
-		return true;
-	case 1:
-		snprintf(text, size, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
-		return true;
-	case 2:
-		snprintf(text, size, "cd %s", OFFLOAD_DIR);
-		return true;
-	case 3:
-		snprintf(text, size, "echo %u > /sys/module/%s/parameters/min_order",
-			 order_of(exam->best_kib), way->migrator);
-		return true;
-	case 4:
-		snprintf(text, size, "echo %u > live_min_order", order_of(exam->best_kib));
-		return true;
-	}
-	reason = (index - 5) / 3;
-	file = (index - 5) % 3;
-	if (reason >= ARRAY_SIZE(bulk_reasons))
-		return false;
-	if (!bulk_reasons[reason])
-		snprintf(text, size, "echo 1 > enabled");
-	else if (!file)
-		snprintf(text, size, "echo %s > routes/%s/migrator", way->migrator,
-			 bulk_reasons[reason]);
-	else if (file == 1)
-		snprintf(text, size, "echo %d > routes/%s/live", way->live,
-			 bulk_reasons[reason]);
-	else
-		snprintf(text, size, "echo %u > routes/%s/max_inaccessible_us", way->max_us,
-			 bulk_reasons[reason]);
-	return bulk_reasons[reason] || !file;
 }
 
 static const char *stated(const struct engine *engine)
@@ -374,8 +363,8 @@ void print_words(const struct exam *exam)
 	describe_way(exam->best, text, sizeof(text));
 	printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n", text,
 	       exam->best_kib);
-	for (unsigned int i = 0; setting_to_make(exam, i, text, sizeof(text)); i++)
-		printf("  %s\n", text);
+	for (unsigned int i = 0; i < exam->nr_settings; i++)
+		printf("  %s\n", exam->setting[i]);
 	printf("Others move less at a time, so this was not measured for them:\n"
 	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n");
 }

@@ -105,7 +105,6 @@ TEST_F(verdict, left_to_the_cpu)
 	judge(self->exam);
 	EXPECT_EQ(USE_IT, self->exam->verdict);
 	point->copied--;
-	self->exam->best = NULL;
 	judge(self->exam);
 	EXPECT_EQ(DO_NOT, self->exam->verdict);
 	EXPECT_TRUE(says(self, "to the CPU: 101 of 1000."));
@@ -117,12 +116,14 @@ TEST_F(verdict, left_to_the_cpu)
 /* Only what migrates long lists gets a route, and all that is told is an order of the shell. */
 TEST_F(verdict, routes)
 {
-	char text[200];
-	unsigned int nr, routes = 0, others = 0;
+	const char *text;
+	unsigned int routes = 0, others = 0;
 
 	measured(self, 500, 20);
 	judge(self->exam);
-	for (nr = 0; setting_to_make(self->exam, nr, text, sizeof(text)); nr++) {
+	ASSERT_LT(0, self->exam->nr_settings);
+	for (unsigned int i = 0; i < self->exam->nr_settings; i++) {
+		text = self->exam->setting[i];
 		printf("# %s\n", text);
 		routes += !!strstr(text, "routes/");
 		others += strstr(text, "demotion") || strstr(text, "compaction") ||
