@@ -873,6 +873,15 @@ static int slow_cpu(struct folio *dst, struct folio *src)
 	return 0;
 }
 
+static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
+			   unsigned int nr)
+{
+	while (rounds--) {
+		add_folios(ctx, nr);
+		KUNIT_EXPECT_EQ(ctx->test, 0, migrate(ctx));
+	}
+}
+
 static void bound_makes_batches_small(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 50);
@@ -881,25 +890,18 @@ static void bound_makes_batches_small(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
 
-	/* It takes one call that is too long to learn that a folio takes SLOW_MS. */
+	/*
+	 * It takes one call that is too long to learn that a folio takes SLOW_MS. Nothing is
+	 * learnt where a tick ends the batch.
+	 */
 	migrate_offload_set_bound(TEST_REASON, 5 * SLOW_MS * USEC_PER_MSEC);
-	add_folios(ctx, 50);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_rounds(ctx, 3, 50);
 	add_folios(ctx, 50);
 	ctx->nr_submits = 0;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_GE(test, ctx->nr_submits, 5);
 	expect_stat(ctx, MIGRATE_COPY_STAT_FOLIOS_COPIED, 50);
 	expect_contents(ctx, 50);
-}
-
-static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
-			   unsigned int nr)
-{
-	while (rounds--) {
-		add_folios(ctx, nr);
-		KUNIT_EXPECT_EQ(ctx->test, 0, migrate(ctx));
-	}
 }
 
 /* Learn that the CPU takes SLOW_MS for a folio, and then that the migrator is fast. */

@@ -215,11 +215,3 @@ long area_bind(struct area *area, int node)
 	return memory_pages_not_on(area->addr, area->size, node) * memory_page_size() /
 	       area->folio_size;
 }
-
-void area_wait_in_flight(const struct area *area)
-{
-	while (memory_pfn(area->addr) != MEMORY_NO_PFN)
-		usleep(100);
-	/* The kernel unmaps all folios of a batch before a migrator gets the first. */
-	usleep(30000);
-}

@@ -68,10 +68,4 @@ long area_move(struct area *area, int node);
 /* The same after one call of mbind(2). */
 long area_bind(struct area *area, int node);
 
-/*
- * Waits until a migration by another thread has unmapped the first folio, and a
- * migrator, if there is one, has got it.
- */
-void area_wait_in_flight(const struct area *area);
-
 #endif /* AREA_H */

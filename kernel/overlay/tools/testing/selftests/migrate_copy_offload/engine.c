@@ -265,6 +265,15 @@ long engine_dmatest(const char *parameters)
 	return end && started && ended == started ? (long)failures : -1;
 }
 
+bool engine_dmatest_gives_up(const char *parameters)
+{
+	long failures = 0;
+
+	for (unsigned int i = 0; i < 5 && !failures; i++)
+		failures = engine_dmatest(parameters);
+	return failures > 0;
+}
+
 static bool is_bad(const char *line)
 {
 	static const char * const bad[] = {

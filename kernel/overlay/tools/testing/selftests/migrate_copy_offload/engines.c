@@ -213,7 +213,7 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 	count = setting_read_number(DMASIM_PARAMETERS "interrupts") - before;
 	TH_LOG("%ld interrupts for %lu descriptors", count, self->channels[0].descriptors);
 	EXPECT_GT(count, 0);
-	EXPECT_LE(count, 512 / 8);
+	EXPECT_LE(count, 512 / 4);
 	area_destroy(&self->area);
 	/* One after the other, and nothing but the end asks for the last of so many. */
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 200000), 0);
@@ -222,11 +222,30 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 	every_kind(_metadata, self);
 }
 
+/*
+ * A ring of one, which is full until the engine's driver has cleaned up: dcbm waits a few ms
+ * for that, and a busy host may take longer.
+ */
+TEST_F_TIMEOUT(engines, ring_of_one_without_interrupts, TIMEOUT)
+{
+	uint64_t copied;
+
+	ASSERT_TRUE(engine_load("channels=1 sg=0 coalesce=1 ring_depth=1", ""));
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 512 * KIB, self->test.nodes[0]));
+	for (unsigned int i = 0; i < 2; i++) {
+		area_stamp(&self->area, 1 + i);
+		move(_metadata, self, self->test.nodes[1 - i]);
+		copied = offload_grown("folios_copied");
+		expect_copies(_metadata, copied, "fallback_error",
+			      area_folios(&self->area) - copied);
+		EXPECT_LT(area_folios(&self->area) / 2, copied);
+	}
+}
+
 /* A small ring that interrupts only if asked to: what fills it up must ask. */
 TEST_F_TIMEOUT(engines, small_rings_without_interrupts, TIMEOUT)
 {
 	static const char * const rings[] = {
-		"channels=1 sg=0 coalesce=1 ring_depth=1",
 		"channels=1 sg=0 coalesce=1 ring_depth=3",
 		"channels=1 sg=0 coalesce=1 ring_depth=6",
 		"channels=1 sg=0 coalesce=1 ring_depth=15",

@@ -153,7 +153,7 @@ static void lose(struct __test_metadata *_metadata, struct area *area, int node)
 }
 
 struct unload {
-	const struct area *area;
+	unsigned long descriptors;
 	int err;
 };
 
@@ -161,7 +161,7 @@ static void *unload_thread(void *arg)
 {
 	struct unload *unload = arg;
 
-	area_wait_in_flight(unload->area);
+	engine_wait_until_copying(unload->descriptors);
 	unload->err = module_unload("dcbm");
 	return NULL;
 }
@@ -205,7 +205,7 @@ TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 {
-	struct unload unload = { .area = &self->run.area };
+	struct unload unload = { .descriptors = engine_descriptors() };
 	pthread_t thread;
 
 	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
@@ -259,9 +259,9 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	repair_engine(_metadata);
 }
 
-static void *unroute_thread(void *area)
+static void *unroute_thread(void *descriptors)
 {
-	area_wait_in_flight(area);
+	engine_wait_until_copying((unsigned long)descriptors);
 	offload_set_route("syscall_or_cpuset", "none");
 	return NULL;
 }
@@ -275,7 +275,7 @@ TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
 				self->run.test.nodes[0]));
 	break_engine(_metadata);
-	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, &self->run.area), 0);
+	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, (void *)engine_descriptors()), 0);
 	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
 	repair_engine(_metadata);
