@@ -16,12 +16,14 @@ fail()
 	moving_rc=1
 }
 
-# setup off|cpu|dcbm <live> <us>: who copies. Nobody but migratepages(8) moves anything.
+# setup off|cpu|dcbm <live> <us>: who copies. Nobody but migratepages(8) moves anything. On one
+# processor khugepaged, which is nice 19, may keep a program's mmap_lock until the mover is done.
 setup()
 {
 	migrator=$1
 	live=$2
 	mkdir "$mover" && echo 0 >/proc/sys/kernel/numa_balancing || return 1
+	echo 4000000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
 	[ -d "$offload" ] || return 0
 	[ "$1" != dcbm ] || exact_timers || return 1
 	MIG_ENGINE=ptdma
