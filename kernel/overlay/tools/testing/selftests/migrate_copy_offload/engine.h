@@ -92,7 +92,10 @@ size_t kernel_log_bad_besides(int fd, const char *meant);
  * Unloading it terminates all channels, waits for them, and gives them back.
  */
 long engine_dmatest(const char *parameters);
-/* Whether a test fails whose time-out is short; on a busy host, in one of five runs. */
+/*
+ * Runs dmatest until a test fails, five times at most: a time-out that is short may not strike
+ * on a busy host. False if none fails, or dmatest does not run.
+ */
 bool engine_dmatest_gives_up(const char *parameters);
 
 /*

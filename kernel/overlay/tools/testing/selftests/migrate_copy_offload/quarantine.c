@@ -161,8 +161,9 @@ static void *unload_thread(void *arg)
 {
 	struct unload *unload = arg;
 
-	engine_wait_until_copying(unload->descriptors);
-	unload->err = module_unload("dcbm");
+	unload->err = -ETIME;
+	if (engine_wait_until_copying(unload->descriptors))
+		unload->err = module_unload("dcbm");
 	return NULL;
 }
 
@@ -261,8 +262,8 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 
 static void *unroute_thread(void *descriptors)
 {
-	engine_wait_until_copying((unsigned long)descriptors);
-	offload_set_route("syscall_or_cpuset", "none");
+	if (engine_wait_until_copying((unsigned long)descriptors))
+		offload_set_route("syscall_or_cpuset", "none");
 	return NULL;
 }
 
