@@ -96,14 +96,10 @@ static void *move_area(void *arg)
 
 static void begin_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
 {
-	const unsigned long before = engine_descriptors();
-
-	offload_mark();
-	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
-	ASSERT_TRUE(engine_wait_until_copying(before));
+	ASSERT_TRUE(engine_begin_move(&self->mover, move_area, self));
 }
 
-static void nobody_waited(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+static void nobody_waited(struct __test_metadata *_metadata)
 {
 	EXPECT_EQ(0, offload_grown("batches"));
 }
@@ -339,7 +335,7 @@ static size_t poison_while_copied(struct __test_metadata *_metadata,
 
 	begin_move(_metadata, self);
 	EXPECT_EQ(-1, madvise(self->area.addr + at, memory_page_size(), MADV_HWPOISON));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	/* Nobody can tell where a page is that is gone. */
 	EXPECT_EQ(!at && by_ptes, self->missing);
@@ -713,7 +709,7 @@ TEST_F_TIMEOUT(live_faults, it_is_unmapped, TIMEOUT)
 {
 	begin_move(_metadata, self);
 	area_destroy(&self->area);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 }
 
@@ -726,7 +722,7 @@ TEST_F_TIMEOUT(live_faults, it_is_remapped, TIMEOUT)
 	ASSERT_NE(NULL, to);
 	begin_move(_metadata, self);
 	ASSERT_EQ(to, mremap(self->area.addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	self->area.addr = to;
 	EXPECT_EQ(0, area_wrong(&self->area));

@@ -108,15 +108,10 @@ static void *move_area(void *arg)
 static void begin_move(struct __test_metadata *_metadata,
 		       FIXTURE_DATA(live_windows) *self)
 {
-	const unsigned long before = engine_descriptors();
-
-	offload_mark();
-	ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
-	ASSERT_TRUE(engine_wait_until_copying(before));
+	ASSERT_TRUE(engine_begin_move(&self->mover, move_area, self));
 }
 
-static void nobody_waited(struct __test_metadata *_metadata,
-			  FIXTURE_DATA(live_windows) *self)
+static void nobody_waited(struct __test_metadata *_metadata)
 {
 	EXPECT_EQ(0, offload_grown("batches"));
 }
@@ -214,7 +209,7 @@ TEST_F_TIMEOUT(live_windows, nobody_writes, TIMEOUT)
 {
 	begin_move(_metadata, self);
 	EXPECT_EQ(0, area_wrong(&self->area));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
@@ -227,7 +222,7 @@ TEST_F_TIMEOUT(live_windows, a_store, TIMEOUT)
 
 	begin_move(_metadata, self);
 	*byte = NEW_BYTE;
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	end_move(_metadata, self, byte, old);
 }
 
@@ -238,7 +233,7 @@ TEST_F_TIMEOUT(live_windows, a_store_protected_again, TIMEOUT)
 	begin_move(_metadata, self);
 	*byte = NEW_BYTE;
 	protect(_metadata, &self->area, PROT_READ);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	end_move(_metadata, self, byte, old);
 }
 
@@ -258,7 +253,7 @@ TEST_F_TIMEOUT(live_windows, protected_for_good, TIMEOUT)
 
 	begin_move(_metadata, self);
 	protect(_metadata, &self->area, PROT_READ);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
 
@@ -280,7 +275,7 @@ TEST_F_TIMEOUT(live_windows, a_reference_between_two_mprotect, TIMEOUT)
 	protect(_metadata, &self->area, PROT_READ | PROT_WRITE);
 	write_by_reference(_metadata, byte);
 	protect(_metadata, &self->area, PROT_READ);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	end_move(_metadata, self, byte, old);
 }
 
@@ -320,7 +315,7 @@ TEST_F_TIMEOUT(live_windows, lazily_freed_meanwhile, TIMEOUT)
 	*byte = NEW_BYTE;
 	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
 	protect(_metadata, &self->area, PROT_READ);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	end_move(_metadata, self, byte, old);
 }
 
@@ -364,7 +359,7 @@ TEST_F_TIMEOUT(live_windows, a_store_before_fork, TIMEOUT)
 		_exit(read(ends[0], &nothing, 1) || *byte != NEW_BYTE);
 	}
 	ASSERT_LT(0, child);
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	close(ends[1]);
 	EXPECT_EQ(NEW_BYTE, *byte);
@@ -404,7 +399,7 @@ TEST_F_TIMEOUT(live_windows, a_part_is_unmapped, TIMEOUT)
 
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, madvise(self->area.addr + half, half, MADV_DONTNEED));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	for (size_t i = half; i < self->area.size; i++)
 		ASSERT_EQ(0, self->area.addr[i]);
@@ -456,7 +451,7 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, true));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
@@ -484,7 +479,7 @@ TEST_F_TIMEOUT(live_windows, uffd_unprotected_written_protected, TIMEOUT)
 	ASSERT_EQ(0, uffd_protect(uffd, &self->area, false));
 	write_by_reference(_metadata, byte);
 	ASSERT_EQ(0, uffd_protect(uffd, &self->area, true));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(NEW_BYTE, *byte);
 	EXPECT_EQ(1, offload_grown("live_written"));
@@ -525,7 +520,7 @@ TEST_F_TIMEOUT(live_windows, a_device_writes, TIMEOUT)
 	begin_move(_metadata, self);
 	buffer[size - 1] = NEW_BYTE;
 	EXPECT_TRUE(device_writes(device, &self->area, buffer));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	end_move(_metadata, self, byte, old);
 	free(buffer);
 	close(device);
@@ -553,7 +548,7 @@ TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
 		SKIP(return, "no soft-dirty bits");
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
@@ -579,7 +574,7 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
-	nobody_waited(_metadata, self);
+	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(0, soft_dirty(byte));

@@ -304,13 +304,9 @@ static void load_for_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rule
 static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
 		   struct flight *flight)
 {
-	const unsigned long before = engine_descriptors();
-
 	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
-	offload_mark();
-	ASSERT_EQ(pthread_create(&flight->thread, NULL, flight_thread, flight), 0);
-	/* By then, all folios of the batch are unmapped, and the route was looked at. */
-	ASSERT_TRUE(engine_wait_until_copying(before));
+	/* When it copies, all folios of the batch are unmapped, and the route was looked at. */
+	ASSERT_TRUE(engine_begin_move(&flight->thread, flight_thread, flight));
 	expect_in_flight(_metadata);
 }
 
