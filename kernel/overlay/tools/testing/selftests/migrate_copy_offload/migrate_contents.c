@@ -511,41 +511,39 @@ static void swap_nodes(struct run *run)
 	run->to = from;
 }
 
-/* Takes @len bytes of the node's memory in small pages, for this process alone. */
-static char *take_pages(struct __test_metadata *_metadata, struct run *run, size_t len)
-{
-	char *taken = memory_map_aligned(len, PMD_SIZE);
-
-	ASSERT_NE(NULL, taken);
-	ASSERT_EQ(0, memory_bind(run->from));
-	ASSERT_EQ(0, madvise(taken, len, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, madvise(taken, len, MADV_DONTFORK));
-	ASSERT_EQ(0, madvise(taken, len, MADV_POPULATE_WRITE));
-	ASSERT_EQ(0, memory_bind(-1));
-	return taken;
-}
-
 /*
  * Leaves holes of one folio's size all over a stretch of the node's memory, as
- * many as the region needs, so that it comes to lie in them. Compaction ends as
- * soon as it meets a folio larger than any hole: use the node with less page cache,
- * and drop cached files.
+ * many as the region needs, so that it comes to lie in them: what lies between
+ * them are folios of that size, or no hole would hold one. Compaction ends as soon
+ * as it meets a folio larger than any hole: use the node with less page cache, and
+ * drop cached files.
  */
 static void fragment(struct __test_metadata *_metadata,
 		     struct run *run,
 		     const struct memory_kind *kind)
 {
 	size_t grain = grain_of(kind);
+	bool large = grain > memory_page_size();
+	size_t len = HOLE_DISTANCE * kind->len;
+	char *filler = memory_map_aligned(len, PMD_SIZE);
 
 	swap_nodes(run);
+	ASSERT_NE(NULL, filler);
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
 	/* The free scanner does not see pages on lists of CPUs. */
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction",
 				   "100000"));
-	run->filler_len = HOLE_DISTANCE * kind->len;
-	run->filler = take_pages(_metadata, run, run->filler_len);
-	for (size_t i = 0; i < run->filler_len; i += HOLE_DISTANCE * grain)
-		ASSERT_EQ(0, madvise(run->filler + i, grain, MADV_DONTNEED));
+	if (large)
+		ASSERT_EQ(0, thp_only(grain));
+	ASSERT_EQ(0, memory_bind(run->from));
+	ASSERT_EQ(0, madvise(filler, len, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
+	ASSERT_EQ(0, madvise(filler, len, MADV_DONTFORK));
+	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
+	ASSERT_EQ(0, memory_bind(-1));
+	for (size_t i = 0; i < len; i += HOLE_DISTANCE * grain)
+		ASSERT_EQ(0, madvise(filler + i, grain, MADV_DONTNEED));
+	run->filler = filler;
+	run->filler_len = len;
 }
 
 /* The pages of a file folio that was split are mapped again when they are used. */
@@ -555,32 +553,6 @@ static void touch_pages(const struct region *region)
 		__atomic_load_n(region->addr + i, __ATOMIC_RELAXED);
 }
 
-/* Pages of @node's movable memory that are free in pieces smaller than @size. */
-static size_t pages_in_smaller_pieces(int node, size_t size)
-{
-	size_t pages = 0;
-	char line[256];
-	FILE *types = fopen("/proc/pagetypeinfo", "r");
-
-	while (types && fgets(line, sizeof(line), types)) {
-		char *counts = line;
-		int line_node, end = 0;
-
-		if (sscanf(line, "Node %d, zone %*[^,], type Movable%n", &line_node, &end) < 1 ||
-		    !end || line_node != node)
-			continue;
-		counts += end;
-		/* There is one count an order; of many it is ">100000". */
-		for (size_t piece = memory_page_size(); piece < size; piece *= 2) {
-			counts += strspn(counts, " >");
-			pages += strtoul(counts, &counts, 10) * piece / memory_page_size();
-		}
-	}
-	if (types)
-		fclose(types);
-	return pages;
-}
-
 static void by_compaction(struct __test_metadata *_metadata,
 			  struct run *run,
 			  const struct memory_kind *kind, int from, int to)
@@ -588,7 +560,7 @@ static void by_compaction(struct __test_metadata *_metadata,
 	size_t grain = grain_of(kind);
 	size_t pages = run->region.len / memory_page_size();
 	uint64_t *before, *after;
-	size_t smaller, moved = 0;
+	size_t moved = 0;
 	char path[128];
 	long migrated;
 
@@ -606,13 +578,6 @@ static void by_compaction(struct __test_metadata *_metadata,
 	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", from);
 	/* Most pages move at once; large folios may have to wait for room. */
 	for (int round = 0; round < 8 && moved < pages / 2; round++) {
-		/*
-		 * Compaction collects free pieces from the node's end on, as many pages
-		 * as it wants to move, and gives up if no folio fits into them.
-		 */
-		smaller = pages_in_smaller_pieces(from, grain);
-		if (smaller)
-			take_pages(_metadata, run, smaller * memory_page_size());
 		ASSERT_EQ(0, setting_write(path, "1"));
 		touch_pages(&run->region);
 		after = memory_pfns(run->region.addr, run->region.len);
