@@ -184,7 +184,7 @@ def test_a_guest_that_hangs_in_boot_boots_once_more(
     console, results = tmp_path / "console.log", tmp_path / "results.log"
     starts = ["exec sleep 60", f"echo '{DONE}' >{results}"]
     monkeypatch.setattr(vm, "qemu_argv", lambda *_: ["sh", "-c", starts.pop(0)])
-    monkeypatch.setattr(vm, "_BOOT_SECONDS", 2)
+    monkeypatch.setattr(vm, "_BOOT_SECONDS", 4)
     assert vm.run(guest(), tmp_path, lambda _: None).verdict.outcome is Outcome.FINISHED
     assert "the guest hung in boot, and boots again" in capsys.readouterr().out
     assert (tmp_path / "console-hung.log").exists()

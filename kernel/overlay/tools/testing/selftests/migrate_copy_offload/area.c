@@ -39,8 +39,6 @@ static bool fault_in(struct area *area, enum area_kind kind, int node)
 	}
 	area->seed = 1;
 	err = memory_fill(area->addr, area->size, area->folio_size, node, area->seed);
-	/* khugepaged, awake while a test allows 2 MB, must not collapse what others have. */
-	madvise(area->addr, area->size, MADV_NOHUGEPAGE);
 	return !err && !thp_only(memory_page_size());
 }
 

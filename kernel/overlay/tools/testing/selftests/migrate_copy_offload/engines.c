@@ -560,6 +560,9 @@ TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 		off = allocations(self);
 		EXPECT_EQ(offload_set_enabled(true), 0);
 		on = allocations(self);
+		/* Others, in interrupts, may allocate on this task's account, now and then. */
+		for (int i = 0; i < 2 && on > off; i++)
+			on = allocations(self);
 		TH_LOG("%s: %lu allocations without, %lu with the engine",
 		       area_kind_names[kind], off, on);
 		/* If there were none at all, nobody would have seen the engine's. */

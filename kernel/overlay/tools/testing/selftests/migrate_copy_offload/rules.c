@@ -285,25 +285,25 @@ static void expect_in_flight(struct __test_metadata *_metadata)
 		TH_LOG("too slow: nothing is in flight any more");
 }
 
-/* Starts a flight of almost two seconds: four channels, 32 descriptors each, of 60 ms. */
 #define FLIGHT_PAGES	128
 
-static void load_for_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			    const char *dcbm_parameters)
+/*
+ * Starts a flight of the area, which is there: almost two seconds, as each of four channels
+ * has a quarter of the folios.
+ */
+static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
+		   struct flight *flight, const char *dcbm_parameters)
 {
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=60000000",
-				dcbm_parameters));
+	const uint64_t ns = 7680000000 / area_folios(&self->area);
+
+	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", dcbm_parameters));
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 	if (strcmp(engine_module(), "dmasim")) {
 		ASSERT_TRUE(window_map(&self->window));
-		window_set(&self->window, DESC_NS, 60000000);
+		window_set(&self->window, DESC_NS, ns);
+	} else {
+		ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", ns), 0);
 	}
-}
-
-/* Of the area, which is there. */
-static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		   struct flight *flight)
-{
 	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
 	/* When it copies, all folios of the batch are unmapped, and the route was looked at. */
 	ASSERT_TRUE(engine_begin_move(&flight->thread, flight_thread, flight));
@@ -313,9 +313,8 @@ static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
 static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
 			 struct flight *flight, enum area_kind kind, size_t size)
 {
-	load_for_flight(_metadata, self, "channels=4");
 	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
-	launch(_metadata, self, flight);
+	launch(_metadata, self, flight, "channels=4");
 }
 
 static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
@@ -347,15 +346,14 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	request.memfd = memfd;
 	ASSERT_EQ(ftruncate(memfd, request.size), 0);
 	ASSERT_EQ(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
-	load_for_flight(_metadata, self, "channels=4 lists=0");
 	*area = written;
 	area->addr = mmap(NULL, area->size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
 	ASSERT_NE(area->addr, MAP_FAILED);
 	area->seed = 1;
 	ASSERT_EQ(memory_fill(area->addr, area->size, area->folio_size, self->test.nodes[0],
 			      area->seed), 0);
-	launch(_metadata, self, &flight);
+	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
+	launch(_metadata, self, &flight, "channels=4 lists=0");
 	sleep(1); /* by then, half of it has been copied */
 	expect_in_flight(_metadata);
 
@@ -534,7 +532,6 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	pid_t sharer;
 	long marked;
 
-	load_for_flight(_metadata, self, "channels=4");
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 2 * MIB, self->test.nodes[0]));
 	folios = area_folios(&self->area);
 	ASSERT_EQ(pipe(orders), 0);
@@ -543,7 +540,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	ASSERT_GT(sharer, 0);
 	marked = setting_read_number(PARTIALLY_MAPPED);
 
-	launch(_metadata, self, &flight);
+	launch(_metadata, self, &flight, "channels=4");
 	EXPECT_TRUE(unmap_upper_halves(&self->area));
 	EXPECT_EQ(write(orders[1], &unmapped, 1), 1);
 	EXPECT_EQ(read(reports[0], &unmapped, 1), 1);

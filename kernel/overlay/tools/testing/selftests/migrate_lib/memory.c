@@ -447,6 +447,7 @@ void *memory_map_aligned(size_t len, size_t align)
 int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed)
 {
 	bool huge = folio_size > memory_page_size();
+	int err;
 
 	/* A kernel without huge pages refuses either advice, and needs none for pages. */
 	if (madvise(addr, len, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE) && huge)
@@ -454,7 +455,10 @@ int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t se
 	if (memory_bind(node))
 		return -errno;
 	memory_stamp(addr, len, seed);
-	return memory_bind(-1) ? -errno : 0;
+	err = memory_bind(-1) ? -errno : 0;
+	/* khugepaged, awake while a test allows 2 MB, must not collapse what is there. */
+	madvise(addr, len, MADV_NOHUGEPAGE);
+	return err;
 }
 
 static long meminfo_kib(const char *meminfo, const char *name)
@@ -496,7 +500,8 @@ long pages_unaccounted(void)
 {
 	static const char * const owners[] = {
 		"\nMemFree:", "\nBuffers:", "\nCached:", "\nSwapCached:", "\nAnonPages:",
-		"\nSlab:", "\nKernelStack:", "\nPageTables:", "\nPercpu:", "\nVmallocUsed:",
+		"\nSlab:", "\nPageTables:", "\nPercpu:",
+		"\nVmallocUsed:", /* stacks, too */
 		"\nHugetlb:", "\nHardwareCorrupted:", NULL
 	};
 	static int meminfo_fd = -1, zoneinfo_fd = -1;

@@ -67,7 +67,7 @@ size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask);
 void *memory_map_aligned(size_t len, size_t align);
 /*
  * Stamps memory that is not allocated yet, and so allocates it on @node, in folios of
- * @folio_size if the settings allow no other size. 0 or -errno.
+ * @folio_size if the settings allow no other size. khugepaged leaves it alone. 0 or -errno.
  */
 int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t seed);
 
