@@ -523,7 +523,6 @@ static void fragment(struct __test_metadata *_metadata,
 		     const struct memory_kind *kind)
 {
 	size_t grain = grain_of(kind);
-	bool large = grain > memory_page_size();
 	size_t len = HOLE_DISTANCE * kind->len;
 	char *filler = memory_map_aligned(len, PMD_SIZE);
 
@@ -533,13 +532,10 @@ static void fragment(struct __test_metadata *_metadata,
 	/* The free scanner does not see pages on lists of CPUs. */
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction",
 				   "100000"));
-	if (large)
+	if (grain > memory_page_size())
 		ASSERT_EQ(0, thp_only(grain));
-	ASSERT_EQ(0, memory_bind(run->from));
-	ASSERT_EQ(0, madvise(filler, len, large ? MADV_HUGEPAGE : MADV_NOHUGEPAGE));
 	ASSERT_EQ(0, madvise(filler, len, MADV_DONTFORK));
-	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
-	ASSERT_EQ(0, memory_bind(-1));
+	ASSERT_EQ(0, memory_fill(filler, len, grain, run->from, 1));
 	for (size_t i = 0; i < len; i += HOLE_DISTANCE * grain)
 		ASSERT_EQ(0, madvise(filler + i, grain, MADV_DONTNEED));
 	run->filler = filler;
