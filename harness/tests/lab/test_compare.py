@@ -88,7 +88,7 @@ def test_a_small_change_is_within_the_limit() -> None:
         ("first_folio_us", 0.0515, 0.0523, False),
     ],
 )
-def test_a_short_phase_may_differ_by_a_chunk(
+def test_a_short_phase_may_differ_by_an_interrupt(
     figure: str, first: float, second: float | None, same: bool
 ) -> None:
     assert compare.Difference(f"run: {figure}", first, second).repeats() is same
