@@ -30,12 +30,14 @@ _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
 
-    `timeout` and `silent` are in seconds. One processor runs in virtual time (see vm.Guest),
-    and two nodes share several. `machine` is '' for the first one of the architecture.
+    `timeout` and `silent` are in seconds. `virtual` is for virtual time (see vm.Clock), in
+    which a single processor always runs; two nodes share several. `machine` is '' for the first
+    one of the architecture.
     """
 
     memory: Annotated[str, msgspec.Meta(pattern="^[0-9]+[MG]$")] = "2G"
     cpus: int = 2
+    virtual: bool = False
     timeout: int = 900
     silent: int = 120
     append: tuple[str, ...] = ()
@@ -66,6 +68,7 @@ def parse_settings(script: str) -> Settings:
             found[name].append(value)
         else:
             found[name] = value or True
+    found["virtual"] = found.get("virtual") or found.get("cpus") == "1"
     settings = msgspec.convert(found, Settings, strict=False)
     if settings.cpus != 1 and settings.cpus % 2:
         raise ValueError(f"cpus={settings.cpus} cannot be shared by two nodes")
@@ -89,6 +92,8 @@ def command_line(
         words += ["panic_on_warn=1", "page_poison=1", "mig.debug=1"]
     if machine != PC:  # what the guest assumes by itself
         words += [f"mig.results={machine.results}", f"mig.engine={machine.engine}"]
+    if settings.virtual and machine.qemu == PC.qemu:
+        words.append("tsc=reliable")  # the clocks of two processors differ by a quantum
     words += settings.append
     words.append(f"mig.suite={suite}")
     if args:
@@ -143,6 +148,14 @@ def _device_tree(kernel: Kernel, machine: Machine) -> Path:
     return kernel.out / f"{machine.name}.dtb"
 
 
+def seed() -> int:
+    """Return the seed of suites in virtual time: SEED, or 1."""
+    text = os.environ.get("SEED") or "1"
+    if not text.isdigit():
+        raise HarnessError(f"SEED={text} is not a number")
+    return int(text)
+
+
 def settings_of(paths: Paths, suite: str) -> Settings:
     """Return the settings of a suite, which must exist."""
     script = paths.guest / "suites" / suite
@@ -156,7 +169,13 @@ def settings_of(paths: Paths, suite: str) -> Settings:
 
 
 def _guest(
-    emulators: Path, kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str
+    emulators: Path,
+    kernel: Kernel,
+    suite: str,
+    args: str,
+    settings: Settings,
+    accelerator: str,
+    clock: vm.Clock,
 ) -> vm.Guest:
     machine = machine_of(kernel.architecture, settings)
     factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
@@ -166,6 +185,7 @@ def _guest(
         command_line=command_line(kernel.config, suite, args, settings, machine),
         memory_mib=machine.memory_mib or settings.memory_mib,
         cpus=machine.cpus or settings.cpus,
+        clock=clock if settings.virtual else None,
         accelerator=accelerator,
         erms=settings.erms,
         machine=machine,
@@ -187,7 +207,7 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
     if known.get("boot") != boot:
         with ui.step("KVM probe") as step:
             settings = Settings(timeout=_KVM_PROBE_SECONDS, silent=_KVM_PROBE_SECONDS)
-            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm")
+            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm", vm.Clock())
             try:
                 verdict = vm.run(guest, paths.out / "kvm-probe", step.progress).verdict
                 works, why = verdict.status == 0, verdict.message
@@ -212,9 +232,10 @@ def run_quietly(
     memory: str = "",
     append: Sequence[str] = (),
     devices: Sequence[str] = (),
+    clock: vm.Clock | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:
-    """Run one suite with additional files on emulated processors, and print nothing.
+    """Run one suite with additional files in virtual time, and print nothing.
 
     `devices` are options that QEMU gets besides; for `tiers` see vm.Guest; `memory` is what the
     suite asks for if it is ''; `append` is for the kernel's command line.
@@ -223,10 +244,13 @@ def run_quietly(
     settings = msgspec.structs.replace(
         settings,
         cpus=cpus,
+        virtual=True,
         memory=memory or settings.memory,
         append=(*settings.append, "norandmaps", *append),
     )
-    guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg")
+    guest = _guest(
+        qemu.programs(paths), kernel, suite, args, settings, "tcg", clock or vm.Clock()
+    )
     shutil.rmtree(directory, ignore_errors=True)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
     guest = replace(guest, machine=machine, tiers=tiers, extra=image.archive(files))
@@ -245,22 +269,24 @@ def run_suite(
     *,
     enough: Callable[[str], bool] = lambda _: False,
     debian: bool = False,
+    clock: vm.Clock | None = None,
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
     `machine` is the one to run it on, or '' for the one that it asks for; for `enough` see
-    vm.Guest; `debian` is for Debian's QEMU instead of ours.
+    vm.Guest; `debian` is for Debian's QEMU instead of ours; `clock` is for a suite in virtual
+    time, with the seed that SEED names by default.
     """
     settings = settings_of(paths, suite)
     settings = msgspec.structs.replace(settings, machine=machine or settings.machine)
-    virtual = settings.cpus == 1
     guest = _guest(
         vm.DEBIAN if debian else qemu.programs(paths),
         kernel,
         suite,
         args,
         settings,
-        "tcg" if virtual else accelerator(paths, kernel),
+        "tcg" if settings.virtual else accelerator(paths, kernel),
+        clock or vm.Clock(seed()),
     )
     guest = replace(guest, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
@@ -303,7 +329,13 @@ def shell(paths: Paths, config: str) -> int:
     kernel = prepare(paths, config)
     settings = settings_of(paths, "shell")
     guest = _guest(
-        qemu.programs(paths), kernel, "shell", "", settings, accelerator(paths, kernel)
+        qemu.programs(paths),
+        kernel,
+        "shell",
+        "",
+        settings,
+        accelerator(paths, kernel),
+        vm.Clock(),
     )
     ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

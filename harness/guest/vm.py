@@ -1,5 +1,6 @@
 """One guest: its QEMU command line, its life, and what is to be said of its end."""
 
+import hashlib
 import re
 import shlex
 import subprocess
@@ -23,6 +24,26 @@ DEBIAN = Path("/usr/bin")
 """Debian's emulators. Processors take turns there: if two run at once, one may keep for good
 what the other one has replaced (see qemu/source.patch)."""
 
+
+@dataclass(frozen=True)
+class Clock:
+    """How several processors run in virtual time (qemu/quantum.patch).
+
+    Their clocks differ by two quanta at most; an interrupt that one raises at another takes
+    both `ipi_ns`; the seed varies the order in which they run.
+    """
+
+    seed: int = 1
+    quantum_ns: int = 5000
+    ipi_ns: int = 1000
+
+    def argv(self, cpus: int) -> list[str]:
+        """Return what makes time virtual; a single processor needs no quantum."""
+        several = f",quantum={self.quantum_ns},ipi={self.ipi_ns},seed={self.seed}"
+        return ["-icount", f"shift=0,sleep=off{several if cpus > 1 else ''}", "-seed", "1",
+                "-rtc", "base=2026-01-01T00:00:00,clock=vm"]  # fmt: skip
+
+
 # What a healthy kernel never prints. Stalls and lockups are left out: a busy host causes
 # them, and a guest that really hangs runs into its time limit.
 _COMPLAINT = re.compile(
@@ -41,11 +62,11 @@ class Guest:
     """What to boot, and how; `timeout` and `silent` are the seconds until we end it.
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
-    `erms` only on demand. A single one is on the first node, and runs in virtual time: an
-    instruction takes one nanosecond, an idle processor jumps to the next timer, and every run
-    is the same, but takes three times as long; with `tiers` the firmware calls the second node
-    slower. `qemu` is the directory of the emulators. The first result line of which `enough` is
-    true ends a guest.
+    `erms` only on demand. With a `clock` time is virtual: an instruction takes one nanosecond,
+    processors that are all idle jump to the next timer, and every run is the same, whatever
+    else the host does. A single processor is on the first node; with `tiers` the firmware
+    calls the second node slower. `qemu` is the directory of the emulators. The first result
+    line of which `enough` is true ends a guest.
     """
 
     kernel: Path
@@ -60,6 +81,7 @@ class Guest:
     machine: Machine = PC
     device_tree: Path | None = None
     qemu: Path = DEBIAN
+    clock: Clock | None = None
     timeout: int = 900
     silent: int = 120
     enough: Callable[[str], bool] = lambda _: False
@@ -91,6 +113,11 @@ class Run:
     verdict: Verdict
     console: str
     results: str
+
+    @property
+    def digest(self) -> str:
+        """A name of all that the guest printed: equal runs have equal ones."""
+        return hashlib.sha256(f"{self.console}\0{self.results}".encode()).hexdigest()[:16]
 
     @property
     def hung_in_boot(self) -> bool:
@@ -137,20 +164,20 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
 
 
 def _processors_and_memory(guest: Guest) -> list[str]:
-    single = guest.cpus == 1 or guest.qemu == DEBIAN
+    single = guest.clock or guest.qemu == DEBIAN
     accelerator = f"tcg,thread={'single' if single else 'multi'}"
+    clock = guest.clock.argv(guest.cpus) if guest.clock else []
     if guest.device_tree:
         return ["-accel", accelerator, "-smp", str(guest.cpus), "-m", f"{guest.memory_mib}M",
-                "-dtb", str(guest.device_tree)]  # fmt: skip
+                "-dtb", str(guest.device_tree), *clock]  # fmt: skip
     cpu = guest.machine.cpu.replace("-erms", "+erms" if guest.erms else "-erms")
     if guest.accelerator == "kvm":
         accelerator, cpu = "kvm", "host"
     half, cores = guest.memory_mib // 2, guest.cpus // 2
-    words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M"]
+    words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M", *clock]
     if guest.cpus == 1:
         processors = ("cpus=0,", "initiator=0," if guest.tiers else "")
-        words += ["-smp", "1", "-icount", "shift=0,sleep=off", "-seed", "1",
-                  "-rtc", "base=2026-01-01T00:00:00,clock=vm"]  # fmt: skip
+        words += ["-smp", "1"]
     else:
         processors = (f"cpus=0-{cores - 1},", f"cpus={cores}-{2 * cores - 1},")
         # Without sockets topology_sane() warns: the CPUs of one package are on two nodes.

@@ -52,7 +52,7 @@ def version(paths: Paths) -> str:
 def get(paths: Paths) -> None:
     """Build QEMU's programs, if anything that they depend on changed."""
     ours = paths.root / "qemu"
-    fixed = [ours / "source.patch", *(ours / f"{name}.mak" for name in ARCHITECTURES)]
+    fixed = [*_patches(ours), *(ours / f"{name}.mak" for name in ARCHITECTURES)]
     devices = sorted({*ours.glob("*.[ch]"), ours / "meson.build"})
     out = paths.out / "qemu"
     record = out / "build.json"
@@ -82,6 +82,10 @@ def get(paths: Paths) -> None:
         step.done(text)
 
 
+def _patches(ours: Path) -> list[Path]:
+    return sorted(ours.glob("*.patch"))
+
+
 def _key(files: list[Path], words: list[str]) -> str:
     parts = [*words, *(f"{path.name}\0{path.read_text()}" for path in files)]
     return jsonio.digest(*parts)[:12]
@@ -99,12 +103,13 @@ def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:
         log,
         f"cannot unpack {tarball}",
     )
-    process.run_logged(
-        ["patch", "-p1", "-F0", "-i", str(ours / "source.patch")],
-        log,
-        f"qemu/source.patch does not apply to {tarball.name}",
-        cwd=fresh,
-    )
+    for patch in _patches(ours):
+        process.run_logged(
+            ["patch", "-p1", "-F0", "-i", str(patch)],
+            log,
+            f"qemu/{patch.name} does not apply to {tarball.name}",
+            cwd=fresh,
+        )
     for name in ARCHITECTURES:
         devices = fresh / f"configs/devices/{name}-softmmu/migrate.mak"
         shutil.copyfile(ours / f"{name}.mak", devices)

@@ -20,10 +20,13 @@ FAILED = Verdict(Outcome.FINISHED, "the suite ended with status 1", 1)
 
 def test_settings_come_from_comment_lines() -> None:
     script = "#!/bin/sh\n# qemu: memory=3G timeout=600\n# qemu: append=norandmaps silent=60\n"
-    assert suite.parse_settings(script) == Settings("3G", 2, 600, 60, ("norandmaps",))
+    assert suite.parse_settings(script) == Settings(
+        "3G", timeout=600, silent=60, append=("norandmaps",)
+    )
     assert suite.parse_settings("# qemu: cpus=4\n") == Settings(cpus=4)
     assert suite.parse_settings("# qemu: erms\n") == Settings(erms=True)
-    assert suite.parse_settings("# qemu: cpus=1\n") == Settings(cpus=1)
+    assert suite.parse_settings("# qemu: cpus=1\n") == Settings(cpus=1, virtual=True)
+    assert suite.parse_settings("# qemu: virtual\n") == Settings(virtual=True)
     assert Settings("3G").memory_mib == 3072
     assert suite.parse_settings("#!/bin/sh\n# uses qemu: nothing\n") == Settings()
 
@@ -84,7 +87,7 @@ def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
 def test_the_debug_kernel_has_longer_limits(tmp_path: Path) -> None:
     def guest(config: str) -> vm.Guest:
         kernel = Kernel(config, "", "", tmp_path, tmp_path)
-        return suite._guest(vm.DEBIAN, kernel, "hello", "", Settings(), "tcg")
+        return suite._guest(vm.DEBIAN, kernel, "hello", "", Settings(), "tcg", vm.Clock())
 
     base, debug = guest("base"), guest("debug")
     assert debug.timeout > base.timeout and debug.silent > base.silent

@@ -55,7 +55,7 @@ def test_argv_shares_more_cpus_between_the_nodes() -> None:
 
 
 def test_argv_of_one_processor_is_in_virtual_time_on_the_first_node() -> None:
-    argv = vm.qemu_argv(dataclasses.replace(guest(), cpus=1), "c", RESULTS)
+    argv = vm.qemu_argv(replace(guest(), cpus=1, clock=vm.Clock(seed=7)), "c", RESULTS)
     assert values(argv, "-smp") == ["1"]
     assert values(argv, "-accel") == ["tcg,thread=single"]
     assert values(argv, "-icount") == ["shift=0,sleep=off"]
@@ -63,6 +63,22 @@ def test_argv_of_one_processor_is_in_virtual_time_on_the_first_node() -> None:
         "node,nodeid=0,cpus=0,memdev=memory0",
         "node,nodeid=1,memdev=memory1",
     ]
+
+
+def test_argv_of_several_processors_in_virtual_time_has_a_quantum_and_a_seed() -> None:
+    argv = vm.qemu_argv(replace(guest(), cpus=4, clock=vm.Clock(7, 2000, 300)), "c", RESULTS)
+    assert values(argv, "-accel") == ["tcg,thread=single"]
+    assert values(argv, "-icount") == ["shift=0,sleep=off,quantum=2000,ipi=300,seed=7"]
+    assert values(argv, "-rtc") == ["base=2026-01-01T00:00:00,clock=vm"]
+    wall = vm.qemu_argv(replace(guest(), cpus=4), "c", RESULTS)
+    assert values(wall, "-icount") == []
+    assert values(wall, "-accel") == ["tcg,thread=multi"]
+
+
+def test_runs_are_equal_if_the_guest_printed_the_same() -> None:
+    verdict = vm.Verdict(vm.Outcome.FINISHED, "", 0)
+    assert vm.Run(verdict, "a", "b").digest == vm.Run(verdict, "a", "b").digest
+    assert vm.Run(verdict, "a", "b").digest != vm.Run(verdict, "ab", "").digest
 
 
 def test_argv_has_the_devices_of_a_machine() -> None:

@@ -115,8 +115,8 @@ int engine_set_fault(const char *fault, unsigned int probability)
 		const char *file;
 		long value;
 	} settings[] = {
-		/* No report of each fault, no limit on their number. */
-		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", -1 },
+		/* No report of each fault. "times" counts down. */
+		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", INT_MAX },
 	};
 	char path[128];
 	unsigned int i;
@@ -131,6 +131,14 @@ int engine_set_fault(const char *fault, unsigned int probability)
 	}
 	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/probability", fault);
 	return setting_write_number(path, probability);
+}
+
+long engine_fault_strikes(const char *fault)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
+	return INT_MAX - setting_read_number(path);
 }
 
 int engine_set_fault_times(const char *fault, int times)

@@ -46,6 +46,8 @@ bool engine_unload(void);
 int engine_set_timeout(int ms);
 /* Percentage of the occasions at which @fault happens. */
 int engine_set_fault(const char *fault, unsigned int probability);
+/* How often it happened since then. */
+long engine_fault_strikes(const char *fault);
 void engine_clear_faults(void);
 
 /* As engine_set_fault(), at every occasion, but only so often. */

@@ -28,6 +28,8 @@
 /* Pairs of faults are many. */
 #define PAIR_SHORT_MS	40
 #define PAIR_LATE_MS	90
+/* Both strike by then. */
+#define PAIR_MOVES_MAX	100
 
 /* Fewer folios than this may all be lucky at 10 %. */
 #define ENOUGH_FOLIOS	128
@@ -329,22 +331,29 @@ static void one_pair(struct __test_metadata *_metadata, FIXTURE_DATA(pairs) *sel
 {
 	const bool by_time = strikes_by_time(first) || strikes_by_time(second);
 	const unsigned int moves = by_time ? 2 : 12;
+	long strikes[2] = { 0 };
 	size_t wrong = 0;
 	unsigned int i;
 
 	offload_mark();
 	ASSERT_EQ(engine_set_timeout(by_time ? PAIR_SHORT_MS : LONG_MS), 0);
-	for (i = 0; i < moves; i++) {
+	for (i = 0; i < moves || (i < PAIR_MOVES_MAX && (!strikes[0] || !strikes[1])); i++) {
 		/* Often enough to meet, and rarely enough for something to be copied. */
 		ASSERT_EQ(engine_set_fault(first, 30), 0);
 		ASSERT_EQ(engine_set_fault(second, strcmp(second, "call_twice") ? 30 : 100), 0);
 		wrong += stamp_and_move(self);
+		strikes[0] += engine_fault_strikes(first);
+		strikes[1] += engine_fault_strikes(second);
 		engine_clear_faults();
 	}
 	EXPECT_EQ(wrong, 0)
 		TH_LOG("%s and %s", first, second);
+	EXPECT_GT(strikes[0], 0)
+		TH_LOG("%s never struck beside %s", first, second);
+	EXPECT_GT(strikes[1], 0)
+		TH_LOG("%s never struck beside %s", second, first);
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
-		  moves * area_folios(&self->area))
+		  i * area_folios(&self->area))
 		TH_LOG("%s and %s", first, second);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 

@@ -1,0 +1,224 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * How processors of a guest run side by side: side_by_side <test>. Prints nanoseconds.
+ *
+ *	threads		of 1, 2 and 4 threads with the same work: each one's time
+ *	pingpong	a store that another processor waits for, with and without PAUSE
+ *	timer		how late a timer is, beside none and beside three busy processors
+ *	ipi		an interrupt of 1, 2 and 3 other processors
+ */
+#define _GNU_SOURCE
+#include <linux/membarrier.h>
+#include <pthread.h>
+#include <sched.h>
+#include <stdatomic.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+
+#define CPUS 4
+#define WORK 10000000L
+#define HOPS 2000
+#define SLEEP_NS 1000000L
+#define ROUNDS 20
+
+static atomic_int turn, waiting, stop;
+static long took[CPUS];
+
+static long now(void)
+{
+	struct timespec time;
+
+	clock_gettime(CLOCK_MONOTONIC, &time);
+	return time.tv_sec * 1000000000L + time.tv_nsec;
+}
+
+static void on_cpu(long cpu)
+{
+	cpu_set_t set;
+
+	CPU_ZERO(&set);
+	CPU_SET(cpu, &set);
+	if (sched_setaffinity(0, sizeof(set), &set)) {
+		perror("sched_setaffinity");
+		exit(1);
+	}
+}
+
+/* Start threads on the processors from @first on, and return when all of them run there. */
+static void start(pthread_t *threads, long first, long count, void *(*run)(void *))
+{
+	atomic_store(&waiting, count);
+	atomic_store(&stop, 0);
+	for (long i = first; i < first + count; i++) {
+		if (pthread_create(&threads[i], NULL, run, (void *)i)) {
+			perror("pthread_create");
+			exit(1);
+		}
+	}
+	while (atomic_load(&waiting))
+		sched_yield();
+}
+
+static void join(pthread_t *threads, long first, long count)
+{
+	atomic_store(&stop, 1);
+	for (long i = first; i < first + count; i++)
+		pthread_join(threads[i], NULL);
+}
+
+static void *work(void *arg)
+{
+	long cpu = (long)arg, began;
+
+	on_cpu(cpu);
+	atomic_fetch_sub(&waiting, 1);
+	while (atomic_load(&waiting))
+		;
+	began = now();
+	for (volatile long i = 0; i < WORK; i++)
+		;
+	took[cpu] = now() - began;
+	return NULL;
+}
+
+static void *spin(void *arg)
+{
+	on_cpu((long)arg);
+	atomic_fetch_sub(&waiting, 1);
+	while (!atomic_load(&stop))
+		;
+	return NULL;
+}
+
+static void pause_cpu(void)
+{
+#ifdef __x86_64__
+	__builtin_ia32_pause();
+#else
+	__asm__ volatile("yield");
+#endif
+}
+
+static void *pong(void *arg)
+{
+	long with_pause = (long)arg > 1;
+
+	on_cpu(1);
+	atomic_fetch_sub(&waiting, 1);
+	for (int i = 0; i < HOPS; i += 2) {
+		while (atomic_load(&turn) != i + 1)
+			if (with_pause)
+				pause_cpu();
+		atomic_store(&turn, i + 2);
+	}
+	return NULL;
+}
+
+static void threads(void)
+{
+	pthread_t thread[CPUS];
+
+	for (int count = 1; count <= CPUS; count *= 2) {
+		start(thread, 0, count, work);
+		join(thread, 0, count);
+		printf("threads %d", count);
+		for (int i = 0; i < count; i++)
+			printf(" %ld", took[i]);
+		printf("\n");
+	}
+}
+
+static void pingpong(void)
+{
+	pthread_t thread[CPUS];
+
+	for (long with_pause = 0; with_pause < 2; with_pause++) {
+		long began;
+
+		atomic_store(&turn, 0);
+		start(thread, 1 + with_pause, 1, pong);
+		began = now();
+		for (int i = 0; i < HOPS; i += 2) {
+			atomic_store(&turn, i + 1);
+			while (atomic_load(&turn) != i + 2)
+				if (with_pause)
+					pause_cpu();
+		}
+		printf("pingpong %ld %ld\n", with_pause, (now() - began) / HOPS);
+		join(thread, 1 + with_pause, 1);
+	}
+}
+
+static long lateness(void)
+{
+	long longest = 0;
+
+	for (int i = 0; i < ROUNDS; i++) {
+		long until = now() + SLEEP_NS, late;
+		struct timespec time = { until / 1000000000L, until % 1000000000L };
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
+		late = now() - until;
+		longest = late > longest ? late : longest;
+	}
+	return longest;
+}
+
+static void timer(void)
+{
+	pthread_t thread[CPUS];
+
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	printf("timer 0 %ld\n", lateness());
+	start(thread, 1, CPUS - 1, spin);
+	printf("timer %d %ld\n", CPUS - 1, lateness());
+	join(thread, 1, CPUS - 1);
+}
+
+static void ipi(void)
+{
+	pthread_t thread[CPUS];
+
+	syscall(SYS_membarrier, MEMBARRIER_CMD_REGISTER_PRIVATE_EXPEDITED, 0, 0);
+	for (int count = 1; count < CPUS; count++) {
+		long began;
+
+		start(thread, 1, count, spin);
+		began = now();
+		for (int i = 0; i < ROUNDS; i++) {
+			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
+				perror("membarrier");
+				exit(1);
+			}
+		}
+		printf("ipi %d %ld\n", count, (now() - began) / ROUNDS);
+		join(thread, 1, count);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} tests[] = {
+		{ "threads", threads }, { "pingpong", pingpong },
+		{ "timer", timer }, { "ipi", ipi },
+	};
+
+	setvbuf(stdout, NULL, _IOLBF, 0);
+	on_cpu(0);
+	for (unsigned int i = 0; argc == 2 && i < sizeof(tests) / sizeof(tests[0]); i++) {
+		if (!strcmp(argv[1], tests[i].name)) {
+			tests[i].run();
+			return 0;
+		}
+	}
+	fprintf(stderr, "usage: side_by_side threads|pingpong|timer|ipi\n");
+	return 2;
+}

@@ -1,0 +1,108 @@
+"""Whether virtual time keeps its promises with several processors (qemu/quantum.patch)."""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.core import process
+from harness.core.errors import HarnessError
+from harness.core.paths import Paths
+from harness.guest import suite, vm
+from harness.guest.ktap import Case, Status
+from harness.kernel.build import Kernel
+
+SUITE = "virtual-time"
+CLOCK = vm.Clock(quantum_ns=2000, ipi_ns=3000)
+
+_LINE = re.compile(r"^(threads|pingpong|timer|ipi) (\d+) ([\d ]+)$", re.MULTILINE)
+
+Measured = dict[str, dict[int, list[int]]]
+
+
+def parse(results: str) -> Measured:
+    """Return nanoseconds by test of side_by_side.c, then by its first number."""
+    found: Measured = {}
+    for test, number, values in _LINE.findall(results):
+        found.setdefault(test, {})[int(number)] = [int(value) for value in values.split()]
+    return found
+
+
+def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
+    """Compare what the guest measured with what the clock promises."""
+    quantum, ipi = clock.quantum_ns, clock.ipi_ns
+    threads, hops = measured.get("threads", {}), measured.get("pingpong", {})
+    timers, ipis = measured.get("timer", {}), measured.get("ipi", {})
+    alone = threads.get(1, [0])[0]
+    return [
+        _case(
+            "threads_are_as_fast_as_one",
+            set(threads) == {1, 2, 4}
+            and all(len(values) == number for number, values in threads.items())
+            and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row),
+            threads,
+        ),
+        # Two quanta for a reader that is behind the writer, which then is ahead of it.
+        _case(
+            "a_store_is_seen_within_two_quanta",
+            set(hops) == {0, 1} and all(0 < row[0] <= 2 * quantum for row in hops.values()),
+            hops,
+        ),
+        _case(
+            "a_timer_is_not_late_beside_busy_processors",
+            set(timers) == {0, 3} and 0 < timers[3][0] < timers[0][0] + quantum // 2,
+            timers,
+        ),
+        _case(
+            "an_interrupt_costs_its_sender_for_each_target",
+            set(ipis) == {1, 2, 3}
+            and all(n * ipi < row[0] < n * ipi + 3 * quantum for n, row in ipis.items()),
+            ipis,
+        ),
+    ]
+
+
+def _case(name: str, right: bool, detail: object) -> Case:
+    return Case(name, Status.PASSED if right else Status.FAILED, "" if right else f"{detail}")
+
+
+@contextmanager
+def busy(processors: int = 2) -> Iterator[None]:
+    """Keep processors of this host busy."""
+    spinning = [process.start(["sh", "-c", "while :; do :; done"]) for _ in range(processors)]
+    try:
+        yield
+    finally:
+        for one in spinning:
+            process.stop(one)
+
+
+def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
+    """Measure in a guest, and boot it again beside a load and with another seed."""
+
+    def boot(name: str, clock: vm.Clock = CLOCK) -> vm.Run:
+        return ended(
+            name, suite.run_quietly(paths, kernel, SUITE, out / name, {}, cpus=4, clock=clock)
+        )
+
+    def alone(name: str, *options: str) -> vm.Run:
+        done = suite.run_quietly(paths, kernel, "hello", out / name, {}, devices=options)
+        return ended(name, done)
+
+    def ended(name: str, done: vm.Run) -> vm.Run:
+        if done.verdict.status != 0:
+            raise HarnessError(f"{out / name}: {done.verdict.message}", done.what_happened)
+        return done
+
+    first = boot("first")
+    with busy():
+        again = boot("again")
+    other = boot("other-seed", vm.Clock(CLOCK.seed + 1, CLOCK.quantum_ns, CLOCK.ipi_ns))
+    single = alone("single", "-icount", "quantum=2000,ipi=3000,seed=7")
+    plain = alone("single-plain")
+    return [
+        *judge(parse(first.results)),
+        _case("a_loaded_host_changes_nothing", first.digest == again.digest, out),
+        _case("another_seed_interleaves_otherwise", first.digest != other.digest, out),
+        _case("one_processor_is_as_without_a_quantum", single.digest == plain.digest, out),
+    ]

@@ -1,0 +1,52 @@
+"""What the clock of several processors promises, and results that break each promise."""
+
+import pytest
+
+from harness.checks import clock
+from harness.guest.ktap import Status
+
+GOOD = """threads 1 60184940
+threads 2 60079568 60082337
+threads 4 60072326 60050668 60099236 60050663
+pingpong 0 1498
+pingpong 1 30
+timer 0 3479
+timer 3 3988
+ipi 1 3760
+ipi 2 7190
+ipi 3 10070
+guest: done rc=0
+"""
+
+
+def failed(results: str) -> list[str]:
+    cases = clock.judge(clock.parse(results))
+    assert len(cases) == 4
+    return [case.name for case in cases if case.status is Status.FAILED]
+
+
+def test_what_a_guest_measured_is_right() -> None:
+    assert failed(GOOD) == []
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "case"),
+    [
+        # -icount without a quantum
+        ("60082337", "120165214", "threads_are_as_fast_as_one"),
+        ("60099236 ", "", "threads_are_as_fast_as_one"),
+        ("pingpong 0 1498", "pingpong 0 4200", "a_store_is_seen_within_two_quanta"),
+        ("pingpong 1 30\n", "", "a_store_is_seen_within_two_quanta"),
+        ("timer 3 3988", "timer 3 5400", "a_timer_is_not_late_beside_busy_processors"),
+        # no charge, and one for the target alone
+        ("ipi 3 10070", "ipi 3 1984", "an_interrupt_costs_its_sender_for_each_target"),
+        ("ipi 2 7190", "ipi 2 4984", "an_interrupt_costs_its_sender_for_each_target"),
+    ],
+)
+def test_a_promise_that_is_broken_is_told(old: str, new: str, case: str) -> None:
+    assert old in GOOD
+    assert failed(GOOD.replace(old, new)) == [case]
+
+
+def test_a_guest_that_says_nothing_keeps_no_promise() -> None:
+    assert len(failed("guest: done rc=0\n")) == 4
