@@ -26,6 +26,11 @@ const char * const engine_faults[] = {
 	"never_complete", "late", "out_of_order", "call_twice", NULL
 };
 
+bool times_count(void)
+{
+	return !getenv("MIG_UNTIMED");
+}
+
 bool debug_kernel(void)
 {
 	const char *debug = getenv("MIG_DEBUG");

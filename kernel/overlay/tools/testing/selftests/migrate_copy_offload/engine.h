@@ -24,6 +24,8 @@ extern const char * const engine_faults[];
 
 /* A debug kernel is slow: fewer rounds, longer time-outs. */
 bool debug_kernel(void);
+/* Whether a time says something: not where other work of the host takes some of it. */
+bool times_count(void);
 
 bool module_loaded(const char *name);
 /* @parameters: as for modprobe(8), may be "". 0 or -errno. */

@@ -207,8 +207,9 @@ TEST_F_TIMEOUT(hugetlb, timeout_by_size, TIMEOUT)
 	TH_LOG("%.0f ms", took);
 	EXPECT_EQ(1, offload_grown("fallback_timeout"));
 	EXPECT_LE(times * ms, took);
-	/* More for what an emulated machine does besides, beside other work. */
-	EXPECT_GT(times * ms + 2500, took);
+	/* More for what an emulated machine does besides. */
+	if (times_count())
+		EXPECT_GT(times * ms + 2500, took);
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 

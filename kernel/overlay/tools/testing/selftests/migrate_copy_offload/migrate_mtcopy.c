@@ -407,7 +407,8 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 	printf("# %u moves, helpers copied %ld pages and took %.1f %% of a CPU\n", moves,
 	       helped_pages() - helped, took / wall * 100);
 	EXPECT_EQ(area_wrong(&run->area), 0);
-	EXPECT_LT(took, wall * 0.1);
+	if (times_count())
+		EXPECT_LT(took, wall * 0.1);
 	EXPECT_TRUE(helpers_do_their_share(_metadata, run));
 }
 
@@ -483,7 +484,8 @@ TEST_F_TIMEOUT(mtcopy, preempted_helper_is_lent_priority, TIMEOUT)
 	EXPECT_EQ(area_wrong(&run->area), 0);
 	EXPECT_GT(preempted, 0);
 	EXPECT_GT(watch.lent, 0);
-	EXPECT_LT(longest, BURST / 2);
+	if (times_count())
+		EXPECT_LT(longest, BURST / 2);
 	expect_idle_and_bound(_metadata);
 }
 
@@ -605,7 +607,8 @@ TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
 		printf("# %u moves, %u late, the longest took %.0f ms; %ld preemptions\n",
 		       moves.nr, moves.late, moves.longest * 1000, moves.preempted);
 		EXPECT_EQ(offload_grown("fallback_"), 0);
-		EXPECT_LT(moves.longest, 2);
+		if (times_count())
+			EXPECT_LT(moves.longest, 2);
 		EXPECT_LE(moves.late, 1 + moves.preempted / 20);
 	} while (preempted < 4 && ++tries < 6);
 	EXPECT_GE(preempted, 4);
@@ -630,7 +633,8 @@ TEST_F_TIMEOUT(mtcopy_lost, folios_stay_and_leak, TIMEOUT)
 	       (unsigned long long)lost, moves.stayed);
 	ASSERT_GT(lost, 0);
 	EXPECT_EQ(moves.stayed, lost);
-	EXPECT_LT(moves.longest, 10);
+	if (times_count())
+		EXPECT_LT(moves.longest, 10);
 	EXPECT_EQ(module_unload("mtcopy"), -EAGAIN);
 
 	/* Nobody asks that helper again, and memory still moves. */

@@ -256,7 +256,8 @@ TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	begin = seconds_now();
 	move(_metadata, self);
-	EXPECT_LT(seconds_now() - begin, debug_kernel() ? 20 : 5);
+	if (times_count())
+		EXPECT_LT(seconds_now() - begin, debug_kernel() ? 20 : 5);
 	expect_copies(_metadata, 0, area_folios(&self->area));
 }
 
