@@ -154,15 +154,11 @@ class Stack:
         before = topics.all_steps(one for one in self.topics if one.name in topic.needs)
         return self.pick([*before, *topic.steps])[len(before) :]
 
-    def add(self, patch: Path) -> str:
-        """Commit a patch without a message on top of everything, alone; return the commit."""
+    def add(self, name: str, text: str) -> str:
+        """Commit another text of a file on top of everything, alone; return the commit."""
         self.git.checkout(self.tip)
-        status, output = self.git.run(
-            "apply", "--index", "--whitespace=nowarn", str(patch.resolve())
-        )
-        if status:
-            raise HarnessError(f"{patch.name} does not apply: {process.first_error(output)}")
-        self.git("commit", "-q", "-m", patch.name)
+        topics.write_text(self.git.tree / name, text)
+        self.git("commit", "-q", "-a", "-m", name)
         return self.git("rev-parse", "HEAD")
 
     def files(self, revision: str) -> dict[str, str]:
@@ -178,10 +174,10 @@ class Stack:
 
 
 @contextmanager
-def assemble(paths: Paths, source: Source, extra: Sequence[Path] = ()) -> Iterator[Stack]:
+def assemble(paths: Paths, source: Source, extra: Sequence[str] = ()) -> Iterator[Stack]:
     """Commit the whole stack in a scratch repository, which lasts as long as the context.
 
-    `extra` are patches that Stack.add() may put on top.
+    `extra` names further files that Stack.add() may change.
     """
     parts = topics.read(paths)
     steps = topics.all_steps(parts)
@@ -193,10 +189,7 @@ def assemble(paths: Paths, source: Source, extra: Sequence[Path] = ()) -> Iterat
     with tempfile.TemporaryDirectory(dir=source.home, prefix="stack-") as scratch:
         tree = Path(scratch)
         git = Git(tree, steps)
-        touched = set().union(
-            *(step.files for step in steps),
-            *(topics.touched_paths(topics.read_text(patch)) for patch in extra),
-        )
+        touched = set(extra).union(*(step.files for step in steps))
         for name in touched:
             if (source.pristine / name).is_file():
                 (tree / name).parent.mkdir(parents=True, exist_ok=True)

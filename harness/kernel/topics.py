@@ -59,6 +59,11 @@ def read_text(path: Path) -> str:
     return path.read_bytes().decode(errors="surrogateescape")
 
 
+def write_text(path: Path, text: str) -> None:
+    """Write what read_text() has read, or a change of it."""
+    path.write_bytes(text.encode(errors="surrogateescape"))
+
+
 def _new_file(name: str, path: Path) -> str:
     mode = "100755" if path.stat().st_mode & 0o100 else "100644"
     head = f"diff --git a/{name} b/{name}\nnew file mode {mode}\n"

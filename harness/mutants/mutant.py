@@ -1,6 +1,7 @@
 """What a mutant is, and what becomes of it: no running here.
 
-`mutants/<name>.toml` says what `mutants/<name>.patch` breaks and which test must go red.
+`mutants/<room>.toml` has a table for each: what the code promises, the lines that break it, and
+the test that must go red.
 """
 
 import fnmatch
@@ -9,17 +10,21 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Literal
+from typing import Annotated, Literal
 
 import msgspec
 
 from harness.core.errors import HarnessError
 from harness.kernel import topics
 
-_RUNNERS = {"repo": ("pytest", "guest"), "kernel": ("guest", "layouts")}
 _WHY = 120  # characters of a reason in the table
-# Options of a selftest that choose cases: of several it runs what any of them chooses.
-_CASES = re.compile(r"(?: -[frtv] \S+)+$")
+# Options that choose cases; of several a selftest runs what any of them chooses.
+_CASES = {
+    "guest": re.compile(r"(?: -[frtv] \S+)+$"),
+    "pytest": re.compile(r" -k (?:'[^']*'|\S+)$"),
+}
+
+Lines = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Kind(StrEnum):
@@ -30,7 +35,7 @@ class Kind(StrEnum):
     PANIC = "panic"
     BUILD = "build"
     ERROR = "error"  # it ended for any other reason
-    BROKEN = "broken"  # it did not run: a stale patch, no time left
+    BROKEN = "broken"  # it did not run: the mutant is stale, no time left
 
 
 class Result(msgspec.Struct, frozen=True):
@@ -41,19 +46,38 @@ class Result(msgspec.Struct, frozen=True):
 
 
 class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One defect made on purpose.
+    """One defect made on purpose: it breaks what `claim` promises.
 
-    `tree` is what the patch applies to: this repository, or the patched kernel tree. `test`
+    Lines of `file` are replaced: each `old` by its `new`, and removed if that is empty. `test`
     must end as `expect` says. `survives` is the reason if no test finds the mutant.
     """
 
     name: str
-    claim: str
-    what: str
-    tree: Literal["repo", "kernel"]
-    test: str
+    room: str
+    claim: Lines
+    test: Annotated[str, msgspec.Meta(pattern=r"^(pytest|guest|layouts) ")]
+    file: str
+    old: Lines | tuple[Lines, ...]
+    new: str | tuple[str, ...] = ""
     expect: Literal["case", "panic", "case or panic", "build", "error"] = "case"
     survives: str = ""
+
+    def __post_init__(self) -> None:
+        """Refuse lines that replace nothing, or themselves."""
+        if len(_each(self.old)) != len(_each(self.new)):
+            raise ValueError("`old` and `new` are not as many")
+        if any(old == new for old, new in self.edits):
+            raise ValueError("`new` is `old`")
+
+    @property
+    def edits(self) -> list[tuple[str, str]]:
+        """Lines of the file, and what replaces them."""
+        return list(zip(_each(self.old), _each(self.new), strict=True))
+
+    @property
+    def tree(self) -> Literal["repo", "kernel"]:
+        """Where the file is: in this repository, or in the patched kernel."""
+        return "repo" if self.test.startswith("pytest ") else "kernel"
 
     @property
     def expected(self) -> set[Kind]:
@@ -61,18 +85,27 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return {Kind(word) for word in self.expect.split(" or ")}
 
     @property
-    def job(self) -> tuple[str, str]:
-        """Its test, and where that runs."""
-        return self.tree, self.test
-
-    @property
     def program(self) -> str:
         """Its test with all cases."""
-        return _CASES.sub("", self.test) if self.test.startswith("guest ") else self.test
+        cases = _CASES.get(self.test.partition(" ")[0])
+        return cases.sub("", self.test) if cases else self.test
+
+    def broken(self, home: Path) -> str:
+        """Return the text of its file below `home` with the defect; HarnessError if stale."""
+        path = home / self.file
+        text = topics.read_text(path) if path.is_file() else ""
+        for old, new in self.edits:
+            before, *after = re.split(rf"^{re.escape(old)}\n", text, flags=re.MULTILINE)
+            if len(after) != 1:
+                first = old.strip().partition("\n")[0]
+                error = f"stale: {self.file} has {len(after)} times, not once: {first}"
+                raise HarnessError(error)
+            text = f"{before}{new}\n{after[0]}" if new else before + after[0]
+        return text
 
     def title(self, broken: bool) -> str:
         """Return the name of its note, or of that of its test without it."""
-        return self.name if broken else f"without: {self.tree}: {self.test}"
+        return self.name if broken else f"without: {self.test}"
 
 
 class Note(msgspec.Struct, frozen=True):
@@ -106,40 +139,44 @@ class Outcome(msgspec.Struct, frozen=True):
         return self.fate is not Fate.KILLED and not known
 
 
+def _each(lines: str | tuple[str, ...]) -> tuple[str, ...]:
+    return (lines,) if isinstance(lines, str) else lines
+
+
 def load(directory: Path) -> list[Mutant]:
-    """Read every mutant; HarnessError names the first file that is not one.
+    """Read every mutant; HarnessError names the first one that cannot be right.
 
     Those of one kernel come together, and those that change the same file.
     """
-    found = []
+    found: dict[str, Mutant] = {}
     for path in sorted(directory.glob("*.toml")):
+        where = f"mutants/{path.name}"
         try:
-            text = {"name": path.stem, **tomllib.loads(path.read_text())}
-            mutant = msgspec.convert(text, Mutant)
-            if mutant.test.partition(" ")[0] not in _RUNNERS[mutant.tree]:
-                raise ValueError(f"no such test for {mutant.tree}: {mutant.test}")
-            patch = path.with_suffix(".patch").read_text(errors="replace")
-        except (ValueError, OSError) as error:  # msgspec's and tomllib's are ValueErrors
-            raise HarnessError(f"mutants/{path.name}: {error}") from error
-        kernel = () if mutant.test.startswith("pytest") else mutant.test.split()[:2]
-        found.append(((*kernel, *topics.touched_paths(patch)[:1]), mutant))
-    names = {mutant.name for _, mutant in found}
-    if lone := {path.stem for path in directory.glob("*.patch")} - names:
-        raise HarnessError(f"mutants/{min(lone)}.patch has no .toml")
-    return [mutant for _, mutant in sorted(found, key=lambda one: one[0])]
+            for name, table in tomllib.loads(path.read_text()).items():
+                where = f"mutants/{path.name}: {name}"
+                mutant = msgspec.convert({**table, "name": name, "room": path.stem}, Mutant)
+                if name in found:
+                    raise ValueError(f"{found[name].room}.toml has one of this name")
+                found[name] = mutant
+        except (ValueError, TypeError) as error:  # msgspec's and tomllib's are ValueErrors
+            raise HarnessError(f"{where}: {error}") from error
+
+    def place(mutant: Mutant) -> tuple[str, ...]:
+        kernel = mutant.test.split()[:2] if mutant.tree == "kernel" else ()
+        return (*kernel, mutant.file, mutant.name)
+
+    return sorted(found.values(), key=place)
 
 
 def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
-    """Return the mutants that a comma separated list names: by name, prefix, glob or claim."""
+    """Return the mutants that a comma separated list names: by room, name, prefix or glob."""
     chosen: list[Mutant] = []
     for word in filter(None, map(str.strip, only.split(","))):
-        named = [
-            mutant
-            for mutant in mutants
-            if mutant.claim.lower() == word.lower() or fnmatch.fnmatch(mutant.name, f"{word}*")
+        named = [mutant for mutant in mutants if mutant.room == word] or [
+            mutant for mutant in mutants if fnmatch.fnmatch(mutant.name, f"{word}*")
         ]
         if not named:
-            raise HarnessError(f"no mutant is called {word}, and none belongs to such a claim")
+            raise HarnessError(f"no mutant and no file of mutants/ is called {word}")
         chosen += named
     return [mutant for mutant in mutants if mutant in chosen] if chosen else list(mutants)
 
@@ -157,21 +194,29 @@ def jobs(mutants: Sequence[Mutant], known: Callable[[Mutant, bool], bool]) -> It
 
     Tests that are cases of one program run at once without mutants.
     """
-    tests = {mutant.job for mutant in mutants if known(mutant, False)}
+    tests = {mutant.test for mutant in mutants if known(mutant, False)}
     for mutant in mutants:
-        if mutant.job not in tests:
+        if mutant.test not in tests:
             alike = {
-                other.job: other
+                other.test: other
                 for other in mutants
-                if (other.tree, other.program) == (mutant.tree, mutant.program)
-                and other.job not in tests
+                if other.program == mutant.program and other.test not in tests
             }
             tests.update(alike)
-            cases = [other.test.removeprefix(other.program) for other in alike.values()]
-            test = mutant.program + ("" if "" in cases else "".join(cases))
-            yield Job(tuple(alike.values()), broken=False, test=test)
+            yield Job(tuple(alike.values()), broken=False, test=together(list(alike)))
         if not known(mutant, True):
             yield Job((mutant,), broken=True, test=mutant.test)
+
+
+def together(tests: Sequence[str]) -> str:
+    """Return the one test that runs several, which are cases of one program."""
+    runner = tests[0].partition(" ")[0]
+    if len(tests) == 1 or runner not in _CASES:
+        return tests[0]
+    programs = [_CASES[runner].sub("", test) for test in tests]
+    if runner == "pytest" or set(programs) & set(tests):
+        return programs[0]
+    return programs[0] + "".join(test.removeprefix(programs[0]) for test in tests)
 
 
 def is_known(mutant: Mutant, broken: bool, notes: Mapping[str, Note], key: str) -> bool:
@@ -204,11 +249,11 @@ def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the outcomes as a table in Markdown."""
-    lines = ["| mutant | claim | what | fate | by, or why | s |", "|---|---|---|---|---|--:|"]
+    lines = ["| mutant | claim | fate | by, or why | s |", "|---|---|---|---|--:|"]
     for one in outcomes:
         unexpected = one.fate is Fate.KILLED and one.mutant.survives
         cells = [
-            one.mutant.name, one.mutant.claim, one.mutant.what,
+            one.mutant.name, one.mutant.claim,
             f"{one.fate}{' after all: drop `survives`' if unexpected else ''}",
             one.why.splitlines()[0][:_WHY] if one.why else "", f"{one.seconds:.0f}",
         ]  # fmt: skip

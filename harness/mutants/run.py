@@ -39,8 +39,8 @@ from harness.mutants.mutant import Job, Kind, Mutant, Note, Result
 Run = Callable[[], Result]
 
 _PYTEST_SECONDS = 300
-_GUEST_SECONDS = 1800
 _GUESTS = 2  # at a time
+_SEEDS = 50  # of layouts in a boot: a mutant that one of them finds is run on no more
 _NICE = 4  # of builds: a test beside them keeps its time limits
 _OURS = "base"  # whose layouts are compared with those of vanilla
 # Files of the checkout: those that decide no test, and those that decide one in a guest
@@ -121,19 +121,15 @@ class Checkout:
         """Name all that decides a test."""
         return jsonio.digest(self._key, test)
 
-    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
-        """Return what runs a test, with a patch if there is one; pytest always runs all."""
-        return partial(self._run, test, patch)
+    def prepare(self, test: str, mutant: Mutant | None, *, brief: bool) -> Run:
+        """Return what runs a test, with a mutant if there is one; pytest always runs all."""
+        return partial(self._run, test, mutant)
 
-    def _run(self, test: str, patch: Path | None) -> Result:
-        if patch:
-            try:
-                self._git("apply", str(patch))
-            except HarnessError as error:
-                raise HarnessError(f"stale: the patch does not apply: {error}") from error
+    def _run(self, test: str, mutant: Mutant | None) -> Result:
         try:
-            runner, _, words = test.partition(" ")
-            return self._pytest(words) if runner == "pytest" else self._guest(words)
+            if mutant:
+                topics.write_text(self._root / mutant.file, mutant.broken(self._root))
+            return self._pytest(test.removeprefix("pytest "))
         finally:
             self._git("checkout", "-q", "-f", ".")
             self._git("clean", "-fdq")
@@ -147,26 +143,16 @@ class Checkout:
             return Result(Kind.ERROR, process.first_error(said))
         return of_junit(xml.read_text())
 
-    def _guest(self, words: str) -> Result:
-        config, name, *args = words.split()
-        directory = self._root / "out" / "guest" / f"{config}-{name}"
-        shutil.rmtree(directory, ignore_errors=True)
-        command = ["guest", "--config", config, f"--args={','.join(args)}", name]
-        argv = [sys.executable, "-m", "harness", *command]
-        _, said = process.attempt(argv, self._root, timeout=_GUEST_SECONDS)
-        logs = [directory / "console.log", directory / "results.log"]
-        if not all(log.exists() for log in logs):
-            return Result(Kind.BUILD, process.first_error(said))
-        console, results = (log.read_text(errors="replace") for log in logs)
-        return of_guest(vm.judge(console, results), ktap.parse(results))
-
 
 class Kernels:
     """Patched kernels with one mutant more; runs suites and random layouts on them."""
 
-    def __init__(self, paths: Paths, out: Path, scratch: ExitStack) -> None:
+    def __init__(
+        self, paths: Paths, out: Path, scratch: ExitStack, mutants: Sequence[Mutant]
+    ) -> None:
         """Build nothing yet; `scratch` keeps the stack of patches as long as we need it."""
         self._paths = paths
+        self._files_changed = [mutant.file for mutant in mutants if mutant.tree == "kernel"]
         self._out = out
         self._scratch = scratch
         # Where guests run, and the next one waits, with copies of what they boot.
@@ -177,9 +163,9 @@ class Kernels:
     @cached_property
     def _stack(self) -> stack.Stack:
         with lock.cache(self._paths), ui.step("the stack of patches") as step:
-            extra = sorted((self._paths.root / "mutants").glob("*.patch"))
-            origin = source.get(self._paths)
-            made = self._scratch.enter_context(stack.assemble(self._paths, origin, extra))
+            made = self._scratch.enter_context(
+                stack.assemble(self._paths, source.get(self._paths), self._files_changed)
+            )
             step.done(f"{len(made.commits)} patches")
             return made
 
@@ -230,14 +216,14 @@ class Kernels:
                           topics.read_text(self._stack.git.tree / path), re.MULTILINE)
         }  # fmt: skip
 
-    def prepare(self, test: str, patch: Path | None, *, brief: bool) -> Run:
-        """Build the kernel of a test, with a patch if there is one.
+    def prepare(self, test: str, mutant: Mutant | None, *, brief: bool) -> Run:
+        """Build the kernel of a test, with a mutant if there is one.
 
-        A `brief` guest ends at its first failure.
+        A `brief` test ends at its first failure.
         """
         room = self._rooms.get()
         try:
-            ready = self._prepare(test, patch, room, ktap.is_failure if brief else never)
+            ready = self._prepare(test, mutant, room, brief=brief)
         except BaseException:
             self._rooms.put(room)
             raise
@@ -250,18 +236,17 @@ class Kernels:
 
         return run
 
-    def _prepare(
-        self, test: str, patch: Path | None, room: Path, enough: Callable[[str], bool]
-    ) -> Run:
+    def _prepare(self, test: str, mutant: Mutant | None, room: Path, *, brief: bool) -> Run:
         runner, *words = test.split()
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
             name, tree, tools = config, self._ours, self._ours
-            if patch:
+            if mutant:
                 name += build.MUTANT
                 # Seeding dates the files of a tree to suit the objects of one configuration.
-                tree = tools = self._tree(f"tree-{name}", self._stack.add(patch))
-                if all(path.startswith("tools/") for path in _touched(patch)):
+                revision = self._stack.add(mutant.file, mutant.broken(self._ours.path))
+                tree = tools = self._tree(f"tree-{name}", revision)
+                if mutant.file.startswith("tools/"):
                     name, tree = config, self._ours
             try:
                 kernel = suite.prepare(self._paths, name, tree, tools)
@@ -273,11 +258,12 @@ class Kernels:
             shutil.copytree(kernel.out, out, ignore=shutil.ignore_patterns("modules"))
             kernel = replace(kernel, config=config, out=out)
             if runner == "layouts":
-                return self._layouts(kernel, room, *(int(word) for word in words))
+                return self._layouts(kernel, room, brief, *map(int, words))
             suite.accelerator(self._paths, kernel)  # by one thread
 
         def run() -> Result:
             args, directory = ",".join(words[1:]), room / "guest"
+            enough = ktap.is_failure if brief else never
             done = suite.run_suite(
                 self._paths, kernel, words[0], args, directory, enough=enough
             )
@@ -290,18 +276,28 @@ class Kernels:
         return layouts.prepare(self._paths, self._out / layouts.SUITE)
 
     def _layouts(
-        self, ours: build.Kernel, room: Path, vcpus: int, count: int, first: int = 1
+        self,
+        ours: build.Kernel,
+        room: Path,
+        brief: bool,
+        vcpus: int,
+        count: int,
+        first: int = 1,
     ) -> Run:
         kernels = replace(self._twins.instead(ours), out=room)
         machine = layouts.Machine(vcpus)
 
         def run() -> Result:
-            try:
-                found = layouts.run(kernels, machine, first, count)
-            except HarnessError as error:
-                panicked = "the guest panicked" in str(error)
-                return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
-            cases = layouts.cases(found)
+            cases: list[Case] = []
+            for start in range(first, first + count, _SEEDS):
+                size = min(_SEEDS, first + count - start)
+                try:
+                    cases += layouts.cases(layouts.run(kernels, machine, start, size))
+                except HarnessError as error:
+                    panicked = "the guest panicked" in str(error)
+                    return Result(Kind.PANIC if panicked else Kind.ERROR, str(error))
+                if brief and of_cases(cases).kind is Kind.CASE:
+                    break
             result = of_cases(cases)
             seed = next((case.detail.partition("\n")[0] for case in cases if case.detail), "")
             return Result(result.kind, f"{seed} {result.detail}".strip())
@@ -315,7 +311,7 @@ def never(_line: str) -> bool:
 
 
 def end(prepared: Future[Run]) -> tuple[Result, float]:
-    """Run a test; what keeps it from running, such as a stale patch, is a result as well.
+    """Run a test; what keeps it from running, such as a stale mutant, is a result as well.
 
     Return how many seconds it took, too.
     """
@@ -329,17 +325,13 @@ def end(prepared: Future[Run]) -> tuple[Result, float]:
     return result, time.monotonic() - began
 
 
-def _touched(patch: Path) -> list[str]:
-    return topics.touched_paths(topics.read_text(patch))
-
-
 def main(paths: Paths, only: str) -> int:
     """Run the chosen mutants that no note is kept of; the last line counts them all."""
     chosen = model.select(model.load(paths.root / "mutants"), only)
     out = paths.out / "mutants"
     out.mkdir(parents=True, exist_ok=True)
     with ExitStack() as scratch:
-        checkout, kernels = Checkout(paths, out / "repo"), Kernels(paths, out, scratch)
+        checkout, kernels = Checkout(paths, out / "repo"), Kernels(paths, out, scratch, chosen)
         notes = _run(paths, {"repo": checkout, "kernel": kernels}, chosen)
     outcomes = [model.outcome(mutant, notes) for mutant in chosen]
     jsonio.write_text(
@@ -357,17 +349,11 @@ def _run(
     """Run what is not known of mutants, and return what is noted."""
     record = paths.out / "mutants" / "results.json"
     notes = jsonio.recall(dict[str, Note], record) or {}
-    ofs = {mutant.job: places[mutant.tree].key(mutant.test) for mutant in chosen}
-
-    def patch_of(mutant: Mutant) -> Path:
-        return paths.root / "mutants" / f"{mutant.name}.patch"
-
-    # As they are when the run begins: somebody may edit one while it is tested.
-    texts = {mutant.name: topics.read_text(patch_of(mutant)) for mutant in chosen}
+    of_tests = {mutant.test: places[mutant.tree].key(mutant.test) for mutant in chosen}
 
     def key(mutant: Mutant, broken: bool) -> str:
-        more = (mutant.expect, texts[mutant.name]) if broken else ()
-        return jsonio.digest(ofs[mutant.job], *more)
+        more = (mutant.expect, mutant.file, str(mutant.edits)) if broken else ()
+        return jsonio.digest(of_tests[mutant.test], *more)
 
     def known(mutant: Mutant, broken: bool) -> bool:
         return model.is_known(mutant, broken, notes, key(mutant, broken))
@@ -383,10 +369,10 @@ def _run(
 
     def submit(job: Job) -> None:
         mutant = job.mutants[0]
-        patch = patch_of(mutant) if job.broken else None
         brief = job.broken and Kind.CASE in mutant.expected
         prepare = places[mutant.tree].prepare
-        prepared = builder.submit(prepare, job.test, patch, brief=brief)
+        broken = mutant if job.broken else None
+        prepared = builder.submit(prepare, job.test, broken, brief=brief)
         waiting[testers[mutant.tree].submit(end, prepared)] = job
 
     try:

@@ -15,7 +15,8 @@ LAYERS = (
     ("kernel",),
     ("guest", "series"),
     ("lab", "layouts", "bench", "demo", "deb"),
-    ("checks", "mutants"),
+    ("mutants",),
+    ("checks",),
     ("cli", "__main__"),
 )
 DRAWING = {"lab.report.plots", "bench.plot"}

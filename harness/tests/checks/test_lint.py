@@ -144,16 +144,20 @@ def test_generated_files_are_not_the_projects(tmp_path: Path) -> None:
     assert files["a/b.py"] == "a/b.py"
 
 
-def test_a_mutant_whose_line_has_moved_away_is_named(tmp_path: Path) -> None:
+def test_a_mutant_whose_line_is_not_there_once_is_named(tmp_path: Path) -> None:
     (tmp_path / "mutants").mkdir()
     (tmp_path / "tree").mkdir()
-    subprocess.run(["git", "init", "-q", tmp_path], check=True)
-    (tmp_path / "tree/a.c").write_text("one\ntwo\n")
-    for name, line in ("good", "two"), ("stale", "three"):
-        patch = f"--- a/a.c\n+++ b/a.c\n@@ -1,2 +1,1 @@\n one\n-{line}\n"
-        (tmp_path / f"mutants/{name}.patch").write_text(patch)
-        (tmp_path / f"mutants/{name}.toml").write_text('tree = "kernel"\n')
-    [found] = mutants.stale(
-        Paths(tmp_path, tmp_path / "cache", tmp_path / "out"), tmp_path / "tree"
+    (tmp_path / "tree/a.c").write_text("one\ntwo\none\n")
+    (tmp_path / "a.c").write_text("ours\n")
+    lines = ("two", "guest"), ("one", "guest"), ("three", "guest"), ("ours", "pytest")
+    (tmp_path / "mutants/room.toml").write_text(
+        "".join(
+            f'[{old}]\nclaim = "c"\ntest = "{runner} x"\nfile = "a.c"\nold = "{old}"\n'
+            for old, runner in lines
+        )
     )
-    assert found.startswith("mutants/stale.patch: error: patch failed: a.c:1")
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
+    assert mutants.stale(paths, tmp_path / "tree") == [
+        "mutants/room.toml: one: stale: a.c has 2 times, not once: one",
+        "mutants/room.toml: three: stale: a.c has 0 times, not once: three",
+    ]

@@ -5,6 +5,7 @@ import subprocess
 from contextlib import ExitStack
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from harness.core.errors import HarnessError
@@ -18,14 +19,7 @@ from harness.mutants.mutant import Fate, Kind, Outcome, Result
 from harness.tests.kernel_project import Project
 
 GREEN = Result(Kind.GREEN)
-PATCH = """\
---- a/sum.py
-+++ b/sum.py
-@@ -1,2 +1,2 @@
- def add(a, b):
--    return a + b
-+    return {}
-"""
+SUM = "def add(a, b):\n    return a + b\n"
 TEST = """\
 import sum
 def test_add():
@@ -39,20 +33,28 @@ def test_zero():
 def project(tmp_path: Path) -> Project:
     project = Project(tmp_path)
     project.write(tmp_path / "mutants/.gitkeep", "")
-    project.write(tmp_path / "sum.py", "def add(a, b):\n    return a + b\n")
+    project.write(tmp_path / "sum.py", SUM)
     project.write(tmp_path / ".gitignore", "/out/\n/cache/\n")
     return project
 
 
-def add(directory: Path, name: str, patch: str = PATCH.format("a"), **more: str) -> None:
-    fields = {"claim": "A1", "what": "w", "tree": "repo", "test": "pytest test_sum.py", **more}
-    (directory / f"{name}.toml").write_text(
-        "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
-    )
-    (directory / f"{name}.patch").write_text(patch)
+def add(directory: Path, name: str, room: str = "room", **more: str | list[str]) -> None:
+    """Append a mutant to a room; no room has it twice."""
+    fields = {
+        "claim": "c",
+        "test": "pytest test_sum.py",
+        "file": "sum.py",
+        "old": "    return a + b",
+        "new": "    return a",
+        **more,
+    }
+    text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
+    with (directory / f"{room}.toml").open("a") as file:
+        file.write(f"[{name}]\n{text}")
 
 
 def one(tmp_path: Path, **more: str) -> model.Mutant:
+    (tmp_path / "room.toml").unlink(missing_ok=True)
     add(tmp_path, "one", **more)
     return model.load(tmp_path)[0]
 
@@ -62,49 +64,69 @@ def one(tmp_path: Path, **more: str) -> model.Mutant:
     [
         ({"expects": "panic"}, "unknown field `expects`"),
         ({"expect": "green"}, "Invalid enum value 'green'"),
-        ({"tree": "docs"}, "Invalid enum value 'docs'"),
-        ({"tree": "kernel"}, "no such test for kernel: pytest"),
-        ({"test": "nose x"}, "no such test for repo: nose x"),
+        ({"claim": ""}, r"length >= 1 - at `\$.claim`"),
+        ({"test": "nose x"}, r"matching regex .* at `\$.test`"),
+        ({"old": ""}, r"length >= 1 - at `\$.old`"),
+        ({"old": ["a", "b"]}, "`old` and `new` are not as many"),
+        ({"old": "a", "new": "a"}, "`new` is `old`"),
     ],
 )
 def test_a_description_that_cannot_be_right_is_refused(
     tmp_path: Path, fields: dict[str, str], words: str
 ) -> None:
     add(tmp_path, "odd", **fields)
-    with pytest.raises(HarnessError, match=words):
+    with pytest.raises(HarnessError, match=f"mutants/room.toml: odd: .*{words}"):
         model.load(tmp_path)
 
 
-def test_patch_and_description_belong_together(tmp_path: Path) -> None:
-    add(tmp_path, "one")
-    (tmp_path / "one.patch").rename(tmp_path / "other.patch")
-    with pytest.raises(HarnessError, match=r"one\.toml: .*one\.patch"):
-        model.load(tmp_path)
-    (tmp_path / "one.toml").unlink()
-    with pytest.raises(HarnessError, match=r"other\.patch has no \.toml"):
+def test_a_name_is_given_once(tmp_path: Path) -> None:
+    add(tmp_path, "one", room="a")
+    add(tmp_path, "one", room="b")
+    with pytest.raises(HarnessError, match=r"b\.toml: one: a\.toml has one of this name"):
         model.load(tmp_path)
 
 
-def test_the_projects_mutants_can_be_read_and_every_claim_has_one() -> None:
+def test_lines_are_replaced_where_they_are_there_once(tmp_path: Path) -> None:
+    rest = "\ttwo\nthree\ntwo\nthree\nfive\nfive\n"
+    (tmp_path / "a.c").write_text(f"one\n{rest}four\n")
+
+    def broken(**fields: str | tuple[str, ...]) -> str:
+        mutant = msgspec.structs.replace(one(tmp_path, file="a.c", old="x"), **fields)
+        return mutant.broken(tmp_path)
+
+    assert broken(old="four", new="4\n5") == f"one\n{rest}4\n5\n"
+    assert broken(old="one", new="") == f"{rest}four\n"
+    assert broken(old=("two\nthree", "one"), new=("2.3", "1")) == (
+        "1\n\ttwo\nthree\n2.3\nfive\nfive\nfour\n"
+    )
+    for old, times in (("three", 2), ("five", 2), ("wo", 0), ("tw", 0), ("f.*", 0)):
+        with pytest.raises(HarnessError, match=f"^stale: a.c has {times} times, not once: "):
+            broken(old=old)
+    with pytest.raises(HarnessError, match=r"^stale: b.c has 0 times"):
+        broken(file="b.c")
+
+
+def test_the_projects_mutants_can_be_read_in_every_room() -> None:
     mutants = model.load(ROOT / "mutants")
-    assert len(mutants) >= 40
-    claims = {f"A{n}" for n in range(1, 6)} | {f"B{n}" for n in range(9, 22)}
-    assert claims - {mutant.claim for mutant in mutants} == set()
+    assert len(mutants) >= 300
+    assert {mutant.room for mutant in mutants} == {
+        path.stem for path in (ROOT / "mutants").glob("*.toml")
+    }
 
 
-def test_mutants_are_chosen_by_name_prefix_glob_and_claim(tmp_path: Path) -> None:
-    for name, claim in (("lab_a", "A1"), ("lab_b", "A10"), ("rules_c", "rule 2")):
-        add(tmp_path, name, claim=claim)
+def test_mutants_are_chosen_by_room_name_prefix_and_glob(tmp_path: Path) -> None:
+    for name, room in (("lab_a", "lab"), ("lab_b", "rest"), ("rules_c", "lab")):
+        add(tmp_path, name, room)
     mutants = model.load(tmp_path)
 
     def names(only: str) -> list[str]:
         return [mutant.name for mutant in model.select(mutants, only)]
 
     assert names("") == ["lab_a", "lab_b", "rules_c"]
-    assert names("lab") == ["lab_a", "lab_b"]
-    assert names("a1, *c") == ["lab_a", "rules_c"]
-    assert names("Rule 2") == ["rules_c"]
-    with pytest.raises(HarnessError, match="no mutant is called demo"):
+    assert names("lab") == ["lab_a", "rules_c"]
+    assert names("lab_") == ["lab_a", "lab_b"]
+    assert names("lab_a, *c") == ["lab_a", "rules_c"]
+    with pytest.raises(HarnessError, match="no mutant and no file of mutants/ is called demo"):
         names("lab,demo")
 
 
@@ -124,7 +146,7 @@ def test_only_the_expected_end_of_a_test_that_was_green_kills(tmp_path: Path) ->
 
 
 def test_a_known_survivor_is_not_bad(tmp_path: Path) -> None:
-    mutant, known = one(tmp_path), one(tmp_path, survives="nobody can tell")
+    mutant, known = one(tmp_path), one(tmp_path, survives="no test can tell")
     assert Outcome(mutant, Fate.SURVIVED, "").bad
     assert Outcome(mutant, Fate.INVALID, "").bad
     assert not Outcome(mutant, Fate.KILLED, "").bad
@@ -172,13 +194,13 @@ def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixtur
     root = tmp_path / "root"
     mutants = root / "mutants"
     mutants.mkdir(parents=True)
-    (root / "sum.py").write_text("def add(a, b):\n    return a + b\n")
+    (root / "sum.py").write_text(SUM)
     (root / "test_sum.py").write_text(TEST)
     (root / ".gitignore").write_text("/out/\n")
     add(mutants, "a_killed")
     add(mutants, "b_survives", test="pytest test_sum.py -k zero", survives="zero is zero")
-    add(mutants, "c_crashes", PATCH.format("x"))
-    add(mutants, "d_stale", PATCH.format("a").replace("a + b", "a - b"))
+    add(mutants, "c_crashes", new="    return x")
+    add(mutants, "d_stale", old="    return a - b")
     add(mutants, "e_no_test", test="pytest test_sum.py -k nothing")
     subprocess.run(["git", "init", "-q"], cwd=root, check=True)
     paths = Paths(root, tmp_path / "cache", root / "out")
@@ -188,7 +210,7 @@ def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert capsys.readouterr().out.splitlines()[-1] == "5 mutants, 1 killed"
     said = (root / "out/mutants/results.md").read_text().splitlines()[2:7]
     rows = [[cell.strip() for cell in line.split("|")] for line in said]
-    assert [(row[1], row[4], row[5].split(":")[0]) for row in rows] == [
+    assert [(row[1], row[3], row[4].split(":")[0]) for row in rows] == [
         ("a_killed", "killed", "test_sum.test_add"),
         ("b_survives", "survived", "zero is zero"),
         ("c_crashes", "invalid", "ended with 'error', not 'case'"),
@@ -202,11 +224,13 @@ def test_what_is_known_is_not_run_again(
 ) -> None:
     ran: list[str] = []
 
-    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
-        ran.append(patch.stem if patch else f"without: {test}")
-        assert brief is (patch is not None)
-        kind = Kind.GREEN if not patch else Kind.BROKEN if patch.stem == "c" else Kind.CASE
-        return lambda: Result(kind)
+    def prepare(
+        _: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool
+    ) -> run.Run:
+        ran.append(mutant.name if mutant else f"without: {test}")
+        assert brief is (mutant is not None)
+        kind = Kind.CASE if mutant else Kind.GREEN
+        return lambda: Result(Kind.BROKEN if mutant and mutant.name == "c" else kind)
 
     def mutants(only: str = "") -> tuple[list[str], str]:
         ran.clear()
@@ -215,17 +239,22 @@ def test_what_is_known_is_not_run_again(
 
     monkeypatch.setattr(run.Checkout, "prepare", prepare)
     home = project.paths.root / "mutants"
-    for name, test in (("a", "pytest 1"), ("b", "pytest 1"), ("c", "pytest 2")):
-        add(home, name, test=test)
+
+    def write(**b: str) -> None:
+        (home / "room.toml").unlink(missing_ok=True)
+        for name, test in (("a", "pytest 1"), ("b", "pytest 1"), ("c", "pytest 2")):
+            add(home, name, test=test, **(b if name == "b" else {}))
+
+    write()
     subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
     one, two = "without: pytest 1", "without: pytest 2"
     assert mutants("b") == ([one, "b"], "1 mutants, 1 killed")
     assert mutants() == (["a", two, "c"], "3 mutants, 2 killed")
     assert mutants() == (["c"], "3 mutants, 2 killed")  # it taught nothing
     (project.paths.root / "README.md").write_text("words\n")
-    add(home, "b", test="pytest 1", what="other words")
+    write(claim="other words")
     assert mutants("a,b")[0] == []
-    add(home, "b", PATCH.format("b"), test="pytest 1")
+    write(new="    return b")
     assert mutants("a,b")[0] == ["b"]
     (project.paths.root / "sum.py").write_text("")
     assert mutants("a,b")[0] == [one, "a", "b"]
@@ -236,20 +265,22 @@ def test_cases_that_are_red_together_run_alone(
 ) -> None:
     ran: list[str] = []
 
-    def prepare(_: run.Checkout, test: str, patch: Path | None, *, brief: bool) -> run.Run:
+    def prepare(
+        _: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool
+    ) -> run.Run:
         ran.append(test)
-        kind = Kind.CASE if patch or test.endswith(("-t x -t y", "-t z")) else Kind.GREEN
+        kind = Kind.CASE if mutant or test in ("pytest p", "pytest q -k z") else Kind.GREEN
         return lambda: Result(kind)
 
     monkeypatch.setattr(run.Checkout, "prepare", prepare)
     home = project.paths.root / "mutants"
-    for name, test in {"a": "p -t x", "b": "p -t y", "c": "q -t z"}.items():
-        add(home, name, test=f"guest base {test}")
+    for name, test in {"a": "p -k x", "b": "p -k y", "c": "q -k z"}.items():
+        add(home, name, test=f"pytest {test}")
     subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
     assert run.main(project.paths, "") == 1
     assert sorted(ran) == sorted(
-        f"guest base {test}"
-        for test in ("p -t x -t y", "p -t x", "p -t x", "p -t y", "p -t y", "q -t z", "q -t z")
+        f"pytest {test}"
+        for test in ("p", "p -k x", "p -k x", "p -k y", "p -k y", "q -k z", "q -k z")
     )
     assert capsys.readouterr().out.splitlines()[-1] == "3 mutants, 2 killed"
 
@@ -264,20 +295,38 @@ def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> Non
         "e": "guest debug one as-is rules -t x",
         "f": f"{one} mt -V q",
         "g": f"{one} mt -V q -t r",
+        "h": "pytest p -k 'x or y'",
+        "i": "pytest p -k z",
+        "j": "pytest q -k z",
+        "k": "layouts 1 9",
     }.items():
-        add(tmp_path, name, tree="kernel", test=test)  # fmt: skip
+        add(tmp_path, name, test=test)  # fmt: skip
+
+    def names(job: model.Job) -> str:
+        return "".join(mutant.name for mutant in job.mutants)
+
     found = list(model.jobs(model.load(tmp_path), lambda mutant, _: mutant.name == "e"))
-    assert [("".join(m.name for m in job.mutants), job.broken, job.test) for job in found] == [
-        ("ac", False, f"{one} rules -t x -f y -t z"),
-        ("a", True, f"{one} rules -t x"),
+    assert {(names(job), job.broken, job.test) for job in found} == {
+        ("hi", False, "pytest p"),
+        ("h", True, "pytest p -k 'x or y'"),
+        ("i", True, "pytest p -k z"),
+        ("j", False, "pytest q -k z"),
+        ("j", True, "pytest q -k z"),
         ("bd", False, f"{one} live"),
         ("b", True, f"{one} live"),
-        ("c", True, f"{one} rules -f y -t z"),
         ("d", True, f"{one} live -t w"),
         ("fg", False, f"{one} mt -V q"),
         ("f", True, f"{one} mt -V q"),
         ("g", True, f"{one} mt -V q -t r"),
-    ]
+        ("ac", False, f"{one} rules -t x -f y -t z"),
+        ("c", True, f"{one} rules -f y -t z"),
+        ("a", True, f"{one} rules -t x"),
+        ("k", False, "layouts 1 9"),
+        ("k", True, "layouts 1 9"),
+    }
+    for number, job in enumerate(found):
+        alone = [names(one) for one in found[:number] if not one.broken]
+        assert not job.broken or names(job) == "e" or names(job) in "".join(alone)
 
 
 def test_what_decides_a_test_in_a_guest(
@@ -309,7 +358,7 @@ def test_what_decides_a_test_in_a_guest(
 
     def keys() -> list[str]:
         with ExitStack() as scratch:
-            kernels = run.Kernels(project.paths, project.paths.out, scratch)
+            kernels = run.Kernels(project.paths, project.paths.out, scratch, ())
             return [
                 kernels.key(test)
                 for test in ("guest base one as-is prog", "guest base all", "layouts 1 9")
