@@ -83,6 +83,7 @@ _KERNEL_SOURCES = r"^(?!Documentation/|tools/(testing|mm)/)"
 _OBJECT_LINE = re.compile(r"^  (?:CC|AS|CC \[M\]|AS \[M\]) +(\S+)$")
 
 # Anything that varies from run to run would make every rebuild relink and reinstall.
+_SEED = ".seed"  # in a directory of objects: which ones they started from
 _STAMPS = {
     "KBUILD_BUILD_TIMESTAMP": "2026-01-01 00:00:00 UTC",
     "KBUILD_BUILD_USER": "harness",
@@ -260,24 +261,29 @@ def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None
     process.capture(["find", str(target), "-name", ".*.cmd", "-exec", *sed, "{}", "+"])
 
 
-def _seed(tree: Tree, config: str) -> None:
+def forget(tree: Tree, config: str) -> None:
+    """Throw away the objects of a configuration that starts from another one's."""
+    (object_dir(tree, config) / _SEED).unlink(missing_ok=True)
+
+
+def seed(tree: Tree, config: str) -> None:
     """Start from the objects of another configuration, if there are any.
 
     make goes by modification times: files that are not the same in both trees are rewritten,
     and the others get the same time. What is a link to a pristine file has not changed.
     """
-    seed = _known(config).seed
-    origin = object_dir(tree, seed)
-    if not seed or not (origin / "vmlinux.o").exists():
+    first = _known(config).seed
+    origin = object_dir(tree, first)
+    if not first or not (origin / "vmlinux.o").exists():
         return
     objects = object_dir(tree, config)
-    stamp = objects / ".seed"
+    stamp = objects / _SEED
     # A configuration that has changed reaches nearly every object: a copy is less work.
     key = jsonio.digest((origin / ".config").read_text())
     if stamp.exists() and stamp.read_text() == key:
         return
     with ui.step(f"objects of {config}") as step:
-        built_from = tree.source.home / _tree_name(seed)
+        built_from = tree.source.home / _tree_name(first)
         copies = ["find", str(built_from), "-type", "f", "-links", "1", "-printf", "%P\\n"]
         for name in {*process.capture(copies).splitlines(), *tree.files}:
             path, other = tree.path / name, built_from / name
@@ -297,7 +303,7 @@ def compiler(architecture: Architecture = X86_64) -> str:
 
 def get(paths: Paths, tree: Tree, config: str) -> Kernel:
     """Return the kernel of a configuration, built if anything that it depends on changed."""
-    _seed(tree, config)
+    seed(tree, config)
     objects = configure(paths, tree, config)
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     known = _known(config)

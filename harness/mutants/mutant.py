@@ -49,7 +49,8 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """One defect made on purpose: it breaks what `claim` promises.
 
     Lines of `file` are replaced: each `old` by its `new`, and removed if that is empty. `test`
-    must end as `expect` says. `survives` is the reason if no test finds the mutant.
+    must end as `expect` says. `survives` is the reason if no test finds the mutant. Where
+    hundreds of sources include `file`, `compiles` is the one that the test needs.
     """
 
     name: str
@@ -61,6 +62,7 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     new: str | tuple[str, ...] = ""
     expect: Literal["case", "panic", "case or panic", "build", "error"] = "case"
     survives: str = ""
+    compiles: str = ""
 
     def __post_init__(self) -> None:
         """Refuse lines that replace nothing, or themselves."""
@@ -94,6 +96,8 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return the text of its file below `home` with the defect; HarnessError if stale."""
         path = home / self.file
         text = topics.read_text(path) if path.is_file() else ""
+        if self.compiles and not (home / self.compiles).is_file():
+            raise HarnessError(f"stale: there is no {self.compiles}")
         for old, new in self.edits:
             before, *after = re.split(rf"^{re.escape(old)}\n", text, flags=re.MULTILINE)
             if len(after) != 1:

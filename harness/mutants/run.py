@@ -41,6 +41,8 @@ Run = Callable[[], Result]
 _PYTEST_SECONDS = 300
 _GUESTS = 2  # at a time
 _SEEDS = 50  # of layouts in a boot: a mutant that one of them finds is run on no more
+# Headers of so many objects that these are copied again rather than compiled again.
+_WIDE = re.compile(r"^(include/|mm/internal\.h$)")
 _NICE = 4  # of builds: a test beside them keeps its time limits
 _OURS = "base"  # whose layouts are compared with those of vanilla
 # Files of the checkout: those that decide no test, and those that decide one in a guest
@@ -241,6 +243,7 @@ class Kernels:
         config = _OURS if runner == "layouts" else words.pop(0)
         with lock.cache(self._paths):
             name, tree, tools = config, self._ours, self._ours
+            wide = mutant and _WIDE.search(mutant.file)
             if mutant:
                 name += build.MUTANT
                 # Seeding dates the files of a tree to suit the objects of one configuration.
@@ -248,10 +251,16 @@ class Kernels:
                 tree = tools = self._tree(f"tree-{name}", revision)
                 if mutant.file.startswith("tools/"):
                     name, tree = config, self._ours
+                elif mutant.compiles:
+                    build.seed(tree, name)
+                    compile_alone(mutant, self._ours.path, tree.path)
             try:
                 kernel = suite.prepare(self._paths, name, tree, tools)
             except HarnessError as error:
                 return partial(Result, Kind.BUILD, str(error))
+            finally:
+                if wide:
+                    build.forget(tree, name)
             # The next mutant replaces what is booted.
             shutil.rmtree(room, ignore_errors=True)
             out = room / "kernel"
@@ -305,6 +314,12 @@ class Kernels:
         return run
 
 
+def compile_alone(mutant: Mutant, ours: Path, tree: Path) -> None:
+    """Date the files of a tree so that make sees a change of one source, not of the header."""
+    shutil.copystat(ours / mutant.file, tree / mutant.file)
+    patches.replace(tree / mutant.compiles, tree / mutant.compiles)
+
+
 def never(_line: str) -> bool:
     """Let a guest run to its end."""
     return False
@@ -352,7 +367,9 @@ def _run(
     of_tests = {mutant.test: places[mutant.tree].key(mutant.test) for mutant in chosen}
 
     def key(mutant: Mutant, broken: bool) -> str:
-        more = (mutant.expect, mutant.file, str(mutant.edits)) if broken else ()
+        more = (
+            (mutant.expect, mutant.file, mutant.compiles, str(mutant.edits)) if broken else ()
+        )
         return jsonio.digest(of_tests[mutant.test], *more)
 
     def known(mutant: Mutant, broken: bool) -> bool:

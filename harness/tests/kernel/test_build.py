@@ -123,12 +123,19 @@ def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path)
     for time, path in enumerate(files, 1000):
         os.utime(path, (time, time))
 
-    build._seed(tree, "lab-traced")
+    build.seed(tree, "lab-traced")
     built = (tmp_path / "build-lab-traced/vmlinux.o").stat().st_mtime
     newer = {path.name for path in tree.path.rglob("*.c") if path.stat().st_mtime > built}
     assert newer == {"migrate.c", "new.c"}
     assert (tree.path / "mm/same.c").stat().st_mtime == (seed / "mm/same.c").stat().st_mtime
     assert pristine.stat().st_nlink == 3
+
+    (tmp_path / "build-lab-traced/vmlinux.o").write_text("of a header's mutant")
+    build.seed(tree, "lab-traced")
+    assert (tmp_path / "build-lab-traced/vmlinux.o").read_text()
+    build.forget(tree, "lab-traced")
+    build.seed(tree, "lab-traced")
+    assert not (tmp_path / "build-lab-traced/vmlinux.o").read_text()
 
 
 def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
@@ -146,7 +153,7 @@ def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
     (tmp_path / "tree/migrate.c").write_text("")  # after the last build
     os.utime(tmp_path / "build-base/vmlinux.o", (2000, 2000))
 
-    build._seed(tree, "lab-vanilla")
+    build.seed(tree, "lab-vanilla")
     assert (tree.path / "migrate.c").stat().st_mtime > 2000
     assert pristine.stat().st_mtime == 1000
 
@@ -160,7 +167,7 @@ def test_a_damaged_record_is_built_again(
     (objects / ".config").write_text("CONFIG_X=y\n")
     origin = Source(version="7.3", home=tmp_path, revision="r")
     tree = Tree(origin, {})
-    monkeypatch.setattr(build, "_seed", lambda *_: None)
+    monkeypatch.setattr(build, "seed", lambda *_: None)
     monkeypatch.setattr(build, "configure", lambda *_: objects)
     monkeypatch.setattr(build, "_compile", lambda *_: 1)
     monkeypatch.setattr(build, "_install", lambda *_: "7.3-test")
@@ -233,6 +240,6 @@ def test_objects_of_the_same_tree_leave_it_alone(tmp_path: Path) -> None:
         path.write_text("")
         os.utime(path, (1000, 1000))
     (tmp_path / "build-base/vmlinux.o").write_text("")
-    build._seed(tree, "systemd")
+    build.seed(tree, "systemd")
     assert (tmp_path / "build-systemd/vmlinux.o").exists()
     assert (tree.path / "new.c").stat().st_mtime == 1000

@@ -1,6 +1,7 @@
 """The rig that breaks the code on purpose: only a failed test case kills a mutant."""
 
 import json
+import os
 import subprocess
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +13,9 @@ from harness.core.errors import HarnessError
 from harness.core.paths import ROOT, Paths
 from harness.guest import ktap, vm
 from harness.guest.ktap import Case, Status
-from harness.kernel import source
+from harness.kernel import build, source
+from harness.kernel.arch import X86_64
+from harness.layouts import run as layouts
 from harness.mutants import mutant as model
 from harness.mutants import run
 from harness.mutants.mutant import Fate, Kind, Outcome, Result
@@ -104,6 +107,8 @@ def test_lines_are_replaced_where_they_are_there_once(tmp_path: Path) -> None:
             broken(old=old)
     with pytest.raises(HarnessError, match=r"^stale: b.c has 0 times"):
         broken(file="b.c")
+    with pytest.raises(HarnessError, match=r"^stale: there is no b.c"):
+        broken(old="one", compiles="b.c")
 
 
 def test_the_projects_mutants_can_be_read_in_every_room() -> None:
@@ -327,6 +332,49 @@ def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> Non
     for number, job in enumerate(found):
         alone = [names(one) for one in found[:number] if not one.broken]
         assert not job.broken or names(job) == "e" or names(job) in "".join(alone)
+
+
+@pytest.mark.parametrize(("brief", "ran"), [(True, [(1, 50), (51, 50)]), (False, None)])
+def test_layouts_end_at_the_first_boot_that_finds_a_mutant(
+    project: Project,
+    monkeypatch: pytest.MonkeyPatch,
+    brief: bool,
+    ran: list[tuple[int, int]] | None,
+) -> None:
+    asked: list[tuple[int, int]] = []
+
+    def layouts_run(
+        _: layouts.Kernels, machine: layouts.Machine, first: int, count: int
+    ) -> layouts.Outcome:
+        asked.append((first, count))
+        return layouts.Outcome(machine, first, wrong={60: ["wrong"]} if first == 51 else {})
+
+    paths = project.paths
+    ours = build.Kernel("base", "7.3", "key", paths.out, paths.out, X86_64)
+    monkeypatch.setattr(layouts, "run", layouts_run)
+    monkeypatch.setattr(layouts, "_module", lambda *_: b"")
+    monkeypatch.setattr(
+        layouts, "prepare", lambda *_: layouts.Kernels(paths, {}, {}, paths.out)
+    )
+    with ExitStack() as scratch:
+        kernels = run.Kernels(paths, paths.out, scratch, ())
+        result = kernels._layouts(ours, paths.out, brief, 1, 120)()
+    assert asked == (ran or [(1, 50), (51, 50), (101, 20)])
+    assert (result.kind, result.detail.partition(":")[0]) == (Kind.CASE, "seed 60")
+
+
+def test_a_mutant_of_a_header_may_compile_one_source(tmp_path: Path) -> None:
+    mutant = one(tmp_path, file="a.h", compiles="a.c")
+    ours, tree = tmp_path / "ours", tmp_path / "tree"
+    for home in (ours, tree):
+        home.mkdir()
+        for time, name in enumerate(("a.h", "a.c"), 1000 if home == ours else 2000):
+            (home / name).write_text(home.name)
+            os.utime(home / name, (time, time))
+    run.compile_alone(mutant, ours, tree)
+    assert (tree / "a.h").stat().st_mtime == 1000
+    assert (tree / "a.c").stat().st_mtime > 2001
+    assert (tree / "a.h").read_text() == (tree / "a.c").read_text() == "tree"
 
 
 def test_what_decides_a_test_in_a_guest(
