@@ -17,7 +17,7 @@
 #   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
-#   ONLY=<a,b>           names, prefixes or claims (mutants)
+#   ONLY=<a,b>           files of mutants/, names, prefixes or globs (mutants)
 #   STEPS=1              build the kernel at each step (series)
 #   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
 #   ALL=1                clean removes the cache as well, if the harness made it
@@ -55,7 +55,7 @@ help:
 	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|tiering|compaction: a program]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
 	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
-	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=name,prefix,claim]"
+	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=file,prefix,glob]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make bench-mt    what a second thread brings here, what mtcopy makes of it, in out/bench-mt/"

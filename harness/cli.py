@@ -111,7 +111,7 @@ def parser() -> argparse.ArgumentParser:
         seed=_option("the first one", layouts.SEED, type=int),
         count=_option("how many", 500, type=int),
     )
-    only = _option("names, prefixes, globs or claims: a,b", "")
+    only = _option("files of mutants/, names, prefixes or globs: a,b", "")
     command(
         "mutants", "break the code on purpose, and see tests go red", mutants.main, only=only
     )
