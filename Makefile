@@ -15,15 +15,17 @@
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
 #   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
-#   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts)
+#   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts);
+#                        SEED is also that of virtual time (check)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
-#   ONLY=<a,b>           files of mutants/, names, prefixes or globs (mutants)
+#   ONLY=<a,b>           names, prefixes or globs: stages (check); files of mutants/, mutants
+#   TURN=<a,b>           groups of .ci/groups that check leaves out, or all (check, guest)
 #   STEPS=1              build the kernel at each step (series)
 #   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
 #   ALL=1                clean removes the cache as well, if the harness made it
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-debian deb bench-copy bench-mt lab layouts mutants report kernel qemu \
+.PHONY: help demo check check-all check-debian deb bench-copy bench-mt lab layouts mutants report kernel qemu \
 	series edit save lint guest shell clean
 
 CONFIG ?= base
@@ -31,7 +33,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL PATCH KCONFIG LSMOD WORKLOAD MACHINE
+	ALL PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -39,7 +41,9 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
 	@echo "              [ENGINE=zdma, ptdma, ae4dma: on 16 channels of a real driver]"
-	@echo "make check    all tests; the last line counts them; logs in out/check/"
+	@echo "make check    the tests; the last line counts them; logs in out/check/"
+	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of .ci/groups]"
+	@echo "make check-all  all tests of all groups"
 	@echo "make deb      Debian packages of the kernel and its tools, in out/deb/ [LSMOD=file"
 	@echo "              KCONFIG=file: like a machine's kernel; CONFIG=systemd: for QEMU, quick]"
 	@echo "make check-debian  a Debian 13 guest installs, uses and removes them"
@@ -66,7 +70,13 @@ help:
 demo:
 	$(HARNESS) $@ --engine "$$ENGINE"
 
-check check-debian lint qemu bench-copy bench-mt clean:
+check:
+	$(HARNESS) $@ --only="$$ONLY" --turn="$$TURN" $(if $(SEED),--seed "$$SEED")
+
+check-all:
+	$(HARNESS) check --only="$$ONLY" --turn=all $(if $(SEED),--seed "$$SEED")
+
+check-debian lint qemu bench-copy bench-mt clean:
 	$(HARNESS) $@
 
 deb:
@@ -85,7 +95,7 @@ kernel shell:
 	$(HARNESS) $@ --config "$$CONFIG"
 
 guest:
-	$(HARNESS) $@ --config "$$CONFIG" --args="$$ARGS" --machine "$$MACHINE" "$$SUITE"
+	$(HARNESS) $@ --config "$$CONFIG" --args="$$ARGS" --machine "$$MACHINE" --turn="$$TURN" "$$SUITE"
 
 lab:
 	$(HARNESS) $@ $(if $(PRESET),--preset "$$PRESET") $(if $(QUICK),--quick) \

@@ -166,6 +166,15 @@ ktap_only()
 	exit
 }
 
+# in_turn <group>: whether this is the turn of a group of .ci/groups, in which its long tests run.
+in_turn()
+{
+	case ,$MIG_TURN, in
+	*",$1,"*) return 0 ;;
+	esac
+	return 1
+}
+
 # load_module <name> [parameter=value...]: nothing to do if it is loaded.
 load_module()
 {

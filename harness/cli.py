@@ -64,9 +64,11 @@ def parser() -> argparse.ArgumentParser:
     what = "migrate process memory through a DMA engine, and verify every byte"
     engine = _option("which one", demo.DMASIM.name, choices=list(demo.ENGINES))
     command("demo", what, demo.main, engine=engine)
-    command("check", "run all tests and count them", check.main)
-    what = "install, use and remove the Debian packages on a Debian 13 machine"
-    command("check-debian", what, debian.main)
+    stages = _option("stages, by name, prefix or glob: a,b", "")
+    turn = _option("groups of .ci/groups that are left out otherwise: a,b, or all", "")
+    seed = _option("of what is random in virtual time", 1, type=int)
+    command("check", "run tests and count them", check.main, only=stages, turn=turn, seed=seed)
+    command("check-debian", "install and use packages on a Debian 13 machine", debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
     native = [name for name, one in build.CONFIGS.items() if one.architecture.native]
     ours = _option("which kernel", "debian", choices=native)
@@ -81,15 +83,15 @@ def parser() -> argparse.ArgumentParser:
     discard = _flag("drop an edit that is not saved")
     patch = "<topic>/<number>, or part of a name"
     command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)
-    what = "write the edit back to kernel/patches and kernel/overlay"
-    command("save", what, _locked(edit.main_save))
+    command("save", "write the edit back to kernel/", _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
     args = _option("comma separated arguments of the suite", "")
     machine = _option("one of harness/kernel/arch.py, instead of the suite's", "")
+    turn = _option("groups of .ci/groups, whose long tests run: a,b", "")
     what = "run one suite in the guest"
     command(
         "guest", what, suite.main,
-        config=config, suite="a file in guest/suites", args=args, machine=machine,
+        config=config, suite="a file in guest/suites", args=args, machine=machine, turn=turn,
     )  # fmt: skip
     command("shell", "boot a guest with a shell on this terminal", suite.shell, config=config)
     command(
@@ -121,8 +123,7 @@ def parser() -> argparse.ArgumentParser:
     command(
         "report", "write the lab's report from results", _report, **{"from": origin, "to": to}
     )
-    what = "measure the kernel's copy primitives on this machine"
-    command("bench-copy", what, copy.main)
+    command("bench-copy", "measure the kernel's copy primitives on this machine", copy.main)
     command(
         "bench-mt", "measure what a second thread brings to mtcopy on this machine", mt.main
     )

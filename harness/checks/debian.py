@@ -8,15 +8,15 @@ disk before each boot.
 
 import re
 import shutil
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
-from typing import Any
 
-from harness.checks.main import Report, Stage, suite_cases, summary
+from harness.checks import stages
+from harness.checks.main import suite_cases
+from harness.checks.stages import Stage
 from harness.core import jsonio, lock, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
@@ -257,26 +257,23 @@ def main(paths: Paths) -> int:
     out = paths.out / "check-debian"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    report = Report(out)
-    made: dict[str, Future[Any]] = {}
 
-    def stage(name: str, run: Callable[[Any], Any], needs: str = "") -> None:
-        made[name] = Future()
-        made[name].set_result(report.run(Stage(name, run, needs), made.get(needs)))
-
-    def part(name: str, machine: Machine) -> list[Case]:
+    def part(name: str, machine: Machine, _: Path) -> list[Case]:
         result = boot(paths, machine, name)
         with (out / "transcript.txt").open("a") as stream:
             stream.write(f"{transcript(result.run.results)}\n")
         return suite_cases(result)
 
     with lock.cache(paths):
-        stage("qemu", lambda _: qemu.get(paths))
-        stage("packages", lambda _: packages.get(paths, CONFIG, out / "deb"))
-        stage("lintian", partial(lintian, paths), "packages")
-        stage("machine", partial(prepare, paths, out), "packages")
-        for name in PARTS:
-            stage(name, partial(part, name), "machine")
-        stage("docs", lambda _: documented(paths, out / "transcript.txt"))
-        stage("debian", partial(distribution, paths), "machine")
-    return summary(report)
+        return stages.run(
+            out,
+            [
+                Stage("qemu", lambda *_: qemu.get(paths)),
+                Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "deb")),
+                Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
+                Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
+                *(Stage(name, partial(part, name), "machine") for name in PARTS),
+                Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
+                Stage("debian", lambda machine, _: distribution(paths, machine), "machine"),
+            ],
+        )

@@ -1,36 +1,28 @@
-"""`make check`: every test there is, in an order that tells bad news early.
+"""`make check`: the quick tests, in an order that tells bad news early, or some of them.
 
-A stage that fails does not keep later ones from running unless they need what it makes;
-those are listed as skipped. Suites run one after the other. Meanwhile a second thread builds
-what they will need, and only with the time that they leave: what it starts has the
-scheduling class SCHED_IDLE, so that tests with time limits do not compete with compilers.
+Groups that it leaves out have their turn in continuous integration (see turns.py). In the turn
+of arm64 the debug kernel and its suites are left out instead, unless it is that of all groups.
 """
 
-import json
-import os
 import shutil
 import sys
-import threading
-import time
-import traceback
-from collections.abc import Callable, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from harness import demo
-from harness.checks import compare
+from harness.checks import compare, heads, stages, turns
 from harness.checks.lint import run as lint
+from harness.checks.stages import Stage
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, vm
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
-from harness.kernel import qemu, source, tree
+from harness.kernel import build, qemu, source, tree
 from harness.kernel.build import Kernel
 from harness.lab.judge import claims
 from harness.lab.model import preset
@@ -38,95 +30,124 @@ from harness.layouts import run as layouts
 from harness.layouts.run import Machine
 from harness.series import export
 
-# The kernel that looks for mistakes is several times slower: it has a choice of the cases.
-BASE_SUITES = (
-    "kunit", "copy", "selftest", "mthp", "faults", "engines", "bounce", "isolated", "unmovable",
-    "latency", "migrators", "live", "live-stress", "bounds", "hugetlb", "ptdma", "ae4dma",
-    "doctor", "doctor-ptdma", "doctor-ae4dma", "doctor-pays", "keys",
-)  # fmt: skip
-DEBUG_SUITES = (
-    "kunit", "selftest", "mthp", "rules", "faults", "engines", "churn", "live", "bounds",
-    "ptdma", "ae4dma", "iommu",
-)  # fmt: skip
-ARM64_SUITES = ("mte", "mthp", "live", "zdma")
-# How many random layouts, and where. An arm64 kernel more to compare with would take minutes to
-# build: rules that need none judge it, and the debug kernel.
+KERNELS = ("base", "debug", "arm64")
+"""Kernels that suites may name in their heads, in the order in which they run."""
+
+_FIRST = "kunit"  # of the suites: the quickest news
+
+# How many random layouts, and where: a kernel, and the group in whose turn. Vanilla for arm64
+# would take minutes to build: rules that need none judge that kernel, and the debug kernel.
 LAYOUTS = {
-    Machine(vcpus=1): 120,
-    Machine(vcpus=2): 25,
-    Machine(vcpus=1, offload=True): 20,
-    Machine(vcpus=1, pressure=True): 20,
-    Machine(vcpus=1, offload=True, pressure=True): 10,
-    Machine(vcpus=1, config="arm64"): 40,
-    Machine(vcpus=1, config="debug", offload=True): 4,
+    ("base", ""): {
+        Machine(vcpus=1): 120,
+        Machine(vcpus=1, offload=True): 20,
+        Machine(vcpus=1, pressure=True): 20,
+        Machine(vcpus=1, offload=True, pressure=True): 10,
+    },
+    ("debug", ""): {Machine(vcpus=1, config="debug", offload=True): 4},
+    ("base", "layouts"): {Machine(vcpus=2): 25},
+    ("arm64", "arm64"): {Machine(vcpus=1, config="arm64"): 40},
 }
 
-_DETAILED = 3  # failures that the summary tells in full
-_SLOWEST = 5
+
+def every(paths: Paths, turn: Sequence[str]) -> list[Stage]:
+    """Return the stages of all groups, the background last; `turn` has the groups that run."""
+    return [*tests(paths, turn), *builds(paths)]
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A part of the check: its test cases, or something that later stages need.
-
-    `run` gets what the stage `needs` has returned, or None if it needs nothing.
-    """
-
-    name: str
-    run: Callable[[Any], Any]
-    needs: str = ""
-
-
-def builds(paths: Paths, out: Path) -> list[Stage]:
+def builds(paths: Paths) -> list[Stage]:
     """Return what runs in the background, in the order in which it is needed.
 
     What others need goes first, then what no load of the machine can change: the laboratory
     counts instructions, and layouts of memory have no time limits.
     """
 
+    def background(name: str, run: Any, needs: str = "", group: str = "") -> Stage:
+        return Stage(name, run, needs, background=True, group=group)
+
+    def emulator(name: str, config: str) -> Stage:
+        programs = build.architecture_of(config).emulators
+        return background(name, lambda *_: qemu.get(paths, programs))
+
     def kernel(config: str) -> Stage:
-        return Stage(f"kernel-{config}", lambda _: guest.prepare(paths, config))
+        needs = "qemu-arm64" if config == "arm64" else "qemu"
+        return background(f"kernel-{config}", lambda *_: guest.prepare(paths, config), needs)
 
-    def layouts_of(config: str) -> Stage:
-        run = partial(_layouts, paths, out / layouts.SUITE, config)
-        return Stage(f"{config}-layouts", run, needs[config])
+    def layouts_of(config: str, group: str) -> Stage:
+        run = partial(_layouts, paths, config, LAYOUTS[config, group])
+        name = f"layouts-{config}" if group in ("", config) else f"layouts-{config}-vcpus"
+        needs = {"base": "kernels-lab"}.get(config, f"kernel-{config}")
+        return background(name, run, needs, group)
 
-    needs = {"debug": "kernel-debug", "base": "kernels-lab", "arm64": "kernel-arm64"}
     return [
-        Stage("qemu", lambda _: qemu.get(paths)),
+        emulator("qemu", "base"),
         kernel("base"),
         kernel("debug"),
-        Stage("kernels-lab", lambda _: _laboratory().kernels(paths, quick=True)),
+        background(
+            "kernels-lab", lambda *_: _laboratory().kernels(paths, quick=True), "kernel-base"
+        ),
+        emulator("qemu-arm64", "arm64"),
         kernel("arm64"),
-        Stage("lint", lambda _: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
-        Stage("series", lambda _: _series(paths)),
-        *(layouts_of(config) for config in needs),
-        Stage("lab", lambda kernels: _lab(paths, out, kernels), "kernels-lab"),
+        background("lint", lambda *_: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
+        background("series", lambda *_: _series(paths)),
+        *(layouts_of(*which) for which in LAYOUTS),
+        background("lab", partial(_lab, paths), "kernels-lab"),
     ]
 
 
-def tests(paths: Paths, out: Path) -> list[Stage]:
-    """Return what runs in the foreground, in this order."""
+def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
+    """Return what runs in the foreground, in this order; `turn` has the groups that run."""
 
-    def suite(config: str, name: str) -> Stage:
-        directory = out / f"{config}-{name}"
-        run = partial(_suite, paths, directory, name)
-        return Stage(directory.name, run, f"kernel-{config}")
-
-    def show(engine: demo.Engine) -> Stage:
+    def show(engine: demo.Engine, group: str = "") -> Stage:
         name = demo.directory_of(paths, engine).name
         run = partial(demo.run, paths, engine)
-        return Stage(name, lambda kernel: run(kernel).cases, f"kernel-{engine.config}")
+        needs = f"kernel-{engine.config}"
+        return Stage(name, lambda kernel, _: run(kernel).cases, needs, group=group)
 
+    found = heads.read(paths.guest / "suites", KERNELS, turns.groups(paths.root))
+
+    def suites(config: str) -> list[Stage]:
+        names = [name for name, head in found.items() if config in head.kernels]
+        names.sort(key=lambda name: (name != _FIRST, name))
+        return [
+            Stage(
+                f"{config}-{name}",
+                partial(_suite, paths, name, ",".join(turn)),
+                f"kernel-{config}",
+                counts=() if _virtual(paths, name) else found[name].counts,
+                group=found[name].kernels[config],
+            )
+            for name in names
+        ]
+
+    others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
     return [
-        Stage("unit", lambda _: _unit_tests(paths, out)),
+        Stage("unit", lambda _, out: _unit_tests(paths, out)),
         show(demo.DMASIM),
-        *(suite("base", name) for name in BASE_SUITES),
-        Stage("mm-selftests", lambda kernel: _mm(paths, out, kernel), "kernel-base"),
-        *(suite("debug", name) for name in DEBUG_SUITES),
-        *(show(engine) for engine in demo.ENGINES.values() if engine != demo.DMASIM),
-        *(suite("arm64", name) for name in ARM64_SUITES),
+        *suites("base"),
+        Stage("mm-selftests", partial(_mm, paths), "kernel-base"),
+        *suites("debug"),
+        *(show(one, "arm64" if one.config == "arm64" else "engines") for one in others),
+        *suites("arm64"),
     ]
+
+
+def of_turn(known: Sequence[Stage], turn: Sequence[str], groups: Sequence[str]) -> set[str]:
+    """Return the names of the stages that run in a turn, besides those that they need."""
+    missing = "kernel-debug" if "arm64" in turn and set(turn) != set(groups) else None
+    return {
+        stage.name
+        for stage in known
+        if stage.group in ("", *turn)
+        and stage.needs != missing
+        and not stage.name.startswith(("kernel", "qemu"))  # if nothing needs them
+    }
+
+
+def _virtual(paths: Paths, name: str) -> bool:
+    """Tell whether a suite runs in virtual time, where each run is the same."""
+    settings = guest.settings_of(paths, name)
+    return bool(getattr(settings, "virtual", settings.cpus == 1))
 
 
 def suite_cases(result: guest.SuiteResult) -> list[Case]:
@@ -141,80 +162,15 @@ def suite_cases(result: guest.SuiteResult) -> list[Case]:
     return [*result.cases, *([Case("guest", Status.FAILED, detail)] if wrong else [])]
 
 
-@dataclass
-class Report:
-    """What the stages found so far, and the seconds that each of them took."""
-
-    out: Path
-    suites: dict[str, list[Case]] = field(default_factory=dict)
-    times: dict[str, float] = field(default_factory=dict)
-    began: float = field(default_factory=time.monotonic)
-    _lock: threading.Lock = field(default_factory=threading.Lock)
-
-    def add(self, name: str, cases: Sequence[Case]) -> None:
-        """Record a stage's cases; the files are always up to date."""
-        with self._lock:
-            self.suites[name] = list(cases)
-            (self.out / "junit.xml").write_text(ktap.junit(dict(self.suites)))
-            (self.out / "times.json").write_text(json.dumps(self.times, indent=1) + "\n")
-
-    def run(self, stage: Stage, made: Future[Any] | None = None) -> Any:
-        """Run a stage; an error in it is a failed case. Return what others need, or None.
-
-        `made` is what the stage needs.
-        """
-        given = made.result() if made else None
-        if made and given is None:
-            self.add(stage.name, [Case("all", Status.SKIPPED, f"there is no {stage.needs}")])
-            return None
-        began = time.monotonic()
-        product: Any = None
-        try:
-            product = stage.run(given)
-            cases = product if isinstance(product, list) else []
-        except Exception as error:
-            if isinstance(error, HarnessError):
-                detail = f"{error.detail}\n{error}".strip()
-            else:
-                detail = f"{traceback.format_exc()}a mistake in the harness: {error!r}"
-            ui.say(f"{stage.name}: FAILED: {detail.splitlines()[-1]}")
-            cases = [Case("error", Status.FAILED, detail)]
-        self.times[stage.name] = round(time.monotonic() - began, 1)
-        self.add(stage.name, cases)
-        return product
-
-    @property
-    def slowest(self) -> str:
-        """The stages that took longest, and how busy they kept the processors, in one line."""
-        order = sorted(self.times.items(), key=lambda item: -item[1])[:_SLOWEST]
-        stages = ", ".join(f"{name} {ui.clock(seconds)}" for name, seconds in order)
-        used = sum(os.times()[:4])  # by this process and by the children that have ended
-        there = (time.monotonic() - self.began) * len(os.sched_getaffinity(0))
-        return f"{stages}; processors {100 * used / there:.0f} % busy"
-
-    @property
-    def cases(self) -> list[tuple[str, Case]]:
-        """Every case, with its suite."""
-        return [(suite, case) for suite, cases in self.suites.items() for case in cases]
-
-    def listed(self, status: Status) -> list[str]:
-        """Return a line for each reason why cases of a suite have a status."""
-        found: dict[str, list[str]] = {}
-        for suite, case in self.cases:
-            if case.status is status:
-                reason = case.detail.partition("\n")[0]
-                found.setdefault(f"  {suite}: {reason}", []).append(case.name)
-        return [f"{reason}: {ktap.some(names)}" for reason, names in found.items()]
-
-
 def _unit_tests(paths: Paths, out: Path) -> list[Case]:
-    """Run the host's unit tests."""
-    xml = out / "unit.xml"
+    """Run the host's unit tests, apart from us, since they replace parts of the harness."""
+    out.mkdir()
+    xml = out / "junit.xml"
     with ui.step("host unit tests") as step:
         status, text = process.attempt(
             [sys.executable, "-m", "pytest", f"--junitxml={xml}"], paths.root
         )
-        (out / "unit.log").write_text(text)
+        (out / "pytest.log").write_text(text)
         if not xml.exists():
             raise HarnessError(f"pytest ended with status {status}", process.tail(text))
         cases = ktap.parse_junit(xml.read_text())
@@ -227,21 +183,18 @@ def _series(paths: Paths) -> list[Case]:
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 
-def _suite(paths: Paths, directory: Path, name: str, kernel: Kernel) -> list[Case]:
-    result = guest.run_suite(paths, kernel, name, "", directory)
+def _suite(paths: Paths, name: str, turn: str, kernel: Kernel, directory: Path) -> list[Case]:
+    result = guest.run_suite(paths, kernel, name, "", directory, turn=turn)
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)
 
 
-def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
-    """Run the tree's mm selftests with the offload, and those that do not pass without it.
-
-    Cases that no single run can judge are repeated in both modes.
-    """
+def _mm(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
+    """Run the tree's mm selftests with the offload, and those that do not pass without it."""
 
     def run(mode: str, programs: Sequence[str] = (), number: int = 1) -> list[Case]:
-        directory = out / f"mm-selftests-{mode}-{number}"
+        directory = out / f"{mode}-{number}"
         args = ",".join([mode, *programs])
         result = guest.run_suite(paths, kernel, "mm-selftests", args, directory)
         if result.run.verdict.outcome is not vm.Outcome.FINISHED or not result.cases:
@@ -252,16 +205,8 @@ def _mm(paths: Paths, out: Path, kernel: Kernel) -> list[Case]:
     on = run("on")
     if not (programs := compare.programs(on)):
         return on
-    off = run("off", programs)
-    cases = compare.once(off, on)
-    doubtful = compare.unreliable(cases)
-    rounds = 1
-    while rounds < compare.ROUNDS and not compare.seen_both_ways(doubtful, off, on, rounds):
-        rounds += 1
-        off += run("off", [compare.PROGRAM], rounds)
-        on += run("on", [compare.PROGRAM], rounds)
-    judged = [compare.rates(name, off, on, rounds) for name in doubtful]
-    return [case for case in cases if case.name not in doubtful] + judged
+    cases = compare.once(run("off", programs), on)
+    return compare.repeat(cases, lambda number: run("on", [compare.PROGRAM], number))
 
 
 def _laboratory() -> ModuleType:
@@ -270,60 +215,35 @@ def _laboratory() -> ModuleType:
     return run
 
 
-def _lab(paths: Paths, out: Path, kernels: dict[str, Kernel]) -> list[Case]:
+def _lab(paths: Paths, kernels: dict[str, Kernel], out: Path) -> list[Case]:
     """Run the quick laboratory, a part of it twice, and judge what it says."""
     lab = _laboratory()
-    first = lab.run(lab.Lab(paths, kernels, out / "lab-1"), preset.DEFAULT, True)
-    second = lab.again(lab.Lab(paths, kernels, out / "lab-2"), first)
+    first = lab.run(lab.Lab(paths, kernels, out / "1"), preset.DEFAULT, True)
+    second = lab.again(lab.Lab(paths, kernels, out / "2"), first)
     return claims.judge(first, second)
 
 
-def _layouts(paths: Paths, directory: Path, config: str, _: object) -> list[Case]:
+def _layouts(
+    paths: Paths, config: str, machines: Mapping[Machine, int], _: object, directory: Path
+) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
     kernels = layouts.prepare(paths, directory, config)
     return [
         case
-        for machine, count in LAYOUTS.items()
-        if machine.config == config
+        for machine, count in machines.items()
         for case in layouts.cases(layouts.run(kernels, machine, layouts.SEED, count))
     ]
 
 
-def main(paths: Paths) -> int:
-    """Run everything; the last line counts it."""
+def main(paths: Paths, only: str = "", turn: str = "", seed: int = 1) -> int:
+    """Run the tests of a turn, or those that `only` names; the last line counts them."""
+    groups = turns.groups(paths.root)
+    chosen = turns.parse(paths.root, turn)
+    known = every(paths, chosen)
+    wanted = stages.select(known, of_turn(known, chosen, groups), only)
+    ui.say(f"check: seed {seed}, turn of {', '.join(chosen) or 'no group'}")
     out = paths.out / "check"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
-    report = Report(out)
-    with (
-        lock.cache(paths),
-        ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as pool,
-    ):
-        made: dict[str, Future[Any]] = {}
-        for stage in builds(paths, out):
-            made[stage.name] = pool.submit(report.run, stage, made.get(stage.needs))
-        try:
-            for stage in tests(paths, out):
-                report.run(stage, made[stage.needs] if stage.needs else None)
-        except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-    return summary(report)
-
-
-def summary(report: Report) -> int:
-    """Print what is not passed, and the counts last; return the exit status."""
-    for status in Status:
-        if status is not Status.PASSED and (lines := report.listed(status)):
-            ui.plain(f"\n{status.value}:")
-            ui.plain(os.linesep.join(lines))
-    # A log may be all that is left of a run elsewhere, and only its end.
-    failed = [(suite, case) for suite, case in report.cases if case.status is Status.FAILED]
-    for suite, case in failed[:_DETAILED]:
-        ui.plain(f"\n{suite}: {case.name}:")
-        ui.plain(os.linesep.join(f"  | {line}" for line in case.detail.splitlines()))
-    ui.say(f"slowest of times.json: {report.slowest}")
-    ui.say(f"logs and junit.xml are in {report.out}")
-    counts = ktap.count(case for _, case in report.cases)
-    ui.plain(str(counts))
-    return 1 if failed or not counts[Status.PASSED] else 0
+    with lock.cache(paths):
+        return stages.run(out, wanted)

@@ -1,9 +1,13 @@
 """Child processes: a clean environment, a log for each, errors told in one line."""
 
 import os
+import select
 import subprocess
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar, copy_context
 from pathlib import Path
 from typing import Any
 
@@ -18,9 +22,61 @@ _DROPPED = frozenset((
     "ALL", "ARCH", "ARGS", "CFLAGS", "CONFIG", "COUNT", "CPPFLAGS", "CROSS_COMPILE",
     "ENGINE", "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG",
     "KCONFIG_CONFIG", "LDFLAGS", "LLVM", "LSMOD", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
-    "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "STEPS", "SUITE", "TO", "V",
-    "VCPUS", "W", "WORKLOAD",
+    "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "STEPS", "SUITE", "TO", "TURN",
+    "V", "VCPUS", "W", "WORKLOAD",
 ))  # fmt: skip
+
+_charged: ContextVar[list[float] | None] = ContextVar("charged", default=None)
+
+
+@contextmanager
+def charged() -> Iterator[list[float]]:
+    """Collect the processor time, in seconds, of each child that is started here and ends."""
+    seconds: list[float] = []
+    token = _charged.set(seconds)
+    try:
+        yield seconds
+    finally:
+        _charged.reset(token)
+
+
+class Threads(ThreadPoolExecutor):
+    """Threads whose children are charged like those of the thread that gives them work."""
+
+    def submit(self, fn: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Future[Any]:
+        """Schedule a call, as ThreadPoolExecutor does; map() uses it too."""
+        return super().submit(copy_context().run, fn, *args, **kwargs)
+
+
+class Child(subprocess.Popen[Any]):
+    """A child, with descendants that it waited for, whose processor time is charged."""
+
+    def __init__(self, *args: Any, **options: Any) -> None:
+        """Start it."""
+        self._account = _charged.get()
+        super().__init__(*args, **options)
+
+    def poll(self) -> int | None:
+        """Return the exit status if the child has ended."""
+        if self.returncode is None:
+            pid, status, used = os.wait4(self.pid, os.WNOHANG)
+            if pid:
+                self.returncode = os.waitstatus_to_exitcode(status)
+                if self._account is not None:
+                    self._account.append(used.ru_utime + used.ru_stime)
+        return self.returncode
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait until the child has ended; TimeoutExpired if that takes too long."""
+        if self.poll() is None:
+            ended = os.pidfd_open(self.pid)
+            try:
+                select.select([ended], [], [], None if timeout is None else max(timeout, 0))
+            finally:
+                os.close(ended)
+            if self.poll() is None:
+                raise subprocess.TimeoutExpired(self.args, timeout or 0)
+        return int(self.returncode)
 
 
 def environment(extra: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -39,11 +95,11 @@ def tail(text: str, lines: int = 15) -> str:
     return "\n".join(text.splitlines()[-lines:])
 
 
-def start(argv: Sequence[str | Path], **options: Any) -> subprocess.Popen[Any]:
+def start(argv: Sequence[str | Path], **options: Any) -> Child:
     """Start a child as Popen() does, without any input, unless the harness is being ended."""
     with starting:
         try:
-            return subprocess.Popen(argv, **{"stdin": subprocess.DEVNULL, **options})
+            return Child(argv, **{"stdin": subprocess.DEVNULL, **options})
         except FileNotFoundError as error:
             raise HarnessError(f"{argv[0]} is not installed") from error
 
@@ -65,7 +121,7 @@ def _reading(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     errors: int = subprocess.STDOUT,
-) -> subprocess.Popen[str]:
+) -> Child:
     """Start a child whose output we read, with its errors in it or apart."""
     return start(
         argv, cwd=cwd, env=environment(env), stdout=subprocess.PIPE, stderr=errors,
@@ -137,7 +193,7 @@ def capture(argv: Sequence[str], *, cwd: Path | None = None) -> str:
         stop(child)
     if child.returncode:
         raise HarnessError(f"{' '.join(argv)}: {first_error(errors + output)}")
-    return output
+    return str(output)
 
 
 def first_error(text: str) -> str:

@@ -1,4 +1,4 @@
-"""KTAP: parse what tests print, count it, and write it as JUnit XML.
+"""KTAP: parse what tests print, and count it.
 
 The parser takes nested results (children are indented deeper and come before their
 parent), several documents in a row, and any junk in between. A plan that is not kept and
@@ -8,7 +8,7 @@ wrong may get lost on the way to the totals.
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from xml.etree import ElementTree
@@ -172,27 +172,6 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
     first = [note for note in notes[:-_LAST_NOTES] if _EXPECTED.match(note)][:_NAMED]
     shown = filter(None, [directive, *first, *notes[-_LAST_NOTES:]])
     return Case(name, Status.FAILED, "\n".join(shown))
-
-
-def junit(suites: Mapping[str, Sequence[Case]]) -> str:
-    """Return suites of cases as JUnit XML."""
-    root = ElementTree.Element("testsuites")
-    for name, cases in suites.items():
-        failed = sum(case.status is Status.FAILED for case in cases)
-        other = sum(case.status not in (Status.FAILED, Status.PASSED) for case in cases)
-        words = {"tests": str(len(cases)), "failures": str(failed), "skipped": str(other)}
-        suite = ElementTree.SubElement(root, "testsuite", {"name": name, **words})
-        for case in cases:
-            one = ElementTree.SubElement(suite, "testcase", classname=name, name=case.name)
-            if case.status is Status.FAILED:
-                failure = ElementTree.SubElement(one, "failure", message=case.detail[:200])
-                failure.text = case.detail
-            elif case.status is not Status.PASSED:
-                ElementTree.SubElement(
-                    one, "skipped", type=case.status.value, message=case.detail
-                )
-    ElementTree.indent(root)
-    return ElementTree.tostring(root, encoding="unicode", xml_declaration=True) + "\n"
 
 
 def parse_junit(text: str) -> list[Case]:

@@ -125,7 +125,7 @@ def prepare(
     """
     with lock.cache(paths):
         if not debian:
-            qemu.get(paths)
+            qemu.get(paths, build.architecture_of(config).emulators)
         tree = tree or build.tree(paths, config)
         kernel = build.get(paths, tree, config)
         if not tools:
@@ -267,18 +267,23 @@ def run_suite(
     directory: Path,
     machine: str = "",
     *,
+    turn: str = "",
     enough: Callable[[str], bool] = lambda _: False,
     debian: bool = False,
     clock: vm.Clock | None = None,
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
-    `machine` is the one to run it on, or '' for the one that it asks for; for `enough` see
-    vm.Guest; `debian` is for Debian's QEMU instead of ours; `clock` is for a suite in virtual
-    time, with the seed that SEED names by default.
+    `machine` is the one to run it on, or '' for the one that it asks for; `turn` names groups
+    of .ci/groups, a comma between them; for `enough` see vm.Guest; `debian` is for Debian's
+    QEMU instead of ours; `clock` is for a suite in virtual time, with the seed that SEED names
+    by default.
     """
     settings = settings_of(paths, suite)
-    settings = msgspec.structs.replace(settings, machine=machine or settings.machine)
+    append = (*settings.append, *([f"mig.turn={turn}"] if turn else []))
+    settings = msgspec.structs.replace(
+        settings, machine=machine or settings.machine, append=append
+    )
     guest = _guest(
         vm.DEBIAN if debian else qemu.programs(paths),
         kernel,
@@ -313,10 +318,11 @@ def show_failure(result: SuiteResult, directory: Path) -> None:
             ui.plain(f"    | {line}")
 
 
-def main(paths: Paths, config: str, suite: str, args: str, machine: str) -> int:
-    """Run one suite and print what it said; `machine` as for run_suite()."""
+def main(paths: Paths, config: str, suite: str, args: str, machine: str, turn: str) -> int:
+    """Run one suite and print what it said; `machine` and `turn` as for run_suite()."""
     directory = paths.out / "guest" / "-".join(filter(None, (config, suite, machine)))
-    result = run_suite(paths, prepare(paths, config), suite, args, directory, machine)
+    kernel = prepare(paths, config)
+    result = run_suite(paths, kernel, suite, args, directory, machine, turn=turn)
     ui.plain(result.run.results.rstrip())
     if result.failure:
         show_failure(result, directory)

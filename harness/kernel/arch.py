@@ -57,6 +57,11 @@ class Architecture:
         return not self.debian
 
     @property
+    def emulators(self) -> set[str]:
+        """The programs of QEMU that its machines need."""
+        return {machine.qemu for machine in self.machines}
+
+    @property
     def compiler(self) -> str:
         """The C compiler for it, which Debian 12 and 13 both have (debian.pin())."""
         return f"{self.tools}gcc-12"

@@ -147,6 +147,11 @@ def _known(config: str) -> Config:
     return CONFIGS[config] if plain == config else replace(CONFIGS[plain], seed=plain)
 
 
+def architecture_of(config: str) -> Architecture:
+    """Return what a configuration is built for."""
+    return _known(config).architecture
+
+
 def object_dir(tree: Tree, config: str) -> Path:
     """Return where the objects of a configuration live."""
     return tree.source.home / f"build-{config}"

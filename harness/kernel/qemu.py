@@ -7,6 +7,7 @@ in qemu/ compiles what changed; out/qemu receives the programs.
 import re
 import shutil
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 from harness.core import jsonio, process, space, ui
@@ -49,8 +50,11 @@ def version(paths: Paths) -> str:
     return process.capture([str(programs(paths) / PC.qemu), "--version"]).splitlines()[0]
 
 
-def get(paths: Paths) -> None:
-    """Build QEMU's programs, if anything that they depend on changed."""
+def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
+    """Build some of QEMU's programs, if anything that they depend on changed.
+
+    Return where they are. Guests may be running with those that need not be built.
+    """
     ours = paths.root / "qemu"
     fixed = [*_patches(ours), *(ours / f"{name}.mak" for name in ARCHITECTURES)]
     devices = sorted({*ours.glob("*.[ch]"), ours / "meson.build"})
@@ -65,9 +69,12 @@ def get(paths: Paths) -> None:
         home = paths.cache / "qemu" / f"{version}-{_key(fixed, words)}"
         key = _key(devices, [home.name])
         text = f"QEMU {version} in {out}"
-        if (jsonio.recall(dict[str, str], record) or {}).get("key") == key:
+        built = jsonio.recall(dict[str, str], record) or {}
+        there = {program for program in PROGRAMS if built.get(program) == key}
+        missing = sorted(set(wanted) - there)
+        if not missing:
             step.done(text, reused=True)
-            return
+            return programs(paths)
         if not (home / "source").exists():
             _unpack(paths, tarball, home, ours)
         process.capture(
@@ -76,10 +83,15 @@ def get(paths: Paths) -> None:
         if not (home / "objects/build.ninja").exists():
             step.progress("configure")
             _configure(paths, home)
-        _compile(paths, home / "objects", step)
-        _install(home / "objects", out)
-        jsonio.write(record, {"key": key})
+        _compile(paths, home / "objects", missing, step)
+        if not there:
+            shutil.rmtree(out, ignore_errors=True)
+            _install_roms(out)
+        for program in missing:
+            shutil.copy2(home / "objects" / program, out / "bin")
+        jsonio.write(record, dict.fromkeys((*there, *missing), key))
         step.done(text)
+    return programs(paths)
 
 
 def _patches(ours: Path) -> list[Path]:
@@ -133,13 +145,13 @@ def _configure(paths: Paths, home: Path) -> None:
     )
 
 
-def _compile(paths: Paths, objects: Path, step: ui.Step) -> None:
+def _compile(paths: Paths, objects: Path, wanted: list[str], step: ui.Step) -> None:
     def watch(line: str) -> None:
         if found := _STEP.match(line):
             step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
 
     process.run_logged(
-        ["ninja", f"-j{build.jobs()}", *PROGRAMS],
+        ["ninja", f"-j{build.jobs()}", *wanted],
         paths.logs / "qemu-build.log",
         "building QEMU",
         cwd=objects,
@@ -147,12 +159,9 @@ def _compile(paths: Paths, objects: Path, step: ui.Step) -> None:
     )
 
 
-def _install(objects: Path, out: Path) -> None:
-    """Copy the programs, and beside them what they look for in ../share/qemu."""
-    shutil.rmtree(out, ignore_errors=True)
+def _install_roms(out: Path) -> None:
+    """Copy what programs in bin look for in ../share/qemu."""
     (out / "bin").mkdir(parents=True)
     (out / "share/qemu").mkdir(parents=True)
-    for program in PROGRAMS:
-        shutil.copy2(objects / program, out / "bin")
     for rom in _ROMS:
         shutil.copy2(rom, out / "share/qemu")

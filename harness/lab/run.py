@@ -6,14 +6,13 @@ What it moves is compared, byte by byte, after each move that is timed.
 """
 
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import count
 from pathlib import Path
 
 from msgspec import structs
 
-from harness.core import jsonio, lock, ui
+from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import ktap, suite, vm
@@ -106,7 +105,7 @@ def measure(
     `devices` are QEMU's options for the engine, by number of channels; `dilation` is known
     once vanilla was measured.
     """
-    with ui.step(title) as step, ThreadPoolExecutor(max_workers=_GUESTS) as pool:
+    with ui.step(title) as step, process.Threads(max_workers=_GUESTS) as pool:
         done = count(1)
 
         def one(boot: Boot) -> tuple[str, str]:

@@ -7,7 +7,6 @@ wrong fails at first sight.
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -211,8 +210,8 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
     outcome = Outcome(machine, first)
     with (
         ui.step(f"layouts: {machine}") as step,
-        ThreadPoolExecutor(max_workers=_GUESTS) as pool,
-        ThreadPoolExecutor(max_workers=_GUESTS) as halves,
+        process.Threads(max_workers=_GUESTS) as pool,
+        process.Threads(max_workers=_GUESTS) as halves,
     ):
 
         def look(seeds: range, what: str = "all") -> tuple[Boot, dict[int, Finding]]:

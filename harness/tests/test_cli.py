@@ -44,7 +44,12 @@ def test_an_error_is_one_line_after_its_details(
         (
             ["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],
             "guest.suite.main",
-            ("debug", "faults", "a,b", "ptdma"),
+            ("debug", "faults", "a,b", "ptdma", ""),
+        ),
+        (
+            ["check", "--only", "unit,base-*", "--turn", "all", "--seed", "7"],
+            "checks.main.main",
+            ("unit,base-*", "all", 7),
         ),
         (["demo"], "demo.main", ("dmasim",)),
         (["demo", "--engine", "zdma"], "demo.main", ("zdma",)),
@@ -71,7 +76,7 @@ def test_every_target_of_the_makefile_is_a_command() -> None:
     makefile = (ROOT / "Makefile").read_text()
     targets = re.findall(r"^([a-z -]+):$", makefile, re.MULTILINE)
     names = {name for line in targets for name in line.split()}
-    assert names == commands() | {"clean", "help"}  # bootstrap.sh does clean
+    assert names == commands() | {"clean", "help", "check-all"}  # bootstrap.sh does clean
 
 
 def test_every_command_explains_itself(capsys: pytest.CaptureFixture[str]) -> None:

@@ -2,7 +2,6 @@
 
 import fnmatch
 from collections.abc import Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -80,7 +79,7 @@ def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     longest = sorted(patches, key=lambda path: -path.stat().st_size)
     jobs = min(build.jobs(), len(longest))
     try:
-        with ThreadPoolExecutor(jobs) as pool:
+        with process.Threads(jobs) as pool:
             shares = [longest[first::jobs] for first in range(jobs)]
             return sorted({line for problems in pool.map(some, shares) for line in problems})
     finally:

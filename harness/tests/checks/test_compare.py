@@ -1,7 +1,5 @@
 """The tree's own tests with the offload on, against themselves with it off."""
 
-import pytest
-
 from harness.checks import compare
 from harness.guest.ktap import Case, Status
 
@@ -27,48 +25,70 @@ def test_mm_tests_are_compared_by_name() -> None:
     assert statuses(None, failed) == [failed]
 
 
+CHANCE = "# PIN_LONGTERM_TEST_START failed: Cannot allocate memory (12)".removeprefix("# ")
+MISSED = Case(SWAPPED, Status.FAILED, f"passed with the offload off\n{CHANCE}")
+PASSED = Case(SWAPPED, Status.PASSED)
+
+
 def test_only_failures_that_no_run_can_judge_are_repeated() -> None:
+    wrong = "failed with the offload off, fails with it on\nLongterm R/O pin is not reliable"
     cases = [
-        Case(SWAPPED, Status.FAILED),
-        Case(SWAPPED, Status.FAILED),
-        Case("cow/R/O GUP pin ... with memfd hugetlb (2048 kB)", Status.SKIPPED),
-        Case("cow/with base page", Status.FAILED),
-        Case("gup_longterm/swapped out", Status.FAILED),
+        MISSED,
+        MISSED,
+        Case("cow/R/O GUP pin ... with memfd hugetlb (2048 kB)", Status.SKIPPED, CHANCE),
+        Case("cow/with base page", Status.FAILED, CHANCE),
+        Case("gup_longterm/swapped out", Status.FAILED, CHANCE),
+        Case("cow/... with swapped-out THP (64 kB)", Status.FAILED, wrong),
     ]
     assert compare.unreliable(cases) == [SWAPPED]
 
 
-@pytest.mark.parametrize(
-    ("off", "on", "status"),
-    [
-        (6, 6, Status.PASSED),
-        (4, 2, Status.PASSED),  # as often as was seen: 58 % and 33 %
-        (6, 2, Status.PASSED),
-        (6, 1, Status.FAILED),
-        (5, 0, Status.FAILED),
-        (4, 0, Status.PASSED),
-        (0, 0, Status.FAILED),
-        (0, 1, Status.PASSED),
-    ],
-)
-def test_rates_of_both_modes_are_compared(off: int, on: int, status: Status) -> None:
-    def runs(passed: int) -> list[Case]:
-        other = Case("cow/other", Status.PASSED)
-        failed = [Case(SWAPPED, Status.FAILED), Case(SWAPPED, Status.SKIPPED)] * 3
-        return [Case(SWAPPED, Status.PASSED)] * passed + failed[passed:] + [other]
-
-    case = compare.rates(SWAPPED, runs(off), runs(on), rounds=6)
-    assert case.status is status
-    assert case.detail == f"passes {on} times of 6 with the offload on, {off} off"
+def test_a_case_that_was_not_swapped_out_is_repeated() -> None:
+    cases = compare.once([PASSED], [Case(SWAPPED, Status.SKIPPED, "did not work")])
+    assert compare.unreliable(cases) == [SWAPPED]
+    assert compare.unreliable(compare.once([PASSED], [])) == [SWAPPED]
 
 
-def test_repeats_end_when_a_case_was_seen_both_ways() -> None:
-    good, bad = Case(SWAPPED, Status.PASSED), Case(SWAPPED, Status.FAILED)
-    assert compare.seen_both_ways([], [bad], [good], 1)
-    assert compare.seen_both_ways([SWAPPED], [bad], [good], 1)
-    assert not compare.seen_both_ways([SWAPPED], [good], [bad], 1)
-    assert not compare.seen_both_ways([SWAPPED], [good, good], [bad, good], 2)
-    assert not compare.seen_both_ways([SWAPPED, "cow/other"], [bad], [good], 1)
+def test_a_case_that_no_run_can_judge_must_pass_once() -> None:
+    runs = [[MISSED], [Case(SWAPPED, Status.SKIPPED)], [PASSED]]
+    asked: list[int] = []
+
+    def run(number: int) -> list[Case]:
+        asked.append(number)
+        return runs[number - 2]
+
+    other = Case("cow/other", Status.PASSED)
+    assert compare.repeat([other, MISSED], run) == [other, PASSED]
+    assert asked == [2, 3, 4]
+
+
+def test_a_case_that_never_passes_fails() -> None:
+    asked: list[int] = []
+
+    def run(number: int) -> list[Case]:
+        asked.append(number)
+        return [MISSED]
+
+    (case,) = compare.repeat([MISSED], run)
+    assert case.status is Status.FAILED
+    assert asked == list(range(2, compare.ROUNDS + 1))
+
+
+def test_nothing_runs_again_without_doubt() -> None:
+    def run(_: int) -> list[Case]:
+        raise AssertionError
+
+    bad = Case("cow/with base page", Status.FAILED, CHANCE)
+    assert compare.repeat([bad], run) == [bad]
+
+
+def test_another_failure_in_a_repeat_counts() -> None:
+    bad = Case("cow/with base page", Status.FAILED, CHANCE)
+    wrong = Case(SWAPPED, Status.FAILED, "Leak from parent into child")
+    assert compare.repeat([MISSED], lambda _: [PASSED, bad]) == [bad, PASSED]
+    assert compare.repeat([MISSED], lambda number: [wrong if number == 2 else PASSED]) == [
+        wrong
+    ]
 
 
 def test_only_programs_that_did_not_pass_run_without_the_offload() -> None:

@@ -1,20 +1,13 @@
-"""Totals of a check: nothing that failed may get lost."""
-
-import json
-import re
-from collections.abc import Callable
-from concurrent.futures import Future
-from pathlib import Path
+"""The stages of a check, and the cases of a suite: nothing that failed may get lost."""
 
 import pytest
 
-from harness.checks import main
-from harness.checks.main import Report, Stage
-from harness.core import process
+from harness.checks import main, stages
+from harness.checks.stages import Stage
 from harness.core.errors import HarnessError
-from harness.core.paths import Paths, default_paths
+from harness.core.paths import default_paths
 from harness.guest import suite, vm
-from harness.guest.ktap import Case, Status, count
+from harness.guest.ktap import Case, Status
 from harness.lab.workloads import WORKLOADS
 
 GOOD = Case("good", Status.PASSED)
@@ -59,90 +52,112 @@ def test_a_suite_must_end_well_and_print_something() -> None:
     assert failures(finished(0)) == ["guest"]
 
 
-def failing(error: Exception) -> Callable[[object], list[Case]]:
-    def run(_: object) -> list[Case]:
-        raise error
-
-    return run
+GROUPS = ("arm64", "layouts", "faults", "engines")
 
 
-def test_an_error_in_a_stage_is_a_failure_and_ends_nothing(tmp_path: Path) -> None:
-    report = Report(tmp_path)
-    assert report.run(Stage("kernel", failing(HarnessError("no compiler", "details")))) is None
-    assert report.run(Stage("odd", failing(KeyError("odd")))) is None
-    report.run(Stage("unit", lambda _: [GOOD, SKIPPED]))
-    report.add("mm", [Case(f"t{n}", Status.SKIPPED, "no swap") for n in range(8)])
-    assert count(case for _, case in report.cases) == {
-        Status.PASSED: 1,
-        Status.FAILED: 2,
-        Status.SKIPPED: 9,
-    }
-    ended = [report.suites[name][0].detail.splitlines()[-1] for name in ("kernel", "odd")]
-    assert ended == ["no compiler", "a mistake in the harness: KeyError('odd')"]
-    assert report.listed(Status.SKIPPED) == [
-        "  unit: no huge pages: skipped",
-        "  mm: no swap: t0, t1, t2, t3, t4 and 3 more",
-    ]
-    assert '<testsuite name="kernel"' in (tmp_path / "junit.xml").read_text()
-    assert set(json.loads((tmp_path / "times.json").read_text())) == {"kernel", "odd", "unit"}
+def turn(*groups: str) -> set[str]:
+    return main.of_turn(main.every(default_paths(), groups), groups, GROUPS)
 
 
-def test_a_stage_gets_what_it_needs_or_is_skipped(tmp_path: Path) -> None:
-    report = Report(tmp_path)
-    kernel: Future[object] = Future()
-    kernel.set_result(report.run(Stage("kernel", lambda _: "a kernel")))
-    stage = Stage("demo", lambda ready: [Case(ready, Status.PASSED)], "kernel")
-    report.run(stage, kernel)
-    assert report.suites == {"kernel": [], "demo": [Case("a kernel", Status.PASSED)]}
-    nothing: Future[object] = Future()
-    nothing.set_result(None)
-    report.run(stage, nothing)
-    assert report.listed(Status.SKIPPED) == ["  demo: there is no kernel: all"]
-
-
-def test_the_slowest_stages_are_named(tmp_path: Path) -> None:
-    report = Report(tmp_path, times={f"s{n}": 60.0 * n for n in range(7)})
-    assert re.fullmatch(
-        r"s6 6:00, s5 5:00, s4 4:00, s3 3:00, s2 2:00; processors \d+ % busy", report.slowest
-    )
-
-
-def test_a_whole_check(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setattr(process, "only_when_idle", lambda: None)  # it would last
-    built = [
-        Stage("kernel", lambda _: "a kernel"),
-        Stage("broken", failing(HarnessError("no compiler"))),
-        Stage("lint", lambda _: [GOOD]),
-    ]
-    tested = [
-        Stage("unit", lambda _: [GOOD, SKIPPED]),
-        Stage("demo", lambda ready: [Case(ready, Status.PASSED)], "kernel"),
-        Stage("lab", lambda _: [GOOD], "broken"),
-    ]
-    monkeypatch.setattr(main, "builds", lambda *_: built)
-    monkeypatch.setattr(main, "tests", lambda *_: tested)
-    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
-    assert main.main(paths) == 1
-    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 1 failed, 2 skipped"
-    del built[1], tested[2]
-    assert main.main(paths) == 0
-    assert capsys.readouterr().out.splitlines()[-1] == "3 passed, 0 failed, 1 skipped"
-    assert (tmp_path / "out/check/times.json").exists()
-
-
-def test_every_suite_is_run_on_a_kernel_that_is_built() -> None:
-    paths = default_paths()
-    built = main.builds(paths, paths.out)
-    made = [stage.name for stage in built]
-    for number, stage in enumerate(built):
-        assert stage.needs in {"", *made[:number]}
-    stages = main.tests(paths, paths.out)
-    names = [*made, *(stage.name for stage in stages)]
+def test_each_stage_needs_one_that_comes_first_or_runs_in_the_background() -> None:
+    known = main.every(default_paths(), ())
+    names = [stage.name for stage in known]
     assert len(names) == len(set(names))
-    assert {stage.needs for stage in stages} <= {"", *made}
-    told = " ".join([*names, "lab"])
-    suites = {path.name for path in (paths.guest / "suites").iterdir()}
+    background = [stage.name for stage in known if stage.background]
+    for number, stage in enumerate(known):
+        first = background[: background.index(stage.name)] if stage.background else background
+        assert stage.needs in {"", *first, *names[:number]}
+
+
+def test_every_suite_has_a_stage() -> None:
+    told = " ".join([*turn(*GROUPS), "layouts lab"])
+    suites = {path.name for path in (default_paths().guest / "suites").iterdir()}
     suites -= {"hello", "one", "shell", *WORKLOADS}  # workloads take too long
-    assert {suite for suite in suites if not re.search(rf"\b{suite}\b", told)} == set()
+    assert {suite for suite in suites if suite not in told} == set()
+
+
+def test_a_quick_check_leaves_groups_out_and_their_turn_brings_them() -> None:
+    quick = turn()
+    assert {"unit", "demo", "lint", "lab", "base-kunit", "debug-rules", "layouts-base"} <= quick
+    brought = {
+        "layouts": {"layouts-base-vcpus"},
+        "faults": set(),
+        "engines": {
+            "base-ae4dma", "debug-ae4dma", "base-doctor-ptdma", "base-doctor-ae4dma",
+            "base-doctor-pays", "demo-ptdma", "demo-ae4dma",
+        },
+    }  # fmt: skip
+    for group, names in brought.items():
+        assert turn(group) == quick | names
+        assert not quick & names
+
+
+def test_the_turn_of_arm64_leaves_the_debug_kernel_out() -> None:
+    known = main.every(default_paths(), ("arm64",))
+    names = {stage.name for stage in stages.select(known, turn("arm64"))}
+    assert {"kernel-arm64", "qemu-arm64", "arm64-mte", "demo-zdma", "layouts-arm64"} <= names
+    assert not {name for name in names if "debug" in name}
+    assert "debug-kunit" in turn(*GROUPS)
+
+
+def test_suites_come_in_order_the_quickest_first() -> None:
+    names = [stage.name for stage in main.tests(default_paths(), ())]
+    assert names[:3] == ["unit", "demo", "base-kunit"]
+    configs = [name.split("-")[0] for name in names if name.startswith(main.KERNELS)]
+    assert list(dict.fromkeys(configs)) == list(main.KERNELS)
+
+
+def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+
+    def run(*_: object, turn: str) -> suite.SuiteResult:
+        told.append(turn)
+        return result(finished(0), GOOD)
+
+    monkeypatch.setattr(suite, "run_suite", run)
+    (stage,) = (
+        one for one in main.tests(default_paths(), GROUPS[2:]) if one.name == "base-faults"
+    )
+    assert stage.run(None, default_paths().out) == [GOOD]
+    assert told == ["faults,engines"]
+
+
+def test_only_suites_on_several_processors_have_cases_that_count() -> None:
+    for stage in main.tests(default_paths(), ()):
+        config, _, name = stage.name.partition("-")
+        if stage.counts:
+            assert config in main.KERNELS
+            assert suite.settings_of(default_paths(), name).cpus > 1
+
+
+STAGES = [
+    Stage("unit", lambda *_: []),
+    Stage("base-live", lambda *_: [], "kernel-base"),
+    Stage("base-live-stress", lambda *_: [], "kernel-base"),
+    Stage("arm64-live", lambda *_: [], "kernel-arm64"),
+    Stage("kernel-base", lambda *_: [], "qemu"),
+    Stage("kernel-arm64", lambda *_: []),
+    Stage("qemu", lambda *_: []),
+]
+USUAL = {"unit", "base-live", "base-live-stress"}
+
+
+@pytest.mark.parametrize(
+    ("words", "names"),
+    [
+        ("", ["unit", "base-live", "base-live-stress", "kernel-base", "qemu"]),
+        ("unit", ["unit"]),
+        ("base-live", ["base-live", "kernel-base", "qemu"]),
+        ("base", ["base-live", "base-live-stress", "kernel-base", "qemu"]),
+        ("*-live", ["base-live", "kernel-base", "qemu"]),
+        ("arm", ["arm64-live", "kernel-arm64"]),
+        ("arm64-live,unit", ["unit", "arm64-live", "kernel-arm64"]),
+    ],
+)
+def test_stages_are_chosen_with_what_they_need(words: str, names: list[str]) -> None:
+    assert [stage.name for stage in stages.select(STAGES, USUAL, words)] == names
+
+
+def test_a_stage_that_does_not_exist_is_refused_with_the_list() -> None:
+    with pytest.raises(HarnessError, match="ONLY: no stage 'lif': there are unit, base-live"):
+        stages.select(STAGES, USUAL, "unit,lif")
