@@ -163,6 +163,46 @@ def test_harmless_boot_messages_are_no_complaint() -> None:
     assert vm.complaint(console("quiet.console")) == ""
 
 
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Kernel panic - not syncing: Attempted to kill init!",
+        "kernel BUG at mm/migrate.c:1!",
+        "Oops: int3: 0000 [#1]",
+        "general protection fault, probably for non-canonical address",
+        "WARNING: mm/migrate.c:1830 at migrate_pages_batch+0x2f1/0xc40, CPU#1: mover/71",
+        "WARNING: suspicious RCU usage",
+        "WARNING: SOFTIRQ-safe -> SOFTIRQ-unsafe lock order detected",
+        "WARNING: mover/71 still has locks held!",
+        "INFO: trying to register non-static key.",
+        "pagealloc: memory corruption",
+        "list_del corruption. prev->next should be 0",
+    ],
+)
+def test_complaints(line: str) -> None:
+    assert vm.complaint(f"[    1.0] quiet\n[    2.5][   T71] {line}\n") == line
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "WARNING: Support for this is going to end",
+        "watchdog: BUG: soft lockup - CPU#1 stuck for 22s! [mover:71]",
+        "DEBUG: nothing",
+        "INFO: rcu_preempt self-detected stall on CPU",
+        "DMA-API: preallocated 65536 debug entries",
+    ],
+)
+def test_no_complaints(line: str) -> None:
+    assert vm.complaint(line) == ""
+
+
+def test_complaints_come_from_the_header_of_the_selftests() -> None:
+    macro = '#define KERNEL_COMPLAINTS\t\\\n\t"one|"  /* 1 */\t\\\n\t"t[w]o"\n'
+    header = f'#define A "a"\n{macro}\n#define KERNEL_COMPLAINTS_IN_A_TEST "x"\n'
+    assert vm.complaints(header).pattern == "one|t[w]o"
+
+
 def test_a_hang_is_told_from_silence_and_from_a_sudden_end() -> None:
     results = (DATA / "truncated.ktap").read_text()
     late = vm.judge("", results, "not done in 300 s")

@@ -2,6 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <regex.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +15,7 @@
 #include "kselftest.h"
 #include "area.h"
 #include "engine.h"
+#include "kernel_complaints.h"
 #include "memory.h"
 #include "offload.h"
 
@@ -297,23 +300,16 @@ bool engine_dmatest_gives_up(const char *parameters)
 
 static bool is_bad(const char *line)
 {
-	static const char * const bad[] = {
-		"WARNING:", "BUG:", "INFO: task", "INFO: trying", "INFO: rcu",
-		"KASAN", "KFENCE", "UBSAN", "Oops", "general protection",
-		"kernel BUG", "Bad page state", "Bad rss-counter", "page dumped because",
-		"DMA-API:", "possible circular", "possible recursive", "inconsistent lock",
-		"suspicious RCU", "sleeping function", "refcount_t:", "list_add corruption",
-		"list_del corruption", "Object padding", "Redzone", "Poison overwritten",
-		"ODEBUG", "scheduling while atomic", "hung_task", "soft lockup",
-		"rcu_preempt self-detected", "new suspected memory leaks", "pagealloc:",
-		"EXT4-fs error", "Call Trace",
-	};
-	unsigned int i;
+	static regex_t complaints;
+	static bool compiled;
 
-	for (i = 0; i < ARRAY_SIZE(bad); i++)
-		if (strstr(line, bad[i]))
+	if (!compiled) {
+		compiled = !regcomp(&complaints, KERNEL_COMPLAINTS_IN_A_TEST,
+				    REG_EXTENDED | REG_NOSUB);
+		if (!compiled)
 			return true;
-	return false;
+	}
+	return !regexec(&complaints, line, 0, NULL, 0);
 }
 
 size_t kernel_log_bad_besides(int fd, const char *meant)
