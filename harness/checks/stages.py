@@ -55,7 +55,7 @@ class Stage:
 
 
 class Times(msgspec.Struct, frozen=True):
-    """How long a stage took, and how long its children kept processors busy, in seconds."""
+    """How long a stage took, and how long it and its children were busy, in seconds."""
 
     wall: float
     busy: float
@@ -126,9 +126,10 @@ class Runner:
         """Run a stage; an error in it is a failed case."""
         name = name or stage.name
         given = self._ended[stage.needs].result().product if stage.needs else None
-        began = time.monotonic()
+        began, ours = time.monotonic(), time.thread_time()
         with process.charged() as busy:
             ended = self._attempt(stage, given, self.out / name)
+        busy.append(time.thread_time() - ours)
         self._keep(name, ended.cases, Times(time.monotonic() - began, sum(busy)))
         return ended
 

@@ -78,6 +78,13 @@ def test_imports_go_one_way() -> None:
     assert wrong_way(graph(sources(HARNESS))) == []
 
 
+def test_the_page_for_contributors_says_the_same() -> None:
+    text = " ".join((ROOT / "CONTRIBUTING.md").read_text().split())
+    floors = [", ".join(floor) for floor in LAYERS[:-1]]
+    chain = " <- ".join(f"{{{floor}}}" if "," in floor else floor for floor in floors)
+    assert f"Imports go one way: `{chain}`" in text
+
+
 def test_there_is_no_circle() -> None:
     found = graph(sources(HARNESS))
     # A package is imported with each of its modules; it holds nothing but words.

@@ -116,6 +116,26 @@ def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
     assert booted[-1].memory_mib == 10240
 
 
+def test_the_guest_is_told_whose_turn_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "guest/suites").mkdir(parents=True)
+    (tmp_path / "guest/suites/faults").write_text("# qemu: cpus=1\n")
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
+    kernel = Kernel("base", "", "", tmp_path, tmp_path)
+    seen: list[str] = []
+
+    def run(guest: vm.Guest, *_: object) -> vm.Run:
+        seen.append(guest.command_line)
+        return vm.Run(FINISHED, "", "")
+
+    monkeypatch.setattr(vm, "run", run)
+    for turn in ("", "arm64,faults"):
+        suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", turn=turn)
+    assert "mig.turn" not in seen[0]
+    assert " mig.turn=arm64,faults " in seen[1]
+
+
 def test_every_kind_of_failure_has_its_words() -> None:
     good = Case("a", Status.PASSED)
     bad = [Case(f"t{n}", Status.FAILED) for n in range(7)]

@@ -15,10 +15,11 @@ echo configured >>../log
 touch build.ninja
 """
 NINJA = """#!/bin/sh
-echo compiled >>../log
+shift
+echo "$*" | sed "s/qemu-system-//g; s/ /+/" >>../log
 grep -q bad ../source/hw/misc/migrate/*.c && echo "ninja: error: bad device" && exit 1
 echo "[1/2] Compiling C object"
-for program in qemu-system-x86_64 qemu-system-aarch64; do
+for program; do
 	cat ../source/hw/misc/migrate/*.c >$program
 done
 """
@@ -74,11 +75,25 @@ def test_qemu_is_built_once_and_a_changed_device_is_compiled(paths: Paths) -> No
     (source,) = (paths.cache / "qemu").glob("*/source")
     assert (source / "one").read_text() == "new\n"
     qemu.get(paths)
-    assert log(paths) == ["configured", "compiled"]
+    assert log(paths) == ["configured", "aarch64+x86_64"]
     (paths.root / "qemu/device.c").write_text("second\n")
     qemu.get(paths)
     assert (programs / "qemu-system-aarch64").read_text() == "second\n"
-    assert log(paths) == ["configured", "compiled", "compiled"]
+    assert log(paths) == ["configured", "aarch64+x86_64", "aarch64+x86_64"]
+
+
+def test_only_what_is_wanted_is_built(paths: Paths) -> None:
+    arm, x86 = (qemu.programs(paths) / f"qemu-system-{name}" for name in ("aarch64", "x86_64"))
+    assert qemu.get(paths, [x86.name]) == qemu.programs(paths)
+    assert log(paths) == ["configured", "x86_64"] and not arm.exists()
+    guest = x86.stat().st_ino  # one that runs keeps its emulator
+    qemu.get(paths, [arm.name])
+    qemu.get(paths, [x86.name])
+    assert log(paths) == ["configured", "x86_64", "aarch64"]
+    assert arm.exists() and x86.stat().st_ino == guest
+    (paths.root / "qemu/device.c").write_text("second\n")
+    qemu.get(paths, [arm.name])
+    assert arm.read_text() == "second\n" and not x86.exists()
 
 
 def test_a_device_that_does_not_compile_is_an_error_each_time(paths: Paths) -> None:
