@@ -4,7 +4,6 @@ import re
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
-from harness.checks import unsteady
 from harness.guest.ktap import Case, Status
 
 ROUNDS = 10
@@ -16,10 +15,10 @@ ROUNDS = 10
 # page gets swapped out at all is not certain either. Each must pass once with the offload on.
 PROGRAM = "cow"
 _UNRELIABLE = re.compile(rf"\b{PROGRAM}\b.*(swapped.out|memfd hugetlb)")
-# What such a failure says: a call failed. Contents that are wrong are no matter of chance.
-_CALL_FAILED = re.compile(r"^\S+ failed\b", re.MULTILINE)
 _SKIPPED_NOW = "passes with the offload off, skipped with it on: "
 _MISSING = "did not run with the offload on"  # or was skipped: then a number is its name
+# What such a failure says: a call failed. Contents that are wrong are no matter of chance.
+_BY_CHANCE = re.compile(rf"^(\S+ failed\b|{_SKIPPED_NOW}|{_MISSING})", re.MULTILINE)
 
 
 def without_mode(cases: Sequence[Case], mode: str) -> list[Case]:
@@ -37,17 +36,12 @@ def programs(cases: Sequence[Case]) -> list[str]:
 
 def unreliable(cases: Sequence[Case]) -> list[str]:
     """Return the names of cases that failed, and that no single run can judge."""
+    failed = (case for case in cases if case.status is Status.FAILED)
     return list(
         dict.fromkeys(
             case.name
-            for case in cases
-            if case.status is Status.FAILED
-            and _UNRELIABLE.search(case.name)
-            and (
-                case.detail.startswith((_SKIPPED_NOW, _MISSING))
-                or _CALL_FAILED.search(case.detail)
-            )
-            and not unsteady.shows_wrong_contents(case.detail)
+            for case in failed
+            if _UNRELIABLE.search(case.name) and _BY_CHANCE.search(case.detail)
         )
     )
 

@@ -218,8 +218,12 @@ class _Plugin:
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for status in (Status.KNOWN, Status.XFAIL):
+            found: dict[str, list[str]] = {}
             for report in terminalreporter.stats.get(status.value, []):
-                ui.plain(f"{status.value}: {report.nodeid}: {report.reason}")
+                stage, _, name = report.nodeid.partition("::")
+                found.setdefault(f"{stage}: {report.reason}", []).append(name)
+            for reason, names in found.items():
+                ui.plain(f"{status.value}: {reason}: {ktap.some(names)}")
         for name in self._runner.unsteady:
             ui.plain(f"unsteady: {name}")
         for line in self._runner.where_time_went:

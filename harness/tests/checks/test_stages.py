@@ -100,7 +100,7 @@ def test_known_misses_are_counted_apart_and_listed(
     known = Case("goal", Status.KNOWN, "3 % short")
     status, last, lines = check(tmp_path, capfd, Stage("lab", having(GOOD, known)))
     assert (status, last) == (0, "1 passed, 0 failed, 0 skipped, 1 known misses")
-    assert "known misses: lab::goal: 3 % short" in lines
+    assert "known misses: lab: 3 % short: goal" in lines
 
 
 def test_an_error_in_a_stage_fails_and_ends_nothing(
