@@ -20,14 +20,15 @@ def test_a_listed_count_is_doubtful() -> None:
 @pytest.mark.parametrize(
     "detail",
     [
-        "Expected 0 (0) == area_wrong(&self->area) (7)",
-        "# page 3 (part 1): wrote 0x1, found 0x2: EXPECT 0 == writer->lost",
+        "Expected 0 (0) != area_wrong(&self->area) (7)",
+        "Expected engine_test_end(&self->test) (1) == 0 (0)",
+        "# page 3 (part 1): wrote 0x1, found 0x2: writer->lost",
         "kernel log: BUG: sleeping function",
         "Expected memcmp(a, b, n) (1) == 0 (0)",
         "new suspected memory leaks",
     ],
 )
-def test_wrong_contents_fail_at_first_sight(detail: str) -> None:
+def test_what_is_more_than_a_count_fails_at_first_sight(detail: str) -> None:
     assert unsteady.doubtful([Case(COUNT.name, Status.FAILED, detail)], GLOBS) == []
 
 
