@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 from harness import demo
 from harness.checks import compare, heads, stages, turns
 from harness.checks.lint import run as lint
-from harness.checks.stages import Stage
+from harness.checks.stages import Run, Stage
 from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
@@ -62,7 +61,7 @@ def builds(paths: Paths) -> list[Stage]:
     counts instructions, and layouts of memory have no time limits.
     """
 
-    def background(name: str, run: Any, needs: str = "", group: str = "") -> Stage:
+    def background(name: str, run: Run, needs: str = "", group: str = "") -> Stage:
         return Stage(name, run, needs, background=True, group=group)
 
     def emulator(name: str, config: str) -> Stage:

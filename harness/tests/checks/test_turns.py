@@ -1,5 +1,6 @@
 """Turns: the groups that a commit has to run, by name and by the files that changed."""
 
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -80,6 +81,20 @@ def test_what_is_not_committed_has_changed_too(root: Path) -> None:
     land(root, "arm64")
     (root / "guest/suites/doctor").write_text("2")
     assert printed(root) == "arm64,engines"
+
+
+def test_continuous_integration_runs_the_turn_with_a_cache_of_its_own(
+    root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copy(ROOT / ".ci/run", root / ".ci/run")
+    tools = root / "tools"
+    tools.mkdir()
+    (tools / "make").write_text('#!/bin/sh\necho "$PWD $CACHE_DIR $*"\n')
+    (tools / "make").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    monkeypatch.setenv("CACHE_DIR", "/cache/of/others")
+    said = process.capture([str(root / ".ci/run")], cwd=Path("/"))
+    assert said == f"{root} {root}/.cache check TURN=faults\n"
 
 
 def test_groups_that_turn_names(root: Path) -> None:
