@@ -71,10 +71,10 @@ demo:
 	$(HARNESS) $@ --engine "$$ENGINE"
 
 check:
-	$(HARNESS) $@ --only="$$ONLY" --turn="$$TURN" $(if $(SEED),--seed "$$SEED")
+	$(HARNESS) $@ --only="$$ONLY" --turn="$$TURN"
 
 check-all:
-	$(HARNESS) check --only="$$ONLY" --turn=all $(if $(SEED),--seed "$$SEED")
+	$(HARNESS) check --only="$$ONLY" --turn=all
 
 check-debian lint qemu bench-copy bench-mt clean:
 	$(HARNESS) $@

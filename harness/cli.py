@@ -66,8 +66,7 @@ def parser() -> argparse.ArgumentParser:
     command("demo", what, demo.main, engine=engine)
     stages = _option("stages, by name, prefix or glob: a,b", "")
     turn = _option("groups of .ci/groups that are left out otherwise: a,b, or all", "")
-    seed = _option("of what is random in virtual time", 1, type=int)
-    command("check", "run tests and count them", check.main, only=stages, turn=turn, seed=seed)
+    command("check", "run tests and count them", check.main, only=stages, turn=turn)
     command("check-debian", "install and use packages on a Debian 13 machine", debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
     native = [name for name, one in build.CONFIGS.items() if one.architecture.native]

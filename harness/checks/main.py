@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 
 from harness import demo
-from harness.checks import compare, heads, stages, turns
+from harness.checks import clock, compare, heads, stages, turns
 from harness.checks.lint import run as lint
 from harness.checks.stages import Run, Stage
 from harness.core import lock, process, ui
@@ -113,7 +113,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
                 f"{config}-{name}",
                 partial(_suite, paths, name, ",".join(turn)),
                 f"kernel-{config}",
-                counts=() if _virtual(paths, name) else found[name].counts,
+                counts=() if guest.settings_of(paths, name).virtual else found[name].counts,
                 group=found[name].kernels[config],
             )
             for name in names
@@ -124,6 +124,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         Stage("unit", lambda _, out: _unit_tests(paths, out)),
         show(demo.DMASIM),
         *suites("base"),
+        Stage(clock.SUITE, partial(clock.run, paths), "kernel-base"),
         Stage("mm-selftests", partial(_mm, paths), "kernel-base"),
         *suites("debug"),
         *(show(one, "arm64" if one.config == "arm64" else "engines") for one in others),
@@ -141,12 +142,6 @@ def of_turn(known: Sequence[Stage], turn: Sequence[str], groups: Sequence[str]) 
         and stage.needs != missing
         and not stage.name.startswith(("kernel", "qemu"))  # if nothing needs them
     }
-
-
-def _virtual(paths: Paths, name: str) -> bool:
-    """Tell whether a suite runs in virtual time, where each run is the same."""
-    settings = guest.settings_of(paths, name)
-    return bool(getattr(settings, "virtual", settings.cpus == 1))
 
 
 def suite_cases(result: guest.SuiteResult) -> list[Case]:
@@ -234,13 +229,13 @@ def _layouts(
     ]
 
 
-def main(paths: Paths, only: str = "", turn: str = "", seed: int = 1) -> int:
+def main(paths: Paths, only: str = "", turn: str = "") -> int:
     """Run the tests of a turn, or those that `only` names; the last line counts them."""
     groups = turns.groups(paths.root)
     chosen = turns.parse(paths.root, turn)
     known = every(paths, chosen)
     wanted = stages.select(known, of_turn(known, chosen, groups), only)
-    ui.say(f"check: seed {seed}, turn of {', '.join(chosen) or 'no group'}")
+    ui.say(f"check: seed {guest.seed()}, turn of {', '.join(chosen) or 'no group'}")
     out = paths.out / "check"
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
