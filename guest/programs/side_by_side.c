@@ -4,13 +4,15 @@
  *
  *	threads		of 1, 2 and 4 threads with the same work: each one's time
  *	pingpong	a store that another processor waits for, with and without PAUSE
- *	timer		how late a timer is, beside none and beside three busy processors
+ *	timer		how late a timer is that wakes its processor, and one that interrupts
+ *			it, beside none and beside three busy processors
  *	ipi		an interrupt of 1, 2 and 3 other processors
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
+#include <signal.h>
 #include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -169,14 +171,50 @@ static long lateness(void)
 	return longest;
 }
 
+static volatile long rang;
+
+static void ring(int signal)
+{
+	(void)signal;
+	rang = now();
+}
+
+/* The same with a processor that is busy until then. */
+static long busy_lateness(void)
+{
+	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
+	long longest = 0;
+	timer_t timer;
+
+	signal(SIGALRM, ring);
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer)) {
+		perror("timer_create");
+		exit(1);
+	}
+	for (int i = 0; i < ROUNDS; i++) {
+		long until = now() + SLEEP_NS;
+		struct itimerspec time = {
+			.it_value = { until / 1000000000L, until % 1000000000L },
+		};
+
+		rang = 0;
+		timer_settime(timer, TIMER_ABSTIME, &time, NULL);
+		while (!rang)
+			;
+		longest = rang - until > longest ? rang - until : longest;
+	}
+	timer_delete(timer);
+	return longest;
+}
+
 static void timer(void)
 {
 	pthread_t thread[CPUS];
 
 	prctl(PR_SET_TIMERSLACK, 1UL);
-	printf("timer 0 %ld\n", lateness());
+	printf("timer 0 %ld %ld\n", lateness(), busy_lateness());
 	start(thread, 1, CPUS - 1, spin);
-	printf("timer %d %ld\n", CPUS - 1, lateness());
+	printf("timer %d %ld %ld\n", CPUS - 1, lateness(), busy_lateness());
 	join(thread, 1, CPUS - 1);
 }
 

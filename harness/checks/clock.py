@@ -50,7 +50,12 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
         ),
         _case(
             "a_timer_is_not_late_beside_busy_processors",
-            set(timers) == {0, 3} and 0 < timers[3][0] < timers[0][0] + quantum // 2,
+            set(timers) == {0, 3}
+            and [len(row) for row in timers.values()] == [2, 2]
+            and all(
+                0 < late < idle + quantum // 4
+                for idle, late in zip(timers[0], timers[3], strict=True)
+            ),
             timers,
         ),
         _case(
