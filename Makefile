@@ -3,7 +3,9 @@
 # time runs in a checkout; a second one waits.
 #
 # Variables:
-#   CACHE_DIR=<dir>      where downloads, trees and objects live (default .cache)
+#   CACHE_DIR=<dir>      where all that is cached lives (default: trees and objects in .cache, what
+#                        never changes in ~/.cache/migrate-offload, for all clones)
+#   SHARED_GB=<n>        how much may be there (default 20)
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
 #   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell, deb)
@@ -22,7 +24,8 @@
 #   TURN=<a,b>           groups of .ci/groups that check leaves out, or all (check, guest)
 #   STEPS=1              build the kernel at each step (series)
 #   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
-#   ALL=1                clean removes the cache as well, if the harness made it
+#   ALL=1, SHARED=1      clean removes the cache as well, if the harness made it; and what no
+#                        harness uses of what is for all clones
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check check-all check-debian deb bench-copy bench-mt lab layouts mutants report kernel qemu \
@@ -33,7 +36,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN
+	ALL SHARED SHARED_GB PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -63,7 +66,7 @@ help:
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make bench-mt    what a second thread brings here, what mtcopy makes of it, in out/bench-mt/"
-	@echo "make clean    remove out/ [ALL=1: the cache too]"
+	@echo "make clean    remove out/ [ALL=1: the cache too; SHARED=1: what all clones share]"
 	@echo "All variables: see the head of the Makefile. Options of a command, once a host is"
 	@echo "prepared: harness/bootstrap.sh <command> --help"
 

@@ -5,11 +5,18 @@
 #
 # Installs the Debian packages that are missing (and only those), makes a virtual
 # environment for the pinned Python packages, and does nothing on a prepared host.
-# "clean" removes out/, and with ALL=1 the cache.
+# "clean" removes out/, with ALL=1 the cache, and with SHARED=1 what no clone uses of the
+# cache that all clones share.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=$(realpath -m "${CACHE_DIR:-$root/.cache}")
+# What never changes is for all clones, unless CACHE_DIR names a place for everything.
+shared=$cache/shared
+if [ -z "${CACHE_DIR:-}" ] && { [ -L "$shared" ] || [ ! -e "$shared" ]; }; then
+	base=~/.cache
+	shared=$(realpath -m "${XDG_CACHE_HOME:-$base}/migrate-offload")
+fi
 export CACHE_DIR=$cache
 export MPLCONFIGDIR=$cache/matplotlib
 export PATH=$PATH:/usr/sbin:/sbin
@@ -59,44 +66,66 @@ for signal in HUP INT TERM; do
 	trap "stop $signal" "$signal"
 done
 
-tag=$cache/CACHEDIR.TAG
 ours="# made by the harness of migrate copy offload"
 
-# Marks the cache as ours, so that "clean" may remove it; refuses other people's directories.
-own_cache()
+is_ours()
+{
+	grep -qxsF "$ours" "$1/CACHEDIR.TAG"
+}
+
+# Marks a cache as ours, so that "clean" may remove it; refuses other people's directories.
+own()
 {
 	local files
 
-	[ ! -e "$tag" ] || ! grep -qxF "$ours" "$tag" || return 0
-	files=$(ls -A "$cache" 2>/dev/null || true)
-	[ -z "$files" ] || [ "$cache" = "$root/.cache" ] ||
-		compgen -G "$cache/venv-*/complete" >/dev/null ||
-		die "CACHE_DIR=$cache is not empty, and not a cache of this harness"
-	mkdir -p "$cache"
-	printf 'Signature: 8a477f597d28d172789f06886806bc55\n%s\n' "$ours" >"$tag"
+	! is_ours "$1" || return 0
+	files=$(ls -A "$1" 2>/dev/null || true)
+	[ -z "$files" ] || [ "$1" = "$root/.cache" ] ||
+		die "$1 is not empty, and not a cache of this harness"
+	mkdir -p "$1"
+	printf 'Signature: 8a477f597d28d172789f06886806bc55\n%s\n' "$ours" >"$1/CACHEDIR.TAG"
+}
+
+# Removes what no process uses of the cache that all clones share; says what stays.
+clean_shared()
+{
+	! is_ours "$1" || (cd "$root" && /usr/bin/python3 -m harness.core.store "$1")
 }
 
 clean()
 {
+	local used
+
 	exec 8<"$root"
 	flock --nonblock 8 || die "another harness is running in $root"
 	rm -rf "$root/out"
+	[ -z "${SHARED:-}" ] || clean_shared "$shared"
 	[ -n "${ALL:-}" ] && [ -e "$cache" ] || return 0
-	grep -qxsF "$ours" "$tag" || die "$cache was not made by this harness: no $tag of ours"
+	is_ours "$cache" || die "$cache was not made by this harness: no CACHEDIR.TAG of ours"
 	exec 7>>"$cache/lock"
 	flock --nonblock 7 || die "another harness is using $cache"
+	if [ ! -L "$cache/shared" ]; then
+		used=$(clean_shared "$cache/shared")
+		[ -z "$used" ] || die "$used"
+	fi
 	rm -rf "$cache"
 }
 
-case $root$cache in
+case $root$cache$shared in
 *[[:space:]:]*)
-	die "kbuild cannot build in a path with a space or a colon: $root, cache $cache" ;;
+	die "kbuild cannot build in a path with a space or a colon: $root, $cache, $shared" ;;
 esac
 if [ "${1:-}" = clean ]; then
 	clean
 	exit
 fi
-own_cache
+own "$cache"
+if [ "$shared" != "$cache/shared" ]; then
+	ln -sfnT "$shared" "$cache/shared"
+elif [ -L "$shared" ]; then
+	rm "$shared"
+fi
+own "$shared"
 
 # Runs a command as root, with sudo if need be.
 as_root()
@@ -141,13 +170,19 @@ install_packages()
 # The interpreter that Debian's python3-venv belongs to, whatever else is on PATH.
 python=/usr/bin/python3
 
+# Keeps $venv from being removed until this process ends; fails if it is not complete.
+hold()
+{
+	{ exec 6<"$venv"; } 2>/dev/null && flock --shared 6 && [ -e "$venv/complete" ]
+}
+
 # Makes $venv; only one harness at a time, and nobody uses it before it is complete.
 make_venv()
 {
 	local log=$cache/log/venv.log
 
 	mkdir -p "$cache/log"
-	exec 9>"$cache/venv.lock"
+	exec 9>"$shared/venv.lock"
 	flock --nonblock 9 || {
 		echo "host: waiting for another harness that makes the Python environment"
 		flock 9
@@ -158,6 +193,8 @@ make_venv()
 	fi
 	echo "host: making a Python environment in $venv"
 	rm -rf "$venv"
+	mkdir "$venv"
+	hold || true
 	set -m # a process group of its own
 	{
 		"$python" -m venv "$venv" && exec "$venv/bin/python" -m pip install \
@@ -177,8 +214,12 @@ mapfile -t missing < <(missing_packages)
 [ "${#missing[@]}" = 0 ] || install_packages "${missing[@]}"
 
 key=$( ("$python" --version && cat "$root/requirements.txt") | sha256sum | cut -c 1-12)
-venv=$cache/venv-$key
-[ -e "$venv/complete" ] || make_venv
+venv=$shared/venv-$key
+until hold; do
+	make_venv
+done
+touch "$venv" # its last use
+ln -sfnT "$venv" "$cache/venv"
 
 cd "$root"
 export PATH=$venv/bin:$PATH

@@ -36,6 +36,11 @@ class Paths:
         return self.root / "guest"
 
     @property
+    def shared(self) -> Path:
+        """What never changes, for all clones: bootstrap.sh links it to the cache."""
+        return (self.cache / "shared").resolve()
+
+    @property
     def logs(self) -> Path:
         """Logs of the steps that fill the cache."""
         return self.cache / "log"

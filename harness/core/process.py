@@ -22,8 +22,8 @@ _DROPPED = frozenset((
     "ALL", "ARCH", "ARGS", "CFLAGS", "CONFIG", "COUNT", "CPPFLAGS", "CROSS_COMPILE",
     "ENGINE", "EXTRA_CFLAGS", "FROM", "GNUMAKEFLAGS", "KCFLAGS", "KCONFIG",
     "KCONFIG_CONFIG", "LDFLAGS", "LLVM", "LSMOD", "MAKEFLAGS", "MAKELEVEL", "MAKEOVERRIDES",
-    "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "STEPS", "SUITE", "TO", "TURN",
-    "V", "VCPUS", "W", "WORKLOAD",
+    "MFLAGS", "O", "ONLY", "OUTPUT", "PRESET", "QUICK", "SEED", "SHARED", "STEPS", "SUITE",
+    "TO", "TURN", "V", "VCPUS", "W", "WORKLOAD",
 ))  # fmt: skip
 
 _charged: ContextVar[list[float] | None] = ContextVar("charged", default=None)

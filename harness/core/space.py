@@ -27,7 +27,8 @@ def need(directory: Path, gigabytes: float, what: str) -> None:
 
 def gone(paths: Paths) -> str:
     """Say which file system is full, and what the harness needs in all."""
-    places = dict.fromkeys(map(_file_system, (paths.cache, paths.out, Path("/tmp"))))
+    used = (paths.cache, paths.shared, paths.out, Path("/tmp"))
+    places = dict.fromkeys(map(_file_system, used))
     full = [place for place in places if shutil.disk_usage(place).free < _FULL_GB * _GB]
     where = " and ".join(map(str, full or places))
     return f"no space left on {where}; {paths.cache} and {paths.out} need {WHOLE_GB} GB in all"

@@ -60,7 +60,7 @@ def changelog(version: str, now: float) -> str:
 def get(paths: Paths, config: str, out: Path) -> Packages:
     """Build both packages of a configuration into `out`; objects that are there are used."""
     tree = build.tree(paths, config)
-    kernel = build.get(paths, tree, config)
+    kernel = build.get(paths, tree, config, objects=True)
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
     now = time.time()
@@ -91,7 +91,7 @@ def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -
         },
     )
     made = f"linux-*_{version}_*"
-    return _collect(kernel.objects.parent, made, f"linux-image-*_{version}_*.deb", out)
+    return _collect(tree.source.home, made, f"linux-image-*_{version}_*.deb", out)
 
 
 def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> Path:

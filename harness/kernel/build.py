@@ -1,6 +1,7 @@
 """The kernel, its modules and headers, built out of tree from the patched tree.
 
-One object directory per configuration stays in the cache; out/ receives the results.
+One object directory per configuration stays in the cache. All clones share the results, without
+it, and out/ receives a copy.
 """
 
 import os
@@ -10,10 +11,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.core import jsonio, process, space, ui
+from harness.core import jsonio, process, space, store, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import kconfig, source
+from harness.kernel import debian, kconfig, source
 from harness.kernel import tree as patches
 from harness.kernel.arch import ARM64, X86_64, Architecture
 from harness.kernel.tree import Tree
@@ -80,6 +81,16 @@ _OBJECTS_GB = 2.0
 
 _KERNEL_SOURCES = r"^(?!Documentation/|tools/(testing|mm)/)"
 
+_RELEASE = "include/config/kernel.release"
+# Of objects, what kbuild wants for a module outside the tree. It writes nothing there.
+_FOR_MODULES = (
+    ".config", "Module.symvers", "include/config/auto.conf", _RELEASE,
+    "include/generated/**/*", "arch/*/include/generated/**/*", "scripts/**/*",
+    "tools/objtool/objtool",
+)  # fmt: skip
+_FEW = "build"  # where they are
+_LEFT_OUT = (".cmd", ".o", ".a")
+
 _OBJECT_LINE = re.compile(r"^  (?:CC|AS|CC \[M\]|AS \[M\]) +(\S+)$")
 
 # Anything that varies from run to run would make every rebuild relink and reinstall.
@@ -94,14 +105,19 @@ _STAMPS = {
 
 @dataclass(frozen=True)
 class Kernel:
-    """A built kernel; `key` names everything that it was built from."""
+    """A built kernel; `key` names everything that it was built from, `tree` has its sources."""
 
     config: str
     release: str
     key: str
-    objects: Path
+    tree: Path
     out: Path
     architecture: Architecture = X86_64
+
+    @property
+    def objects(self) -> Path:
+        """What modules are built with: of an object directory, the little that they need."""
+        return self.out / _FEW
 
     @property
     def image(self) -> Path:
@@ -296,7 +312,11 @@ def seed(tree: Tree, config: str) -> None:
                 patches.replace(path, path)
                 if other.exists() and path.read_bytes() == other.read_bytes():
                     shutil.copystat(other, path)
+        ours = [objects / name for name in (".config", ".config.key")]
+        texts = {path: path.read_text() for path in ours if path.exists()}
         copy_objects(origin, objects, {built_from: tree.path})
+        for path, text in texts.items():
+            path.write_text(text)
         jsonio.write_text(stamp, key)
         step.done(f"copied from {origin}")
 
@@ -306,27 +326,40 @@ def compiler(architecture: Architecture = X86_64) -> str:
     return process.capture([architecture.compiler, "--version"]).splitlines()[0]
 
 
-def get(paths: Paths, tree: Tree, config: str) -> Kernel:
-    """Return the kernel of a configuration, built if anything that it depends on changed."""
-    seed(tree, config)
-    objects = configure(paths, tree, config)
+def get(paths: Paths, tree: Tree, config: str, *, objects: bool = False) -> Kernel:
+    """Return the kernel of a configuration, built if anything that it depends on changed.
+
+    With `objects` its object directory is whole, even if another clone has built the kernel.
+    """
+    final = configure(paths, tree, config) / ".config"
     out = paths.out / ("kernel" if config == "base" else f"kernel-{config}")
     known = _known(config)
-    words = (compiler(known.architecture), *known.variables, (objects / ".config").read_text())
+    words = (compiler(known.architecture), *known.variables, final.read_text())
     key = jsonio.digest(tree.subset_key(_KERNEL_SOURCES), *words)[:16]
-    record = out / "build.json"
+    # Scripts for modules are programs of the host.
+    name = f"kernel-{config}-{key}-{debian.codename()}"
     with ui.step(f"kernel {config}") as step:
-        built = jsonio.recall(dict[str, str], record) or {}
-        release = built.get("release", "")
-        if release and built.get("key") == key:
-            step.done(f"{release} in {out}", reused=True)
-        else:
-            record.unlink(missing_ok=True)  # until the results are whole again
+        compiled = None
+
+        def compile_all() -> None:
+            nonlocal compiled
+            seed(tree, config)
             compiled = _compile(paths, tree, config, step)
-            release = _install(paths, tree, config, out)
-            jsonio.write(record, {"key": key, "release": release})
-            step.done(f"{release} in {out}, {compiled} objects compiled")
-    return Kernel(config, release, key, objects, out, known.architecture)
+
+        def fill(fresh: Path) -> None:
+            compile_all()
+            _install(paths, tree, config, fresh)
+
+        if config.endswith(MUTANT):  # no other clone wants it
+            store.renew(out, name, fill)
+        else:
+            store.copy(paths, name, out, fill)
+        if objects and compiled is None:
+            compile_all()
+        release = (out / _FEW / _RELEASE).read_text().strip()
+        counted = "" if compiled is None else f", {compiled} objects compiled"
+        step.done(f"{release} in {out}{counted}", reused=compiled is None)
+    return Kernel(config, release, key, tree.path, out, known.architecture)
 
 
 def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
@@ -348,16 +381,19 @@ def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
     return compiled
 
 
-def _install(paths: Paths, tree: Tree, config: str, out: Path) -> str:
-    """Copy the results to `out`; return the kernel's release."""
+def _install(paths: Paths, tree: Tree, config: str, fresh: Path) -> None:
+    """Copy the results to an empty directory."""
     objects, image = object_dir(tree, config), _known(config).architecture.image
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
-    run(paths, tree, config, "modules_install", f"INSTALL_MOD_PATH={out}/modules")
-    shutil.copyfile(objects / image, out / Path(image).name)
-    shutil.copyfile(objects / "System.map", out / "System.map")
-    shutil.copyfile(objects / ".config", out / "config")
-    release = (objects / "include/config/kernel.release").read_text().strip()
+    run(paths, tree, config, "modules_install", f"INSTALL_MOD_PATH={fresh}/modules")
     for link in ("build", "source"):
-        (out / "modules/lib/modules" / release / link).unlink(missing_ok=True)
-    return release
+        for path in (fresh / "modules/lib/modules").glob(f"*/{link}"):
+            path.unlink()
+    shutil.copyfile(objects / image, fresh / Path(image).name)
+    shutil.copyfile(objects / "System.map", fresh / "System.map")
+    shutil.copyfile(objects / ".config", fresh / "config")
+    for pattern in _FOR_MODULES:
+        for path in objects.glob(pattern):
+            if path.is_file() and path.suffix not in _LEFT_OUT:
+                copy = fresh / _FEW / path.relative_to(objects)
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(path, copy)

@@ -9,9 +9,10 @@ import platform
 import re
 import shutil
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
-from harness.core import jsonio, lock, process, ui
+from harness.core import jsonio, lock, process, store, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
@@ -107,37 +108,34 @@ def newest(directory: Path, file: str) -> Path | None:
 def download(
     paths: Paths, package: str, suite: str, file: str, step: ui.Step, *, source: bool = False
 ) -> Path:
-    """Return a package's file in <cache>/download; fetched by apt if there is none.
+    """Return a package's file, fetched by apt once for all clones.
 
     `package` is the name of a package of a suite, or with `source` of a source package; `file`
     is a pattern of the one file of it that is wanted. HarnessError if no mirror has it.
     """
-    downloads = paths.cache / "download"
-    partial = downloads / "partial"
 
     def watch(line: str) -> None:
         if line.startswith("dlstatus:"):
             percent, words = line.split(":", 3)[2:]
             step.progress(f"{package}: {float(percent):.0f} %, {words}")
 
-    def fetch(mirror: str) -> None:
+    def fetch(fresh: Path, mirror: str) -> None:
         line = source_line("deb-src" if source else "deb", mirror, suite)
         apt = private_apt(paths.cache / "apt", line)
         log = paths.logs / "apt-update.log"
         process.run_logged([*apt, "update"], log, "apt-get update", on_line=watch)
-        shutil.rmtree(partial, ignore_errors=True)
-        partial.mkdir(parents=True)
+        store.empty(fresh)
         words = ("source", "--download-only") if source else ("download",)
         log = paths.logs / "apt-download.log"
-        process.run_logged([*apt, *words, package], log, "apt-get", cwd=partial, on_line=watch)
-        if not newest(partial, file):
+        process.run_logged([*apt, *words, package], log, "apt-get", cwd=fresh, on_line=watch)
+        if not newest(fresh, file):
             raise HarnessError(f"{package} has no file {file}")
 
-    if not newest(downloads, file):
-        from_any_mirror(fetch, step, f"{package} from {suite}")
-        for path in partial.iterdir():
-            path.rename(downloads / path.name)
-    found = newest(downloads, file)
+    def fill(fresh: Path) -> None:
+        from_any_mirror(partial(fetch, fresh), step, f"{package} from {suite}")
+
+    key = jsonio.digest(package, suite, file)[:12]
+    found = newest(store.get(paths, f"download-{package}-{key}", fill), file)
     assert found
     return found
 
@@ -162,29 +160,33 @@ def userland(
     programs to copy, and libraries for them.
     """
     release = release or codename()
-    key = jsonio.digest(release, *packages)[:12]
-    home = paths.cache / f"userland-{architecture}-{key}"
-    fresh = home.with_name(f"{home.name}.new")
+    name = f"userland-{architecture}-{jsonio.digest(release, *packages)[:12]}"
 
-    def extract(mirror: str) -> None:
-        shutil.rmtree(fresh, ignore_errors=True)
+    def extract(root: Path, mirror: str) -> None:
+        shutil.rmtree(root, ignore_errors=True)
         # "chrootless" needs no privileges, and nothing that is unpacked runs
         process.run_logged(
             ["mmdebstrap", "--mode=chrootless", "--variant=extract",
              f"--architectures={architecture}", f"--include={','.join(packages)}",
-             release, str(fresh), source_line("deb", mirror, release)],
+             release, str(root), source_line("deb", mirror, release)],
             paths.logs / f"mmdebstrap-{architecture}.log",
             "mmdebstrap",
         )  # fmt: skip
-        fresh.rename(home)
+
+    def fill(fresh: Path) -> None:
+        root = fresh / "root"
+        what = f"{', '.join(packages)} for {architecture}"
+        from_any_mirror(partial(extract, root), step, what)
+        for link in root.rglob("*.so*"):
+            if link.is_symlink() and (target := str(link.readlink())).startswith("/"):
+                link.unlink()  # it names a library of the host
+                link.symlink_to(os.path.relpath(f"{root}{target}", link.parent))
 
     with ui.step(f"packages for {architecture}") as step:
-        reused = home.exists()
-        if not reused:
-            what = f"{', '.join(packages)} for {architecture}"
-            from_any_mirror(extract, step, what)
-        step.done(f"in {home}", reused=reused)
-    return home
+        known = store.find(paths, name)
+        root = (known or store.get(paths, name, fill)) / "root"
+        step.done(f"in {root}", reused=bool(known))
+    return root
 
 
 def home(paths: Paths) -> Path:
@@ -201,11 +203,7 @@ def pin(paths: Paths) -> None:
         return
     with lock.cache(paths):
         root = home(paths)
-        for link in root.rglob("*.so*"):
-            if link.is_symlink() and (target := str(link.readlink())).startswith("/"):
-                link.unlink()  # it names a library of the host
-                link.symlink_to(os.path.relpath(f"{root}{target}", link.parent))
-        tools = root / "tools"
+        tools = paths.cache / "tools"
         tools.mkdir(exist_ok=True)
         for tool in (path for names in _TOOLS for path in (root / "usr/bin").glob(names)):
             options = f" --sysroot={root}" if tool.name.endswith("gcc-12") else ""

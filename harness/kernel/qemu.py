@@ -1,16 +1,17 @@
 """The QEMU of our guests: Debian 13's source package, cut down to what they use, with qemu/.
 
 It is the same on Debian 12 and 13. Source and objects stay in <cache>/qemu/<key>, and a change
-in qemu/ compiles what changed; out/qemu receives the programs.
+in qemu/ compiles what changed; all clones share the programs, and out/qemu has copies of them.
 """
 
 import re
 import shutil
 import sys
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 
-from harness.core import jsonio, process, space, ui
+from harness.core import jsonio, process, space, store, ui
 from harness.core.paths import Paths
 from harness.kernel import build, debian
 from harness.kernel.arch import PC, X86_64
@@ -75,22 +76,32 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         if not missing:
             step.done(text, reused=True)
             return programs(paths)
-        if not (home / "source").exists():
-            _unpack(paths, tarball, home, ours)
-        process.capture(
-            ["rsync", "-rc", "--delete", *map(str, devices), f"{home}/source/hw/misc/migrate/"]
-        )
-        if not (home / "objects/build.ninja").exists():
-            step.progress("configure")
-            _configure(paths, home)
-        _compile(paths, home / "objects", missing, step)
+
+        def fill(program: str, fresh: Path) -> None:
+            if not (home / "source").exists():
+                _unpack(paths, tarball, home, ours)
+            migrate = f"{home}/source/hw/misc/migrate/"
+            process.capture(["rsync", "-rc", "--delete", *map(str, devices), migrate])
+            if not (home / "objects/build.ninja").exists():
+                step.progress("configure")
+                _configure(paths, home)
+            _compile(paths, home / "objects", program, step)
+            shutil.copy2(home / "objects" / program, fresh)
+
+        # They are linked with libraries of the host.
+        names = {program: f"{program}-{key}-{debian.codename()}" for program in missing}
+        known = all(store.find(paths, name) for name in names.values())
+        found = [
+            store.get(paths, name, partial(fill, program)) / program
+            for program, name in names.items()
+        ]
         if not there:
             shutil.rmtree(out, ignore_errors=True)
             _install_roms(out)
-        for program in missing:
-            shutil.copy2(home / "objects" / program, out / "bin")
+        for program in found:
+            shutil.copy2(program, out / "bin")
         jsonio.write(record, dict.fromkeys((*there, *missing), key))
-        step.done(text)
+        step.done(text, reused=known)
     return programs(paths)
 
 
@@ -145,13 +156,13 @@ def _configure(paths: Paths, home: Path) -> None:
     )
 
 
-def _compile(paths: Paths, objects: Path, wanted: list[str], step: ui.Step) -> None:
+def _compile(paths: Paths, objects: Path, program: str, step: ui.Step) -> None:
     def watch(line: str) -> None:
         if found := _STEP.match(line):
             step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
 
     process.run_logged(
-        ["ninja", f"-j{build.jobs()}", *wanted],
+        ["ninja", f"-j{build.jobs()}", program],
         paths.logs / "qemu-build.log",
         "building QEMU",
         cwd=objects,

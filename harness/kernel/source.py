@@ -2,8 +2,9 @@
 
 And Debian's configuration of it, or what KCONFIG names.
 
-The tree ends up in <cache>/linux/<id>/pristine. It is never written to afterwards, and
-neither is a tree that the user brought: that one is copied.
+All clones share the tree, and <cache>/linux/<id>/pristine is a link to it, or a copy if it is
+on another file system. It is never written to, and neither is a tree that the user brought:
+that one is copied.
 """
 
 import gzip
@@ -15,7 +16,7 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core import jsonio, process, space, ui
+from harness.core import jsonio, process, space, store, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import debian
@@ -133,34 +134,53 @@ def _from_tarball(paths: Paths, tarball: Path, step: ui.Step) -> Source:
 
 
 def _unpacked(paths: Paths, home: Path, origin: Path, script: str, step: ui.Step) -> Source:
-    """Unpack a source into home/pristine, which appears only when it is whole."""
-    pristine, fresh = home / "pristine", home / "pristine.new"
+    """Unpack a source, once for all clones."""
+    pristine, name = home / "pristine", f"linux-{home.name}"
     package = origin.stem if origin.suffix == ".deb" else ""
-    known = pristine.exists()
-    if not known:
-        space.need(home, _TREE_GB, f"unpacking {origin}")
-        shutil.rmtree(home, ignore_errors=True)
-        fresh.mkdir(parents=True)
 
-        def watch(line: str) -> None:
-            if mark := re.search(r"Read checkpoint (\d+)", line):
-                step.progress(f"unpacking, {int(mark[1]) * 10240 >> 20} MB")
+    def watch(line: str) -> None:
+        if mark := re.search(r"Read checkpoint (\d+)", line):
+            step.progress(f"unpacking, {int(mark[1]) * 10240 >> 20} MB")
 
-        try:
-            process.run_logged(
-                ["bash", "-o", "pipefail", "-c", script, "bash", str(origin), str(fresh)],
-                paths.logs / "unpack.log",
-                f"cannot unpack {origin}",
-                on_line=watch,
-            )
-            tree_version(fresh, str(origin))
-        except HarnessError:
-            shutil.rmtree(home)
-            raise
-        fresh.rename(pristine)
+    def fill(fresh: Path) -> None:
+        space.need(fresh, _TREE_GB, f"unpacking {origin}")
+        process.run_logged(
+            ["bash", "-o", "pipefail", "-c", script, "bash", str(origin), str(fresh)],
+            paths.logs / "unpack.log",
+            f"cannot unpack {origin}",
+            on_line=watch,
+        )
+        tree_version(fresh, str(origin))
+
+    known = pristine.is_dir()
+    if pristine.is_symlink() or not known:
+        known = bool(store.find(paths, name))
+        _bring(store.get(paths, name, fill), pristine, step)
     version = tree_version(pristine, str(origin))
     step.done(f"Linux {version} from {origin}", reused=known)
     return Source(version, home, home.name, package)
+
+
+def _bring(tree: Path, pristine: Path, step: ui.Step) -> None:
+    """Make `pristine` a link to a tree, or a copy of one on another file system.
+
+    Patched trees, beside it, are made of hard links to its files.
+    """
+    pristine.parent.mkdir(parents=True, exist_ok=True)
+    pristine.unlink(missing_ok=True)
+    probe = pristine.with_name("probe")
+    probe.unlink(missing_ok=True)
+    try:
+        probe.hardlink_to(tree / "Makefile")
+        probe.unlink()
+        pristine.symlink_to(tree)
+    except OSError:
+        step.progress("copying it from another file system")
+        space.need(pristine, _TREE_GB, f"copying {tree}")
+        fresh = pristine.with_name("pristine.new")
+        shutil.rmtree(fresh, ignore_errors=True)
+        process.capture(["cp", "-a", str(tree), str(fresh)])
+        fresh.rename(pristine)
 
 
 def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:

@@ -116,7 +116,7 @@ def manifest(tree: Path) -> Path:
 def link(origin: Path, tree: Path) -> None:
     """Make a tree of hard links to the files of another; later writes replace files."""
     shutil.rmtree(tree, ignore_errors=True)
-    process.capture(["cp", "-al", str(origin), str(tree)])
+    process.capture(["cp", "-alH", str(origin), str(tree)])
 
 
 def same(one: Path, other: Path) -> bool:

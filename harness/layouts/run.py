@@ -144,15 +144,15 @@ def prepare(paths: Paths, out: Path, config: str = "base") -> Kernels:
 def _module(paths: Paths, kernel: build.Kernel) -> bytes:
     """Return the module that shows page tables, built for a kernel that knows nothing of it."""
     tree = patches.get(paths, source.get(paths))
-    objects = kernel.objects.with_name(f"{kernel.objects.name}.{MODULE}")
+    objects = kernel.out / MODULE
     record, built = objects / "key.json", objects / f"{MODULE}.ko"
     key = [kernel.key, tree.subset_key(f"^{_DIRECTORY}/")]
     if jsonio.recall(list[str], record) != key:
         objects.mkdir(exist_ok=True)
         process.run_logged(
-            ["make", "-C", str(kernel.objects), *kernel.architecture.make_variables,
+            [*build.make(kernel.tree, kernel.objects, architecture=kernel.architecture),
              f"M={tree.path / _DIRECTORY}", f"MO={objects}", "modules"],
-            paths.logs / f"{objects.name}.log",
+            paths.logs / f"{MODULE}-{kernel.config}.log",
             f"module {MODULE} for {kernel.config}",
         )  # fmt: skip
         jsonio.write(record, key)

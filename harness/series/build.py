@@ -52,14 +52,15 @@ def _undefined_in(objects: Path) -> set[str]:
 class Builder:
     """Builds steps of all topics; remembers those that have been built."""
 
-    def __init__(self, paths: Paths, made: Stack, kernel: build.Kernel, tree: Path) -> None:
-        """Use the objects of `kernel`, which was built from `tree`, as the start."""
-        self._paths, self._made, self._kernel, self._built_from = paths, made, kernel, tree
+    def __init__(self, paths: Paths, made: Stack, config: str, tree: patches.Tree) -> None:
+        """Use the objects of a configuration, which were built from `tree`, as the start."""
+        self._paths, self._made, self._built_from = paths, made, tree.path
         self._tree = made.source.home / "tree-steps"
-        self._config = (kernel.objects / ".config").read_text()
-        self._wanted = kconfig.parse(build.fragments(paths, kernel.config))
+        self._objects = build.object_dir(tree, config)
+        self._config = (self._objects / ".config").read_text()
+        self._wanted = kconfig.parse(build.fragments(paths, config))
         # those of the linker's script: this kernel was linked
-        self._by_the_linker = _undefined_in(kernel.objects)
+        self._by_the_linker = _undefined_in(self._objects)
         self._ours = made.options(made.tip) - made.options(made.base)
 
     def run(self) -> None:
@@ -110,7 +111,7 @@ class Builder:
             patches.link(self._built_from, self._tree)
             shutil.copy(patches.manifest(self._built_from), patches.manifest(self._tree))
         if not objects.exists():
-            build.copy_objects(self._kernel.objects, objects, {self._built_from: self._tree})
+            build.copy_objects(self._objects, objects, {self._built_from: self._tree})
         patches.update(self._made, revision, self._tree)
         log = self._paths.logs / f"series-{re.sub(r'[^-.0-9A-Za-z]+', '-', what)}.log"
         text = self._config

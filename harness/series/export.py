@@ -96,7 +96,8 @@ def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> Non
             error = f"series: {different[0]} is not the same as in the tree that is built"
             raise HarnessError(error, "\n".join(different[1:]))
         if steps:
-            Builder(paths, made, build.get(paths, tree, "base"), tree.path).run()
+            kernel = build.get(paths, tree, "base", objects=True)
+            Builder(paths, made, kernel.config, tree).run()
 
 
 def main(paths: Paths, steps: bool = False) -> int:

@@ -99,12 +99,14 @@ def test_an_environment_that_another_harness_makes_is_waited_for(
     cache = tmp_path / "cache"
     version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, check=True)
     pins = (checkout / "requirements.txt").read_bytes()
-    made = cache / f"venv-{hashlib.sha256(version.stdout + pins).hexdigest()[:12]}"
+    shared = cache / "shared"
+    made = shared / f"venv-{hashlib.sha256(version.stdout + pins).hexdigest()[:12]}"
     (made / "bin").mkdir(parents=True)
     (made / "bin/python").write_text("#!/bin/sh\necho the harness ran\n")
     (made / "bin/python").chmod(0o755)
-    (cache / TAG).write_text("# made by the harness of migrate copy offload\n")
-    with (cache / "venv.lock").open("w") as lock:
+    for path in (cache, shared):
+        (path / TAG).write_text("# made by the harness of migrate copy offload\n")
+    with (shared / "venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         child = subprocess.Popen(
             [checkout / "harness/bootstrap.sh", "demo"], text=True, stdout=subprocess.PIPE,
@@ -122,7 +124,7 @@ def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) 
     done = make(checkout, "demo", cache=tmp_path / "cache")
     line = the_error(done)
     assert "no Python environment" in line and "hash" in line.lower()
-    assert not list((tmp_path / "cache").glob("venv-*/complete"))
+    assert not list((tmp_path / "cache").glob("shared/venv-*/complete"))
     pinned = [line for line in text.splitlines() if "==" in line]
     assert text.count("--hash=sha256:") >= len(pinned) > 20
 
@@ -150,7 +152,7 @@ def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Si
     while alive := {pid for pid in below if running(pid)}:
         assert time.monotonic() < deadline, alive
         time.sleep(0.05)
-    assert below and not list(cache.glob("venv-*/complete"))
+    assert below and not list(cache.glob("shared/venv-*/complete"))
 
 
 def running(pid: int) -> bool:

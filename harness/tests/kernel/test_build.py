@@ -158,26 +158,59 @@ def test_what_was_put_back_counts_as_changed(tmp_path: Path) -> None:
     assert pristine.stat().st_mtime == 1000
 
 
-@pytest.mark.parametrize("text", ["", "{", '{"key": "x"}', "[1]", '{"key": 1}'])
-def test_a_damaged_record_is_built_again(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str
+def test_a_kernel_is_built_once_for_all_clones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     objects = tmp_path / "objects"
-    (objects / "x").mkdir(parents=True)
-    (objects / ".config").write_text("CONFIG_X=y\n")
-    origin = Source(version="7.3", home=tmp_path, revision="r")
-    tree = Tree(origin, {})
+    for name in (".config", "include/config/kernel.release", "include/generated/a.h",
+                 "scripts/mod/modpost", "scripts/mod/modpost.o", "mm/migrate.o", "System.map",
+                 "arch/x86/boot/bzImage"):  # fmt: skip
+        (objects / name).parent.mkdir(parents=True, exist_ok=True)
+        (objects / name).write_text("7.3-test\n")
+    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
+    compiled: list[str] = []
+
+    def compile_all(_paths: Paths, _tree: Tree, config: str, _: object) -> int:
+        compiled.append(config)
+        return 1
+
     monkeypatch.setattr(build, "seed", lambda *_: None)
+    monkeypatch.setattr(build, "run", lambda *_: None)
     monkeypatch.setattr(build, "configure", lambda *_: objects)
-    monkeypatch.setattr(build, "_compile", lambda *_: 1)
-    monkeypatch.setattr(build, "_install", lambda *_: "7.3-test")
-    paths = Paths(tmp_path, tmp_path, tmp_path / "out")
-    record = paths.out / "kernel/build.json"
-    record.parent.mkdir(parents=True)
-    record.write_text(text)
-    assert build.get(paths, tree, "base").release == "7.3-test"
-    monkeypatch.setattr(build, "_compile", None)  # not called again
-    assert build.get(paths, tree, "base").release == "7.3-test"
+    monkeypatch.setattr(build, "object_dir", lambda *_: objects)
+    monkeypatch.setattr(build, "_compile", compile_all)
+    one, two = (Paths(tmp_path, tmp_path, tmp_path / name) for name in ("one", "two"))
+    kernel = build.get(one, tree, "base")
+    assert kernel.release == "7.3-test" and kernel.image.is_file()
+    kept = [str(path.relative_to(kernel.objects)) for path in kernel.objects.rglob("*")]
+    assert {"include/generated/a.h", "scripts/mod/modpost"} <= set(kept)
+    assert not [name for name in kept if name.endswith(".o")]
+    assert build.get(two, tree, "base").image.read_text() == "7.3-test\n"
+    (two.out / "kernel/key").write_text("kernel-ba")  # while the disk was full
+    (two.out / "kernel/bzImage").unlink()
+    assert build.get(two, tree, "base").image.is_file()
+    assert compiled == ["base"]
+    build.get(two, tree, "base", objects=True)
+    assert compiled == ["base"] * 2
+    build.get(one, tree, "base-mutant")
+    build.get(two, tree, "base-mutant")
+    assert compiled[2:] == ["base-mutant"] * 2
+    assert len(list(one.shared.iterdir())) == 1
+
+
+def test_a_copy_of_objects_keeps_the_configuration(tmp_path: Path) -> None:
+    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
+    (tmp_path / "tree").mkdir()
+    for config in ("base", "systemd"):
+        objects = build.object_dir(tree, config)
+        objects.mkdir()
+        for name in (".config", ".config.key"):
+            (objects / name).write_text(config)
+    (build.object_dir(tree, "base") / "vmlinux.o").touch()
+    build.seed(tree, "systemd")
+    copied = build.object_dir(tree, "systemd")
+    assert (copied / "vmlinux.o").exists()
+    assert {(copied / name).read_text() for name in (".config", ".config.key")} == {"systemd"}
 
 
 def test_debian_s_configuration_is_cut_down_before_ours_is_added(

@@ -2,13 +2,14 @@
 
 import os
 import subprocess
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT, Paths
-from harness.kernel import qemu
+from harness.kernel import debian, qemu
 
 CONFIGURE = """#!/bin/sh
 echo configured >>../log
@@ -16,7 +17,7 @@ touch build.ninja
 """
 NINJA = """#!/bin/sh
 shift
-echo "$*" | sed "s/qemu-system-//g; s/ /+/" >>../log
+echo "$*" | sed "s/qemu-system-//g" >>../log
 grep -q bad ../source/hw/misc/migrate/*.c && echo "ninja: error: bad device" && exit 1
 echo "[1/2] Compiling C object"
 for program; do
@@ -35,7 +36,8 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     for name in ("x86_64.mak", "aarch64.mak", "meson.build"):
         (ours / name).touch()
     (ours / "device.c").write_text("first\n")
-    pack(found, "old\n")
+    tarball = pack(found, "old\n")
+    monkeypatch.setattr(debian, "download", lambda *_, **__: tarball)
     tools = tmp_path / "tools"
     tools.mkdir()
     (tools / "ninja").write_text(NINJA)
@@ -45,7 +47,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     return found
 
 
-def pack(paths: Paths, one: str) -> None:
+def pack(paths: Paths, one: str) -> Path:
     source = paths.root / "source"
     for name in (
         "hw/misc",
@@ -56,10 +58,9 @@ def pack(paths: Paths, one: str) -> None:
     (source / "one").write_text(one)
     (source / "configure").write_text(CONFIGURE)
     (source / "configure").chmod(0o755)
-    downloads = paths.cache / "download"
-    downloads.mkdir(parents=True, exist_ok=True)
-    tarball = downloads / "qemu_10.0.9+ds.orig.tar.xz"
+    tarball = paths.root / "qemu_10.0.9+ds.orig.tar.xz"
     subprocess.run(["tar", "-cJf", tarball, "-C", paths.root, "source"], check=True)
+    return tarball
 
 
 def log(paths: Paths) -> list[str]:
@@ -75,11 +76,14 @@ def test_qemu_is_built_once_and_a_changed_device_is_compiled(paths: Paths) -> No
     (source,) = (paths.cache / "qemu").glob("*/source")
     assert (source / "one").read_text() == "new\n"
     qemu.get(paths)
-    assert log(paths) == ["configured", "aarch64+x86_64"]
+    other = replace(paths, out=paths.out.with_name("other"))
+    qemu.get(other)
+    assert (qemu.programs(other) / "qemu-system-x86_64").read_text() == "first\n"
+    assert log(paths) == ["configured", "aarch64", "x86_64"]
     (paths.root / "qemu/device.c").write_text("second\n")
     qemu.get(paths)
     assert (programs / "qemu-system-aarch64").read_text() == "second\n"
-    assert log(paths) == ["configured", "aarch64+x86_64", "aarch64+x86_64"]
+    assert log(paths) == ["configured", *["aarch64", "x86_64"] * 2]
 
 
 def test_only_what_is_wanted_is_built(paths: Paths) -> None:

@@ -120,7 +120,7 @@ def test_a_tarball_of_another_version_is_refused_and_forgotten(
     monkeypatch.setenv("LINUX_SRC", str(tarball))
     with pytest.raises(HarnessError, match=r"linux\.tar is Linux 7\.4, but"):
         source.get(paths_in(tmp_path))
-    assert not list((tmp_path / "cache/linux").iterdir())
+    assert not list((tmp_path / "cache/shared").iterdir())
 
 
 def test_a_file_that_is_no_tarball_is_refused(
