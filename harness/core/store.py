@@ -134,10 +134,12 @@ def _make(entry: Path, fill: Callable[[Path], None]) -> None:
     fresh = entry.with_name(f"{entry.name}{_MAKING}")
     fresh.mkdir(parents=True, exist_ok=True)
     file = _lock(fresh, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    if file is None and fresh.exists():
-        ui.say(f"waiting for another harness that makes {entry}")
-        file = _lock(fresh, fcntl.LOCK_EX)
     if file is None:
+        if fresh.exists():
+            ui.say(f"waiting for another harness that makes {entry}")
+        # Not for oneself: the maker may go on to use what it has made, as long as it likes.
+        if file := _lock(fresh, fcntl.LOCK_SH):
+            os.close(file)
         return
     try:
         empty(fresh)
