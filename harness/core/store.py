@@ -138,8 +138,8 @@ def _make(entry: Path, fill: Callable[[Path], None]) -> None:
         if fresh.exists():
             ui.say(f"waiting for another harness that makes {entry}")
         # Not for oneself: the maker may go on to use what it has made, as long as it likes.
-        if file := _lock(fresh, fcntl.LOCK_SH):
-            os.close(file)
+        if (waited := _lock(fresh, fcntl.LOCK_SH)) is not None:
+            os.close(waited)
         return
     try:
         empty(fresh)

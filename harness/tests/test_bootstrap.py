@@ -29,11 +29,28 @@ def checkout(tmp_path: Path) -> Path:
     return root
 
 
-def make(root: Path, *words: str, cache: Path) -> "subprocess.CompletedProcess[str]":
+def make(root: Path, *words: str, cache: Path | str) -> "subprocess.CompletedProcess[str]":
     env = {**os.environ, "CACHE_DIR": str(cache), "LC_ALL": "C"}
     env.pop("MAKEFLAGS", None)
-    argv = ["make", "-C", str(root), *words]
+    argv = ["make", "--no-print-directory", "-C", str(root), *words]
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
+
+
+def environment_in(root: Path, shared: Path, program: str) -> Path:
+    """Put a Python environment where the harness looks for it; return its directory."""
+    version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, check=True)
+    pins = (root / "requirements.txt").read_bytes()
+    made = shared / f"venv-{hashlib.sha256(version.stdout + pins).hexdigest()[:12]}"
+    (made / "bin").mkdir(parents=True)
+    (made / "bin/python").write_text(f"#!/bin/sh\n{program}\n")
+    (made / "bin/python").chmod(0o755)
+    mark(shared)
+    return made
+
+
+def mark(cache: Path) -> None:
+    cache.mkdir(exist_ok=True)
+    (cache / TAG).write_text("# made by the harness of migrate copy offload\n")
 
 
 def the_error(done: "subprocess.CompletedProcess[str]") -> str:
@@ -97,15 +114,9 @@ def test_an_environment_that_another_harness_makes_is_waited_for(
     checkout: Path, tmp_path: Path
 ) -> None:
     cache = tmp_path / "cache"
-    version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, check=True)
-    pins = (checkout / "requirements.txt").read_bytes()
+    mark(cache)
     shared = cache / "shared"
-    made = shared / f"venv-{hashlib.sha256(version.stdout + pins).hexdigest()[:12]}"
-    (made / "bin").mkdir(parents=True)
-    (made / "bin/python").write_text("#!/bin/sh\necho the harness ran\n")
-    (made / "bin/python").chmod(0o755)
-    for path in (cache, shared):
-        (path / TAG).write_text("# made by the harness of migrate copy offload\n")
+    made = environment_in(checkout, shared, "echo the harness ran")
     with (shared / "venv.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         child = subprocess.Popen(
@@ -116,6 +127,63 @@ def test_an_environment_that_another_harness_makes_is_waited_for(
         (made / "complete").touch()
     said, _ = child.communicate(timeout=20)
     assert said == "the harness ran\n" and child.returncode == 0
+
+
+def test_clones_share_what_never_changes(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "harness/core", checkout / "harness/core")
+    shutil.copy2(ROOT / "harness/__init__.py", checkout / "harness")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    shared = tmp_path / "xdg/migrate-offload"
+    try_it = 'flock -n -x "${0%/bin/python}" true && echo free || echo in use'
+    made = environment_in(checkout, shared, try_it)
+    (made / "complete").touch()
+    for name in ("used", "free"):
+        (shared / name).mkdir()
+    done = make(checkout, "demo", cache="")
+    assert done.stdout.splitlines()[-1] == "in use"
+    cache = checkout / ".cache"
+    assert (cache / "shared").resolve() == shared
+    assert (cache / "venv").resolve() == made
+
+    assert make(checkout, "clean", "ALL=1", cache="").returncode == 0
+    assert not cache.exists() and (shared / "free").exists()
+    held = os.open(shared / "used", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    done = make(checkout, "clean", "SHARED=1", cache="")
+    assert done.stdout.splitlines()[-1] == f"another harness is using {shared}/used"
+    os.close(held)
+    assert [path.name for path in shared.iterdir() if path.is_dir()] == ["used"]
+
+
+def test_a_cache_that_the_user_names_has_everything(
+    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(ROOT / "harness/core", checkout / "harness/core")
+    shutil.copy2(ROOT / "harness/__init__.py", checkout / "harness")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    cache = checkout / ".cache"
+    mark(cache)
+    (cache / "shared").symlink_to(tmp_path / "xdg/migrate-offload")  # of a run without
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / "dpkg-query").write_text("#!/bin/sh\nexit 1\n")
+    (tools / "dpkg-query").chmod(0o755)
+    (tools / "apt-get").symlink_to("dpkg-query")
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    assert the_error(make(checkout, "demo", cache=cache))  # no host, but a place
+    assert not (cache / "shared").is_symlink() and (cache / "shared" / TAG).exists()
+    assert not (tmp_path / "xdg").exists()
+
+    (cache / "shared/kernel").mkdir()
+    held = os.open(cache / "shared/kernel", os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_SH)
+    line = the_error(make(checkout, "clean", "ALL=1", cache=cache))
+    assert line == f"error: another harness is using {cache}/shared/kernel"
+    os.close(held)
+    assert make(checkout, "clean", "ALL=1", cache=cache).returncode == 0
+    assert not cache.exists()
 
 
 def test_a_package_with_another_hash_is_refused(checkout: Path, tmp_path: Path) -> None:

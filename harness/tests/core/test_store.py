@@ -107,9 +107,9 @@ def test_least_recently_used_entries_go_first(tmp_path: Path) -> None:
         entry(tmp_path, name, 100_000, used)
     store.evict(tmp_path / "shared", 300_000)
     assert names(tmp_path) == {"new", "middle"}
-    used = store.find(paths_of(tmp_path), "middle")
-    assert used
-    os.close(store._held.pop(used))  # as if this process had ended
+    middle = store.find(paths_of(tmp_path), "middle")
+    assert middle
+    os.close(store._held.pop(middle))  # as if this process had ended
     entry(tmp_path, "newer", 100_000, 4000)
     store.evict(tmp_path / "shared", 200_000)
     assert names(tmp_path) == {"middle"}

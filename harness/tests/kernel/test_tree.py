@@ -193,3 +193,27 @@ def test_a_step_that_another_topic_blocks_names_both(project: Project) -> None:
         with pytest.raises(HarnessError) as caught:
             made.pick(speed.steps[:1])
     assert "speed/0001-ten.patch does not apply without fix (mm/migrate.c)" in str(caught.value)
+
+
+def test_nothing_is_written_to_the_shared_tree(project: Project) -> None:
+    shared = project.paths.cache / "shared/linux-x"
+    shared.parent.mkdir()
+    project.source.pristine.rename(shared)
+    project.source.pristine.symlink_to(shared)
+    before = contents(shared)
+    tree = project.get().path
+    assert (tree / "mm/Kconfig").samefile(shared / "mm/Kconfig")
+    project.write(project.paths.overlay / "mm/offload.c", "int changed;\n")
+    for name in ("mm/migrate.c", "mm/Kconfig"):
+        patches.replace(tree / "Makefile", tree / name)  # as a builder of objects does
+    project.get()
+    project.patch("lab/series").write_text("")
+    project.patch("lab/0001-rmap.patch").unlink()
+    project.get()
+    assert (tree / "mm/rmap.c").read_text() == (shared / "mm/rmap.c").read_text()
+    assert contents(shared) == before
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    files = (path for path in directory.rglob("*") if path.is_file())
+    return {str(path): path.read_bytes() for path in files}
