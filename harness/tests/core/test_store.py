@@ -22,7 +22,7 @@ from harness.core.paths import Paths
 def fill(fresh):
     with Path(sys.argv[1], "log").open("a") as log:
         log.write("filled ")
-    (fresh / "one").touch()
+    (fresh / "one").touch(exist_ok=False)
     print("half", flush=True)
     time.sleep(float(sys.argv[2]))
     (fresh / "two").touch()

@@ -9,7 +9,7 @@ import pytest
 from harness.core import process
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
-from harness.kernel import build, kconfig, source, topics
+from harness.kernel import build, debian, kconfig, source, topics
 from harness.kernel.arch import ARM64
 from harness.kernel.source import Source
 from harness.kernel.tree import Tree
@@ -192,10 +192,13 @@ def test_a_kernel_is_built_once_for_all_clones(
     assert compiled == ["base"]
     build.get(two, tree, "base", objects=True)
     assert compiled == ["base"] * 2
+    monkeypatch.setattr(debian, "codename", lambda: "another")
+    build.get(replace(one, out=tmp_path / "three"), tree, "base")
+    assert compiled.pop() == "base" and len(list(one.shared.iterdir())) == 2
     build.get(one, tree, "base-mutant")
     build.get(two, tree, "base-mutant")
     assert compiled[2:] == ["base-mutant"] * 2
-    assert len(list(one.shared.iterdir())) == 1
+    assert len(list(one.shared.iterdir())) == 2
 
 
 def test_a_copy_of_objects_keeps_the_configuration(tmp_path: Path) -> None:
