@@ -86,7 +86,7 @@ def test_of_two_clones_one_makes_an_entry_and_both_see_it_whole(tmp_path: Path) 
 def test_what_is_not_finished_is_made_again(tmp_path: Path) -> None:
     killed = Clone(tmp_path, 60)
     assert killed.line() == "half"
-    assert store.find(paths_of(tmp_path), "kernel") is None
+    assert names(tmp_path) == {"kernel.new"}
     killed.end()
     after = Clone(tmp_path, 0)
     assert [after.line(), after.line()] == ["half", "one two"]
