@@ -4,7 +4,7 @@ An entry is a directory. It appears when it is whole, and a process that uses on
 flock on it until it ends; eviction removes only what it can lock for itself. What is being made
 has a name of its own, which its maker has locked.
 
-Imports nothing but Python's own library: `make clean` runs this file before there is more.
+Needs only Python's own library: `make clean` runs this file before there is more.
 """
 
 import fcntl
