@@ -282,6 +282,11 @@ def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None
     process.capture(["find", str(target), "-name", ".*.cmd", "-exec", *sed, "{}", "+"])
 
 
+def has_objects(tree: Tree, config: str) -> bool:
+    """Tell whether a configuration has been compiled in this clone."""
+    return (object_dir(tree, config) / "vmlinux.o").exists()
+
+
 def forget(tree: Tree, config: str) -> None:
     """Throw away the objects of a configuration that starts from another one's."""
     (object_dir(tree, config) / _SEED).unlink(missing_ok=True)
@@ -294,9 +299,9 @@ def seed(tree: Tree, config: str) -> None:
     and the others get the same time. What is a link to a pristine file has not changed.
     """
     first = _known(config).seed
-    origin = object_dir(tree, first)
-    if not first or not (origin / "vmlinux.o").exists():
+    if not first or not has_objects(tree, first):
         return
+    origin = object_dir(tree, first)
     objects = object_dir(tree, config)
     stamp = objects / _SEED
     # A configuration that has changed reaches nearly every object: a copy is less work.
@@ -366,8 +371,7 @@ def _compile(paths: Paths, tree: Tree, config: str, step: ui.Step) -> int:
     """Build the image and the modules; return how many objects were compiled."""
     objects = object_dir(tree, config)
     space.need(objects, _OBJECTS_GB, f"kernel {config}")
-    built = (objects / "vmlinux.o").exists()
-    of = "" if built or _known(config).debian else f" of about {_OBJECTS}"
+    of = "" if has_objects(tree, config) or _known(config).debian else f" of about {_OBJECTS}"
     compiled = 0
 
     def watch(line: str) -> None:

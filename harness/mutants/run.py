@@ -251,9 +251,12 @@ class Kernels:
                 tree = tools = self._tree(f"tree-{name}", revision)
                 if mutant.file.startswith("tools/"):
                     name, tree = config, self._ours
-                elif mutant.compiles:
-                    build.seed(tree, name)
-                    compile_alone(mutant, self._ours.path, tree.path)
+                else:
+                    if not build.has_objects(self._ours, config):  # another clone has them
+                        build.get(self._paths, self._ours, config, objects=True)
+                    if mutant.compiles:
+                        build.seed(tree, name)
+                        compile_alone(mutant, self._ours.path, tree.path)
             try:
                 kernel = suite.prepare(self._paths, name, tree, tools)
             except HarnessError as error:
