@@ -36,6 +36,17 @@ def make(root: Path, *words: str, cache: Path | str) -> "subprocess.CompletedPro
     return subprocess.run(argv, env=env, capture_output=True, text=True, check=False)
 
 
+@pytest.fixture
+def no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the host have no packages, and refuse to install any."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    for name in ("dpkg-query", "apt-get", "sudo"):
+        (tools / name).write_text("#!/bin/sh\nexit 1\n")
+        (tools / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+
+
 def environment_in(root: Path, shared: Path, program: str) -> Path:
     """Put a Python environment where the harness looks for it; return its directory."""
     version = subprocess.run(["/usr/bin/python3", "--version"], capture_output=True, check=True)
@@ -71,6 +82,7 @@ def test_a_path_with_a_space_is_refused(checkout: Path, tmp_path: Path) -> None:
     assert not (tmp_path / "cache").exists()
 
 
+@pytest.mark.usefixtures("no_host")
 def test_a_directory_of_others_is_no_cache(checkout: Path, tmp_path: Path) -> None:
     theirs = tmp_path / "theirs"
     theirs.mkdir()
@@ -157,6 +169,7 @@ def test_clones_share_what_never_changes(
     assert [path.name for path in shared.iterdir() if path.is_dir()] == ["used"]
 
 
+@pytest.mark.usefixtures("no_host")
 def test_a_cache_that_the_user_names_has_everything(
     checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -166,13 +179,7 @@ def test_a_cache_that_the_user_names_has_everything(
     cache = checkout / ".cache"
     mark(cache)
     (cache / "shared").symlink_to(tmp_path / "xdg/migrate-offload")  # of a run without
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "dpkg-query").write_text("#!/bin/sh\nexit 1\n")
-    (tools / "dpkg-query").chmod(0o755)
-    (tools / "apt-get").symlink_to("dpkg-query")
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
-    assert the_error(make(checkout, "demo", cache=cache))  # no host, but a place
+    assert the_error(make(checkout, "demo", cache=cache))  # there is no host, but a place
     assert not (cache / "shared").is_symlink() and (cache / "shared" / TAG).exists()
     assert not (tmp_path / "xdg").exists()
 
@@ -230,15 +237,10 @@ def running(pid: int) -> bool:
         return False
 
 
+@pytest.mark.usefixtures("no_host")
 def test_what_few_commands_need_is_installed_for_them_only(
-    checkout: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    checkout: Path, tmp_path: Path
 ) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    for name in ("dpkg-query", "apt-get", "sudo"):
-        (tools / name).write_text("#!/bin/sh\nexit 1\n")
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
     rare = {"debhelper", "lintian"}
     for target, wanted in (("demo", set()), ("deb", {"debhelper"}), ("check-debian", rare)):
         done = make(checkout, target, cache=tmp_path / "cache")

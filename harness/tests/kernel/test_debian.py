@@ -84,7 +84,8 @@ def test_a_package_is_fetched_once_and_the_newest_file_is_taken(
     def apt(argv: list[str], *_: object, cwd: Path | None = None, **__: object) -> None:
         if cwd:
             fetched.append(argv[-1])
-            (cwd / "rest").touch(exist_ok=False)
+            assert not list(cwd.iterdir())
+            (cwd / "rest").touch()
             if len(fetched) == 1:
                 raise HarnessError("the line is dead")
             for version in ("7.3.4-1~bpo13+1", "7.3.12-1~bpo13+1", "7.3.9-2~bpo13+1"):

@@ -202,6 +202,7 @@ def test_nothing_is_written_to_the_shared_tree(project: Project) -> None:
     project.source.pristine.symlink_to(shared)
     before = contents(shared)
     tree = project.get().path
+    assert contents(shared) == before
     assert (tree / "mm/Kconfig").samefile(shared / "mm/Kconfig")
     project.write(project.paths.overlay / "mm/offload.c", "int changed;\n")
     for name in ("mm/migrate.c", "mm/Kconfig"):
