@@ -7,13 +7,14 @@ in qemu/ compiles what changed; all clones share the programs, and out/qemu has 
 import re
 import shutil
 import sys
+import tempfile
 from collections.abc import Iterable
 from functools import partial
 from pathlib import Path
 
 from harness.core import jsonio, process, space, store, ui
 from harness.core.paths import Paths
-from harness.kernel import build, debian
+from harness.kernel import build, debian, topics
 from harness.kernel.arch import PC, X86_64
 
 SERIES = "10.0"
@@ -57,7 +58,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
     Return where they are. Guests may be running with those that need not be built.
     """
     ours = paths.root / "qemu"
-    fixed = [*_patches(ours), *(ours / f"{name}.mak" for name in ARCHITECTURES)]
+    fixed = [ours / f"{name}.mak" for name in ARCHITECTURES]
     devices = sorted({*ours.glob("*.[ch]"), ours / "meson.build"})
     out = paths.out / "qemu"
     record = out / "build.json"
@@ -68,7 +69,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         version = tarball.name.removeprefix("qemu_").removesuffix(".orig.tar.xz")
         words = [version, build.compiler(), *_OPTIONS]
         home = paths.cache / "qemu" / f"{version}-{_key(fixed, words)}"
-        key = _key(devices, [home.name])
+        key = _key([*_patches(ours), *devices], [home.name])
         text = f"QEMU {version} in {out}"
         built = jsonio.recall(dict[str, str], record) or {}
         there = {program for program in PROGRAMS if built.get(program) == key}
@@ -80,6 +81,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         def fill(program: str, fresh: Path) -> None:
             if not (home / "source").exists():
                 _unpack(paths, tarball, home, ours)
+            _patch(paths, home, _patches(ours))
             migrate = f"{home}/source/hw/misc/migrate/"
             process.capture(["rsync", "-rc", "--delete", *map(str, devices), migrate])
             if not (home / "objects/build.ninja").exists():
@@ -115,7 +117,7 @@ def _key(files: list[Path], words: list[str]) -> str:
 
 
 def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:
-    """Unpack and patch the source, which appears only when it is whole."""
+    """Unpack the source, which appears only when it is whole."""
     space.need(home, _GB, "building QEMU")
     fresh = home / "source.new"
     shutil.rmtree(fresh, ignore_errors=True)
@@ -126,17 +128,42 @@ def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:
         log,
         f"cannot unpack {tarball}",
     )
-    for patch in _patches(ours):
-        process.run_logged(
-            ["patch", "-p1", "-F0", "-i", str(patch)],
-            log,
-            f"qemu/{patch.name} does not apply to {tarball.name}",
-            cwd=fresh,
-        )
     for name in ARCHITECTURES:
         devices = fresh / f"configs/devices/{name}-softmmu/migrate.mak"
         shutil.copyfile(ours / f"{name}.mak", devices)
     fresh.rename(home / "source")
+
+
+def _patch(paths: Paths, home: Path, patches: list[Path]) -> None:
+    """Patch the source; a file whose content is right keeps its time, for ninja."""
+    source, pristine, record = home / "source", home / "pristine", home / "patched.json"
+    before = set(jsonio.recall(list[str], record) or [])
+    touched = {name for patch in patches for name in topics.touched_paths(patch.read_text())}
+    for name in touched - before:
+        _copy(source / name, pristine / name)
+    jsonio.write(record, sorted(before | touched))  # until all are what the patches say
+    with tempfile.TemporaryDirectory(dir=home) as scratch:
+        fresh = Path(scratch)
+        for name in before | touched:
+            _copy(pristine / name, fresh / name)
+        for patch in patches:
+            process.run_logged(
+                ["patch", "-p1", "-F0", "-i", str(patch)],
+                paths.logs / "qemu-source.log",
+                f"qemu/{patch.name} does not apply to {home.name}",
+                cwd=fresh,
+            )
+        process.capture(["rsync", "-rc", f"{fresh}/", f"{source}/"])
+        for name in before | touched:
+            if not (fresh / name).exists():
+                (source / name).unlink(missing_ok=True)
+    jsonio.write(record, sorted(touched))
+
+
+def _copy(origin: Path, target: Path) -> None:
+    target.parent.mkdir(parents=True, exist_ok=True)
+    if origin.exists():
+        shutil.copy(origin, target)
 
 
 def _configure(paths: Paths, home: Path) -> None:

@@ -109,9 +109,30 @@ def test_a_device_that_does_not_compile_is_an_error_each_time(paths: Paths) -> N
 
 def test_a_source_that_the_patch_does_not_fit_is_refused(paths: Paths) -> None:
     pack(paths, "other\n")
-    with pytest.raises(HarnessError, match=r"qemu/source.patch does not apply to qemu_10.0.9"):
-        qemu.get(paths)
-    assert not list((paths.cache / "qemu").glob("*/source"))
+    for _ in range(2):
+        with pytest.raises(HarnessError, match=r"qemu/source.patch does not apply to 10.0.9"):
+            qemu.get(paths)
+    assert not list((paths.cache / "qemu").glob("*/log"))
+
+
+def test_a_patch_that_changes_is_applied_to_the_source_that_is_there(paths: Paths) -> None:
+    patch, added = paths.root / "qemu/source.patch", paths.root / "qemu/added.patch"
+    added.write_text("--- /dev/null\n+++ b/two\n@@ -0,0 +1 @@\n+added\n")
+    qemu.get(paths)
+    (source,) = (paths.cache / "qemu").glob("*/source")
+    one, two = source / "one", source / "two"
+    assert (one.read_text(), two.read_text()) == ("new\n", "added\n")
+    time = one.stat().st_mtime_ns
+    added.unlink()
+    qemu.get(paths)
+    assert one.stat().st_mtime_ns == time and not two.exists()
+    patch.write_text(patch.read_text().replace("new", "newer"))
+    qemu.get(paths)
+    assert one.read_text() == "newer\n"
+    patch.unlink()
+    qemu.get(paths)
+    assert one.read_text() == "old\n"
+    assert log(paths) == ["configured", *["aarch64", "x86_64"] * 4]
 
 
 def test_every_device_of_ours_is_compiled() -> None:
