@@ -28,8 +28,8 @@
 #                        harness uses of what is for all clones
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-all check-debian deb bench-copy bench-mt lab layouts mutants report kernel qemu \
-	series edit save lint guest shell clean
+.PHONY: help demo check check-all check-debian deb bench-copy bench-mt lab layouts mutants record report kernel \
+	qemu series edit save lint guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
@@ -62,6 +62,7 @@ help:
 	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|tiering|compaction: a program]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
 	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
+	@echo "make record   build vanilla, and record what its guests print: the check compares with it"
 	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=file,prefix,glob]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
@@ -79,7 +80,7 @@ check:
 check-all:
 	$(HARNESS) check --only="$$ONLY" --turn=all
 
-check-debian lint qemu bench-copy bench-mt clean:
+check-debian lint qemu record bench-copy bench-mt clean:
 	$(HARNESS) $@
 
 deb:

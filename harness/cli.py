@@ -112,6 +112,7 @@ def parser() -> argparse.ArgumentParser:
         seed=_option("the first one", layouts.SEED, type=int),
         count=_option("how many", 500, type=int),
     )
+    command("record", "build vanilla, and record what its guests print", _record)
     only = _option("files of mutants/, names, prefixes or globs: a,b", "")
     command(
         "mutants", "break the code on purpose, and see tests go red", mutants.main, only=only
@@ -166,6 +167,12 @@ def _layouts(
 ) -> int:
     machine = layouts.Machine(vcpus, config, offload, pressure)
     return layouts.main(paths, machine, seed, count)
+
+
+def _record(paths: Paths) -> int:
+    from harness.checks import record  # noqa: PLC0415 (imports matplotlib)
+
+    return record.main(paths)
 
 
 def _report(_: Paths, words: Sequence[str], to: str | None) -> int:

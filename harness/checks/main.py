@@ -7,9 +7,11 @@ of arm64 the debug kernel and its suites are left out instead, unless it is that
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from harness import demo
 from harness.checks import clock, compare, heads, stages, turns
@@ -82,15 +84,14 @@ def builds(paths: Paths) -> list[Stage]:
         emulator("qemu", "base"),
         kernel("base"),
         kernel("debug"),
-        background(
-            "kernels-lab", lambda *_: _laboratory().kernels(paths, quick=True), "kernel-base"
-        ),
+        background("kernels-lab", partial(_kernels, paths), "kernel-base"),
         emulator("qemu-arm64", "arm64"),
         kernel("arm64"),
         background("lint", lambda *_: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         background("series", lambda *_: _series(paths)),
         *(layouts_of(*which) for which in LAYOUTS),
-        background("lab", partial(_lab, paths), "kernels-lab"),
+        background("lab", _lab, "kernels-lab"),
+        background("vanilla", partial(_vanilla, paths), "kernel-base", "layouts"),
     ]
 
 
@@ -209,19 +210,33 @@ def _laboratory() -> ModuleType:
     return run
 
 
-def _lab(paths: Paths, kernels: dict[str, Kernel], out: Path) -> list[Case]:
+def _kernels(paths: Paths, _: object, out: Path) -> Any:
+    """Build what the quick laboratory compares, as far as it is not recorded."""
+    return _laboratory().prepare(paths, out, quick=True)
+
+
+def _lab(prepared: Any, out: Path) -> list[Case]:
     """Run the quick laboratory, a part of it twice, and judge what it says."""
     lab = _laboratory()
-    first = lab.run(lab.Lab(paths, kernels, out / "1"), preset.DEFAULT, True)
-    second = lab.again(lab.Lab(paths, kernels, out / "2"), first)
+    first = lab.run(replace(prepared, out=out / "1"), preset.DEFAULT, True)
+    second = lab.again(replace(prepared, out=out / "2"), first)
     return claims.judge(first, second)
+
+
+def _vanilla(paths: Paths, _: object, out: Path) -> list[Case]:
+    """Build vanilla, and compare what is recorded of it."""
+    from harness.checks import record  # noqa: PLC0415 (imports matplotlib)
+
+    return record.judge(paths, out)
 
 
 def _layouts(
     paths: Paths, config: str, machines: Mapping[Machine, int], _: object, directory: Path
 ) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same ones."""
-    kernels = layouts.prepare(paths, directory, config)
+    seeds = range(layouts.SEED, layouts.SEED + max(machines.values()))
+    single = all(machine.vcpus == 1 for machine in machines)
+    kernels = layouts.prepare(paths, directory, config, seeds if single else None)
     return [
         case
         for machine, count in machines.items()

@@ -4,10 +4,11 @@ A boot has a kernel, perhaps an engine, and measurements one after the other; th
 each size warms up the guest's allocator and is dropped by the benchmark itself.
 """
 
-from collections.abc import Iterator
+from collections.abc import Container, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
 
+from harness.guest.recorded import Guest
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
 from harness.lab.results import Addresses, Design, Kernel, Key, Memory
@@ -193,10 +194,28 @@ def keys(quick: bool, preset: str) -> list[Key]:
     return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 
-def kernels(quick: bool) -> list[str]:
-    """Return the configurations of kernels to boot, each after what it starts from."""
-    booted = {boot.config for boot in (*vanilla(quick), *ours(quick))}
+def kernels(quick: bool, known: Container[str] = ()) -> list[str]:
+    """Return the configurations of kernels to boot, each after what it starts from.
+
+    Guests whose names are `known` do not boot.
+    """
+    boots = [boot for boot in (*vanilla(quick), *ours(quick)) if boot.name not in known]
+    booted = {boot.config for boot in boots}
     return [config for config in KERNEL if config in booted]
+
+
+def recorded() -> list[Boot]:
+    """Return the guests of vanilla kernels in the quick laboratory: all that is recorded."""
+    return [boot for boot in (*vanilla(True), *ours(True)) if KERNEL[boot.config] == "vanilla"]
+
+
+def guests() -> list[Guest]:
+    """Return what decides each of them; no time in their plans is the modelled machine's."""
+    return [
+        Guest(one.name, one.config, "lab", "/mm/migrate_bench",
+              (one.plan(), one.memory, *one.append))
+        for one in recorded()
+    ]  # fmt: skip
 
 
 def vanilla(quick: bool) -> Iterator[Boot]:

@@ -5,8 +5,8 @@ with an engine whose speed that clock decides: PTDMA as a device of QEMU, with i
 What it moves is compared, byte by byte, after each move that is timed.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
 
@@ -15,12 +15,12 @@ from msgspec import structs
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import ktap, suite, vm
+from harness.guest import ktap, recorded, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, qemu
 from harness.kernel.build import Kernel
 from harness.lab import bench, plan, results
-from harness.lab.judge import claims
+from harness.lab.judge import claims, compare
 from harness.lab.model import calibration, preset
 from harness.lab.plan import Boot
 from harness.lab.report import report
@@ -32,11 +32,15 @@ _GUESTS = 2  # at a time: each has one processor
 
 @dataclass(frozen=True)
 class Lab:
-    """Kernels that are ready to boot, by configuration, and where results go."""
+    """Kernels that are ready to boot, by configuration, and where results go.
+
+    `known` is the output of guests that need not boot, by name.
+    """
 
     paths: Paths
-    kernels: dict[str, Kernel]
+    kernels: Mapping[str, Kernel]
     out: Path
+    known: Mapping[str, str] = field(default_factory=dict)
 
 
 def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
@@ -86,6 +90,8 @@ def said(run: vm.Run, where: str) -> str:
 
 def _boot(lab: Lab, boot: Boot, devices: Sequence[str], dilation: float = 1.0) -> str:
     """Run one guest and return what it printed; HarnessError if anything went wrong."""
+    if boot.name in lab.known:
+        return lab.known[boot.name]
     files = {"lab.plan": boot.plan(dilation).encode()}
     directory = lab.out / "guests" / boot.name
     kernel = lab.kernels[boot.config]
@@ -120,10 +126,38 @@ def measure(
     return printed
 
 
-def kernels(paths: Paths, quick: bool) -> dict[str, Kernel]:
-    """Build the kernels that the laboratory compares, by configuration."""
+def prepare(paths: Paths, out: Path, quick: bool) -> Lab:
+    """Build the kernels that the laboratory compares; the quick one has vanilla's record."""
     with lock.cache(paths):
-        return {config: suite.prepare(paths, config) for config in plan.kernels(quick)}
+        ready = {plan.OURS: suite.prepare(paths, plan.OURS)}
+        known = recorded.known(paths, plan.guests()) if quick else {}
+        for config in plan.kernels(quick, known):
+            ready[config] = suite.prepare(paths, config)
+        return Lab(paths, ready, out, known)
+
+
+def vanilla_again(paths: Paths, out: Path) -> dict[str, str]:
+    """Boot each guest that is recorded, and return the results that it printed."""
+    boots = plan.recorded()
+    with lock.cache(paths):
+        ready = {one: suite.prepare(paths, one) for one in {boot.config for boot in boots}}
+    printed = measure(Lab(paths, ready, out), "lab: vanilla, for the record", boots, {})
+    return {
+        name: "".join(line for line in text.splitlines(True) if line.startswith(_PREFIX))
+        for name, text in printed.items()
+    }
+
+
+def unlike(boot: Boot, recorded: str, now: str) -> list[str]:
+    """Return how far apart two outputs of a recorded guest are, in words."""
+    calibration = claims.recorded(quick=True).calibration
+    dilation = calibration.dilation if calibration else 1.0
+    old, new = (runs_of(boot, text, preset.DEFAULT, dilation) for text in (recorded, now))
+    return [
+        f"{run.name}: {one}"
+        for run, other in zip(old, new, strict=True)
+        for one in compare.apart(compare.figures(run), compare.figures(other))
+    ]
 
 
 def _ours(
@@ -208,6 +242,6 @@ def tell(cases: Sequence[Case], where: str) -> int:
 def main(paths: Paths, preset_name: str, quick: bool) -> int:
     """Run `make lab`; 1 if a claim fails."""
     out = paths.out / "lab"
-    found = run(Lab(paths, kernels(paths, quick), out), preset_name, quick)
+    found = run(prepare(paths, out, quick), preset_name, quick)
     where = f"{len(found.runs)} runs; {out}/report.html, {out}/results.json"
     return tell(claims.judge(found), where)

@@ -169,6 +169,17 @@ def parse(text: str) -> dict[int, Layout]:
     return layouts
 
 
+def text_of(layouts: Iterable[Layout]) -> str:
+    """Return layouts as `migrate_layouts` prints them."""
+    found = []
+    for layout in layouts:
+        found += [f"layout {layout.seed}", *layout.built]
+        for name, lines in layout.stages.items():
+            found += [f"stage {name}", *lines]
+        found.append(f"end {layout.seed}\n")
+    return "\n".join(found)
+
+
 def parse_stage(lines: Iterable[str]) -> Stage:
     """Return the pages of a stage one by one."""
     stage = Stage()

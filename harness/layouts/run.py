@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import suite, vm
+from harness.guest import recorded, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
@@ -26,6 +26,9 @@ TWINS = {"base": "lab-vanilla", "arm64": "", "debug": ""}
 SUITE = "layouts"
 MODULE = "page_state"
 SEED = 1
+
+RECORDED = range(SEED, SEED + 120)
+"""Seeds whose twins in virtual time are recorded."""
 
 _DIRECTORY = f"tools/testing/selftests/migrate_large/{MODULE}"
 _PER_BOOT = 250
@@ -92,14 +95,14 @@ class Boot:
 class Kernels:
     """Kernels that are ready to boot, and the module for each.
 
-    `known` has what twins printed in virtual time, where they would print the same again.
+    `known` are layouts of the twin in virtual time, by seed: they need no guest again.
     """
 
     paths: Paths
     ready: Mapping[str, build.Kernel]
     modules: Mapping[str, bytes]
     out: Path
-    known: dict[tuple[str, str], Boot] = field(default_factory=dict)
+    known: dict[int, Layout] = field(default_factory=dict)
 
     def instead(self, ours: build.Kernel) -> "Kernels":
         """Return these kernels with another one of ours."""
@@ -131,14 +134,36 @@ class Outcome:
         )
 
 
-def prepare(paths: Paths, out: Path, config: str = "base") -> Kernels:
-    """Build the kernels, the guest's programs, and the modules."""
+TWIN = recorded.Guest(
+    SUITE,
+    TWINS["base"],
+    SUITE,
+    rf"/(layout_\w+\.c|layout\.h|migrate_layouts\.c)$|/{MODULE}/|/migrate_lib/",
+    (f"{RECORDED[0]},{len(RECORDED)}",),
+)
+"""The guest whose layouts are recorded."""
+
+
+def prepare(
+    paths: Paths, out: Path, config: str = "base", seeds: range | None = None
+) -> Kernels:
+    """Build the kernels, the guest's programs, and the modules.
+
+    `seeds` are all that run, if they run in virtual time alone: a twin whose layouts are
+    recorded is not built then.
+    """
     ready, modules = {}, {}
+    known: dict[int, Layout] = {}
     with lock.cache(paths):
         for name in filter(None, (config, TWINS[config])):
+            if name == TWIN.config and seeds and {*seeds} <= {*RECORDED}:
+                found = recorded.known(paths, [TWIN])
+                known = dump.parse(found.get(TWIN.name, ""))
+                if known:
+                    continue
             ready[name] = suite.prepare(paths, name)
             modules[name] = _module(paths, ready[name])
-    return Kernels(paths, ready, modules, out)
+    return Kernels(paths, ready, modules, out, known)
 
 
 def _module(paths: Paths, kernel: build.Kernel) -> bytes:
@@ -196,6 +221,25 @@ def _boot(
     return boot
 
 
+def twin_again(paths: Paths, out: Path) -> str:
+    """Boot the twin, and return the layouts that are recorded of it."""
+    kernels = prepare(paths, out)
+    directory = kernels.out / "guests" / f"{TWIN.config}-recorded"
+    with ui.step(f"layouts: {TWIN.config}") as step:
+        boot = _boot(kernels, TWIN.config, Machine(1), RECORDED, directory, step.progress)
+        step.done(f"{len(RECORDED)} layouts")
+    return dump.text_of(boot.layouts.values())
+
+
+def unlike(recorded: str, now: str) -> list[str]:
+    """Return how two outputs of the twin differ, in words."""
+    old, new = map(dump.parse, (recorded, now))
+    found = [f"seed {seed} is there once" for seed in sorted(old.keys() ^ new.keys())]
+    for seed in sorted(old.keys() & new.keys()):
+        found += [f"seed {seed}: {line}" for line in dump.compare(old[seed], new[seed])]
+    return found
+
+
 def judge(ours: Boot, vanilla: Boot | None = None, *, live: bool = False) -> dict[int, Finding]:
     """Return what is wrong or differs, by seed; `live` as in dump.judge()."""
     twins = vanilla.layouts if vanilla else {}
@@ -220,13 +264,13 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
                     step.progress(f"{outcome.seeds + int(match[1])} of {count} seeds")
 
             def boot(config: str) -> Boot:
-                key = (config, machine.args(seeds, config))
-                if key in kernels.known:
-                    return kernels.known[key]
+                twin = machine.vcpus == 1 and config != machine.config
+                if twin and kernels.known.keys() >= {*seeds}:
+                    return Boot({seed: kernels.known[seed] for seed in seeds}, {})
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
                 found = _boot(kernels, config, machine, seeds, directory, told)
-                if machine.vcpus == 1 and config != machine.config:
-                    kernels.known[key] = found
+                if twin:
+                    kernels.known.update(found.layouts)
                 return found
 
             ours, *vanilla = pool.map(boot, machine.configs)
@@ -330,7 +374,9 @@ def main(paths: Paths, machine: Machine, first: int, count: int) -> int:
     """Run `make layouts`."""
     if count < 1:
         raise HarnessError("layouts: COUNT is at least 1")
-    outcome = run(prepare(paths, paths.out / SUITE, machine.config), machine, first, count)
+    seeds = range(first, first + count) if machine.vcpus == 1 else None
+    kernels = prepare(paths, paths.out / SUITE, machine.config, seeds)
+    outcome = run(kernels, machine, first, count)
     failed = [case for case in cases(outcome) if case.status is Status.FAILED]
     for case in failed:
         ui.plain(f"{case.name}: FAILED\n{case.detail}")

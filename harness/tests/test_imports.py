@@ -21,7 +21,7 @@ LAYERS = (
 )
 DRAWING = {"lab.report.plots", "bench.plot"}
 """The modules that import matplotlib, which takes a while."""
-HEAVY = DRAWING | {"lab.report.report", "lab.run", "layouts.run"}
+HEAVY = DRAWING | {"lab.report.report", "lab.run", "layouts.run", "checks.record"}
 """They, and modules that import them: these may be imported inside functions."""
 
 HARNESS = ROOT / "harness"

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from msgspec import Struct, structs
 
@@ -97,6 +97,13 @@ def differences(first: Mapping[str, float], second: Mapping[str, float]) -> list
     names = dict.fromkeys((*first, *second))
     found = [Difference(name, first.get(name), second.get(name)) for name in names]
     return sorted(found, key=lambda one: -one.relative)
+
+
+def apart(first: Mapping[str, float], second: Mapping[str, float]) -> list[Difference]:
+    """Return the figures of a run of which one side's is worse than the other's by LIMIT."""
+    both = ((one, replace(one, first=one.second, second=one.first)) for one in
+            differences(first, second) if one.relative)  # fmt: skip
+    return [one for one, back in both if one.is_worse(LIMIT) or back.is_worse(LIMIT)]
 
 
 def all_figures(results: Results) -> dict[str, float]:

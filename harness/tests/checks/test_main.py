@@ -80,7 +80,7 @@ def test_a_quick_check_leaves_groups_out_and_their_turn_brings_them() -> None:
     quick = turn()
     assert {"unit", "demo", "lint", "lab", "base-kunit", "debug-rules", "layouts-base"} <= quick
     brought = {
-        "layouts": {"layouts-base-vcpus"},
+        "layouts": {"layouts-base-vcpus", "vanilla"},
         "faults": set(),
         "engines": {
             "base-ae4dma", "debug-ae4dma", "base-doctor-ptdma", "base-doctor-ae4dma",

@@ -129,7 +129,7 @@ def test_a_failed_claim_is_the_exit_status(
     last = whole.runs[-1]
     runs = (*whole.runs[:-1], structs.replace(last, gbps=last.gbps * loss))
     found = structs.replace(whole, runs=runs)
-    monkeypatch.setattr(lab, "kernels", lambda *_: {})
+    monkeypatch.setattr(lab, "prepare", lambda *_: None)
     monkeypatch.setattr(lab, "run", lambda *_: found)
     paths = Paths(tmp_path, tmp_path, tmp_path)
     assert lab.main(paths, "zen3-ptdma", whole.quick) == status
@@ -137,3 +137,29 @@ def test_a_failed_claim_is_the_exit_status(
     assert " known misses" in printed[-1]
     assert (f"failed: {last.name}" in "\n".join(printed)) == bool(status)
     assert " 0 failed" in printed[-1] or status
+
+
+def test_a_guest_whose_output_is_known_does_not_boot(tmp_path: Path) -> None:
+    known = {one.name: one.name for one in plan.recorded()}
+    assert set(plan.kernels(True)) == {plan.OURS, plan.VANILLA, plan.TRACED}
+    assert plan.kernels(True, known) == [plan.OURS]
+    made = lab.Lab(Paths(tmp_path, tmp_path, tmp_path), {}, tmp_path, known)
+    assert lab.measure(made, "known", plan.recorded(), {}) == known
+
+
+def test_what_is_recorded_does_not_depend_on_the_clock() -> None:
+    """A plan is part of the key before vanilla's speeds tell the dilation."""
+    boots = plan.recorded()
+    assert [boot.plan(5.0) for boot in boots] == [boot.plan() for boot in boots]
+    assert {boot.config for boot in boots} == {plan.VANILLA, plan.TRACED}
+
+
+def test_output_is_as_recorded_within_the_limit() -> None:
+    off = Boot("b", plan.VANILLA, 0, (Measurement("off", 0, (2048,), 64, moves=1),))
+    known = printed(None, pages=0)
+    assert lab.unlike(off, known, printed(None, pages=0, gbps_mean=12.05)) == []
+    for speed in (12.1, 11.9):
+        (said,) = lab.unlike(off, known, printed(None, pages=0, gbps_mean=speed))
+        assert "gbps" in said
+    (said,) = lab.unlike(off, known, printed(None, pages=0, first_folio_ns=None))
+    assert "first_folio_us" in said

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from harness.core.paths import Paths
+from harness.guest import recorded, suite
 from harness.guest.ktap import Status
 from harness.layouts import dump, run
 from harness.layouts.dump import Finding, Layout
@@ -736,3 +737,54 @@ def test_seeds_are_split_into_boots(monkeypatch: pytest.MonkeyPatch, tmp_path: P
         asked.clear()
         run.run(kernels, machine, 1, count)
         assert {len(seeds) for seeds in asked} == sizes
+
+
+def test_what_is_known_of_the_twin_needs_no_kernel_of_it(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Seeds of the record are judged against it; all others build the twin."""
+    prepared: list[str] = []
+    text = dump.text_of(replace(GOOD, seed=seed) for seed in run.RECORDED)
+    record = {run.TWIN.name: text}
+
+    def prepare(_paths: Paths, config: str) -> str:
+        prepared.append(config)
+        return config
+
+    ours = GOOD
+
+    def boot(_kernels: Any, config: str, _machine: Machine, seeds: range, *_: Any) -> Boot:
+        assert config == "base"
+        return Boot({seed: replace(ours, seed=seed) for seed in seeds}, GOOD_TOTALS)
+
+    monkeypatch.setattr(suite, "prepare", prepare)
+    monkeypatch.setattr(run, "_module", lambda *_: b"")
+    monkeypatch.setattr(recorded, "known", lambda *_: record)
+    monkeypatch.setattr(run, "_boot", boot)
+    paths = Paths(tmp_path, tmp_path, tmp_path)
+    both = ["base", "lab-vanilla"]
+    for seeds, configs in ((run.RECORDED, ["base"]), (range(100, 122), both), (None, both)):
+        prepared.clear()
+        run.prepare(paths, tmp_path, seeds=seeds)
+        assert prepared == configs
+    for layout, differ in ((GOOD, 0), (changed("there", "write,", ""), 3)):
+        ours = layout
+        kernels = run.prepare(paths, tmp_path, seeds=range(5, 8))
+        assert len(run.run(kernels, Machine(1), 5, 3).differences) == differ
+    record.clear()
+    prepared.clear()
+    run.prepare(paths, tmp_path, seeds=range(5, 8))
+    assert prepared == both
+
+
+def test_layouts_are_written_as_they_are_read() -> None:
+    seven = {7: GOOD, 8: replace(GOOD, seed=8)}
+    assert dump.parse(dump.text_of(seven.values())) == seven
+
+
+def test_a_twin_that_is_not_as_recorded_is_told() -> None:
+    old = dump.text_of([GOOD])
+    assert run.unlike(old, old) == []
+    said = run.unlike(old, dump.text_of([changed("there", "write,", "")]))
+    assert said[0].startswith("seed 7: there: ")
+    assert run.unlike(old, "") == ["seed 7 is there once"]

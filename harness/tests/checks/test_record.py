@@ -1,0 +1,33 @@
+"""The record of vanilla against what its guests print now."""
+
+from harness.checks import record
+from harness.guest.ktap import Status
+from harness.guest.recorded import Entry
+
+KEY = {"QEMU": "10", "suite": "a"}
+
+
+def statuses(known: Entry | None, now: Entry) -> list[tuple[Status, str]]:
+    told = {"g": lambda old, new: [f"{old} is {new}"] if old != new else []}
+    found = record.cases({"g": known} if known else {}, {"g": now}, told)
+    return [(case.status, case.detail) for case in found]
+
+
+def test_what_is_as_recorded_passes() -> None:
+    assert statuses(Entry(KEY, "1"), Entry(KEY, "1")) == [(Status.PASSED, "")]
+
+
+def test_other_output_fails() -> None:
+    assert statuses(Entry(KEY, "1"), Entry(KEY, "2")) == [(Status.FAILED, "1 is 2")]
+
+
+def test_a_record_of_another_machine_is_not_compared() -> None:
+    ((status, why),) = statuses(Entry(KEY, "1"), Entry(KEY | {"QEMU": "11"}, "2"))
+    assert (status, why) == (Status.SKIPPED, "the record is of QEMU 10, here is 11")
+
+
+def test_a_record_of_other_programs_fails() -> None:
+    now = Entry({"QEMU": "11", "suite": "b"}, "1")
+    for known in (Entry(KEY, "1"), None):
+        ((status, why),) = statuses(known, now)
+        assert (status, why.endswith(": make record")) == (Status.FAILED, True)
