@@ -210,7 +210,7 @@ class Editor:
 
     def _rebase(self, at: str) -> None:
         """Take what is not committed into patch `at`, then make `series` whole again."""
-        _, branch = self._git.run("symbolic-ref", "-q", "--short", "HEAD")
+        branch = self._git("branch", "--show-current")
         changed = self._git("status", "--porcelain")
         if self._rebasing():
             if left := self._git("diff", "--name-only", "--diff-filter=U").split():
@@ -219,8 +219,8 @@ class Editor:
                     "then make save again"
                 )
             self._run_rebase("--continue")
-        elif branch == "edit\n":
-            for commit in self._read("edit"):
+        elif branch == "edit":
+            for commit in self._read("edit", "at"):
                 if not commit.name and not _FIXUP.match(commit.subject):
                     commit.check_message()
             if changed:
@@ -229,11 +229,7 @@ class Editor:
                 fixup = ("--fixup", self._commit_of(at, "HEAD"))
                 self._git("commit", "-q", *(("--amend", "--no-edit") if head else fixup))
             self._run_rebase("--onto", "edit", "at", "series")
-        elif (
-            branch != "series\n"
-            or changed
-            or (self._same("series", "saved") and not self._same("edit", "at"))  # aborted
-        ):
+        elif branch != "series" or changed or self._same("series", "saved"):  # or aborted
             raise HarnessError(f"{self.tree} is not on branch edit: git checkout edit")
         subjects = self._git("log", "--format=%s", "pristine..series").splitlines()
         if any(map(_FIXUP.match, subjects)):
@@ -248,29 +244,24 @@ class Editor:
                 detail=process.tail(output),
             )
 
-    def _read(self, revision: str) -> list[Commit]:
+    def _read(self, revision: str, since: str = "pristine") -> list[Commit]:
         """Return the commits up to a revision, oldest first."""
-        span = f"pristine..{revision}"
+        span = f"{since}..{revision}"
+        listing = ("--reverse", "--no-renames", "--name-status", "--format=%x00%H")
+        listed = self._git("log", *listing, span).split("\0")[1:]
         commits = []
         with tempfile.TemporaryDirectory() as scratch:
             self._git(
                 "format-patch", "-q", "-N", "-o", scratch, "--zero-commit", "--no-signature",
                 "--no-renames", "--stat=75", "--diff-filter=a", "--always", span,
             )  # fmt: skip
-            mails = sorted(Path(scratch).iterdir())
-            for commit, mail in zip(self._git.commits(span), mails, strict=True):
+            for files, mail in zip(listed, sorted(Path(scratch).iterdir()), strict=True):
                 message, dashes, rest = topics.read_text(mail).partition("\n---\n")
                 name = next(iter(_TAG.findall(message)), "")
                 text = _TAG.sub("", message).rstrip("\n") + (dashes or "\n") + rest
-                added = self._git(
-                    "show",
-                    "--format=",
-                    "--name-only",
-                    "--no-renames",
-                    "--diff-filter=A",
-                    commit,
-                )
-                commits.append(Commit(commit, name, text, added.split()))
+                commit, *changes = files.splitlines()
+                added = [line[2:] for line in changes if line.startswith("A\t")]
+                commits.append(Commit(commit, name, text, added))
         return commits
 
     def _attribute(self, commits: Sequence[Commit]) -> None:
