@@ -2,7 +2,7 @@
 
 import base64
 import gzip
-from dataclasses import replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -788,3 +788,13 @@ def test_a_twin_that_is_not_as_recorded_is_told() -> None:
     said = run.unlike(old, dump.text_of([changed("there", "write,", "")]))
     assert said[0].startswith("seed 7: there: ")
     assert run.unlike(old, "") == ["seed 7 is there once"]
+
+
+def test_no_more_is_forgiven() -> None:
+    """Each field of _Rules hides a kind of difference from this comparison for good.
+
+    Seeds found all ten, and a comment explains each: where vanilla splits a folio that it has
+    marked itself, where a write meanwhile copies a page, and how live copies of an engine end.
+    An eleventh needs such a comment, a test of its limits in this file, and this number.
+    """
+    assert len(fields(dump._Rules)) == 10
