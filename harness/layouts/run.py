@@ -95,14 +95,15 @@ class Boot:
 class Kernels:
     """Kernels that are ready to boot, and the module for each.
 
-    `known` are layouts of the twin in virtual time, by seed: they need no guest again.
+    `known` are layouts of the twin in virtual time, by the first seed of their guest. What ran
+    before a layout decides how memory lies: only guests that begin alike print the same.
     """
 
     paths: Paths
     ready: Mapping[str, build.Kernel]
     modules: Mapping[str, bytes]
     out: Path
-    known: dict[int, Layout] = field(default_factory=dict)
+    known: dict[int, Mapping[int, Layout]] = field(default_factory=dict)
 
     def instead(self, ours: build.Kernel) -> "Kernels":
         """Return these kernels with another one of ours."""
@@ -149,18 +150,17 @@ def prepare(
 ) -> Kernels:
     """Build the kernels, the guest's programs, and the modules.
 
-    `seeds` are all that run, if they run in virtual time alone: a twin whose layouts are
-    recorded is not built then.
+    `seeds` are all that run, if they run in virtual time alone: a twin is not built then whose
+    record begins with them.
     """
     ready, modules = {}, {}
-    known: dict[int, Layout] = {}
+    known: dict[int, Mapping[int, Layout]] = {}
     with lock.cache(paths):
         for name in filter(None, (config, TWINS[config])):
-            if name == TWIN.config and seeds and {*seeds} <= {*RECORDED}:
-                found = recorded.known(paths, [TWIN])
-                known = dump.parse(found.get(TWIN.name, ""))
-                if known:
-                    continue
+            begins = name == TWIN.config and seeds and seeds == RECORDED[: len(seeds)]
+            if begins and (found := recorded.known(paths, [TWIN])):
+                known[RECORDED[0]] = dump.parse(found[TWIN.name])
+                continue
             ready[name] = suite.prepare(paths, name)
             modules[name] = _module(paths, ready[name])
     return Kernels(paths, ready, modules, out, known)
@@ -265,12 +265,13 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
 
             def boot(config: str) -> Boot:
                 twin = machine.vcpus == 1 and config != machine.config
-                if twin and kernels.known.keys() >= {*seeds}:
-                    return Boot({seed: kernels.known[seed] for seed in seeds}, {})
+                known = kernels.known.get(seeds[0], {})
+                if twin and known.keys() >= {*seeds}:
+                    return Boot({seed: known[seed] for seed in seeds}, {})
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
                 found = _boot(kernels, config, machine, seeds, directory, told)
                 if twin:
-                    kernels.known.update(found.layouts)
+                    kernels.known[seeds[0]] = found.layouts
                 return found
 
             ours, *vanilla = pool.map(boot, machine.configs)

@@ -706,7 +706,7 @@ def test_in_virtual_time_vanilla_is_booted_once_for_the_same_seeds(
     for machine, first, twice in (
         (Machine(1), 1, ["base"]),
         (Machine(1, offload=True), 1, ["base"]),  # which vanilla knows nothing of
-        (Machine(1), 2, ["base", "lab-vanilla"]),
+        (Machine(1), 2, ["base", "lab-vanilla"]),  # what runs before a layout decides it, too
         (Machine(2), 1, ["base", "lab-vanilla"]),
     ):
         run.run(kernels, Machine(1), 1, 2)
@@ -763,17 +763,20 @@ def test_what_is_known_of_the_twin_needs_no_kernel_of_it(
     monkeypatch.setattr(run, "_boot", boot)
     paths = Paths(tmp_path, tmp_path, tmp_path)
     both = ["base", "lab-vanilla"]
-    for seeds, configs in ((run.RECORDED, ["base"]), (range(100, 122), both), (None, both)):
+    some, more, later = (range(first, end) for first, end in ((1, 9), (1, 122), (2, 9)))
+    for seeds, configs in (
+        (run.RECORDED, ["base"]), (some, ["base"]), (more, both), (later, both), (None, both)
+    ):  # fmt: skip
         prepared.clear()
         run.prepare(paths, tmp_path, seeds=seeds)
         assert prepared == configs
     for layout, differ in ((GOOD, 0), (changed("there", "write,", ""), 3)):
         ours = layout
-        kernels = run.prepare(paths, tmp_path, seeds=range(5, 8))
-        assert len(run.run(kernels, Machine(1), 5, 3).differences) == differ
+        kernels = run.prepare(paths, tmp_path, seeds=range(1, 4))
+        assert len(run.run(kernels, Machine(1), 1, 3).differences) == differ
     record.clear()
     prepared.clear()
-    run.prepare(paths, tmp_path, seeds=range(5, 8))
+    run.prepare(paths, tmp_path, seeds=some)
     assert prepared == both
 
 
