@@ -274,6 +274,14 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     return found
 
 
+def changes(old: Layout, new: Layout) -> list[str]:
+    """Return how a layout differs from another one of the same kernel: nothing is forgiven."""
+    found = _difference("layout", old.built, new.built)
+    for name in dict.fromkeys((*old.stages, *new.stages)):
+        found += _difference(name, old.stages.get(name, ()), new.stages.get(name, ()))
+    return found
+
+
 @dataclass(frozen=True)
 class _Rules:
     """What is not compared of two layouts.

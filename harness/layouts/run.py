@@ -236,7 +236,7 @@ def unlike(recorded: str, now: str) -> list[str]:
     old, new = map(dump.parse, (recorded, now))
     found = [f"seed {seed} is there once" for seed in sorted(old.keys() ^ new.keys())]
     for seed in sorted(old.keys() & new.keys()):
-        found += [f"seed {seed}: {line}" for line in dump.compare(old[seed], new[seed])]
+        found += [f"seed {seed}: {line}" for line in dump.changes(old[seed], new[seed])]
     return found
 
 

@@ -788,8 +788,10 @@ def test_layouts_are_written_as_they_are_read() -> None:
 def test_a_twin_that_is_not_as_recorded_is_told() -> None:
     old = dump.text_of([GOOD])
     assert run.unlike(old, old) == []
-    said = run.unlike(old, dump.text_of([changed("there", "write,", "")]))
-    assert said[0].startswith("seed 7: there: ")
+    for other in (changed("there", "write,", ""), changed("back", "anon,", "anon,active,"),
+                  replace(GOOD, built=()), replace(GOOD, stages={})):  # fmt: skip
+        said = run.unlike(old, dump.text_of([other]))
+        assert said[0].startswith("seed 7: ")
     assert run.unlike(old, "") == ["seed 7 is there once"]
 
 
