@@ -16,6 +16,7 @@ from msgspec import Struct, json
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
+from harness.guest import suite
 from harness.kernel import build, qemu, source, topics
 
 FILE = "lab/recorded/vanilla.json.xz"
@@ -29,7 +30,7 @@ _CHANGED = re.compile(r"^[+-](?!\+\+ |-- )")
 class Guest:
     """One boot of a vanilla kernel; `programs` matches the kernel's files that it runs.
 
-    `words` are arguments, files and options that the guest gets besides.
+    `words` are arguments, files and options that the guest gets besides the suite's own.
     """
 
     name: str
@@ -72,12 +73,13 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
         def contents(names: Sequence[str]) -> list[str]:
             return [ascii(topics.read_text(paths.overlay / name)) for name in names]
 
+        quiet = suite.quiet_settings(paths, guest.suite)
         inside = {
             "configuration": [build.fragments(paths, guest.config)],
             "patches": [*map(ascii, changes), *contents(brought)],
             "suite": [(paths.guest / "suites" / guest.suite).read_text()],
             "programs": contents(programs),
-            "words": list(guest.words),
+            "words": [*guest.words, suite.command_line(guest.config, guest.suite, "", quiet)],
         }
         digests = {name: jsonio.digest(*parts)[:12] for name, parts in inside.items()}
         return dict(zip(OUTSIDE, outside, strict=True)) | digests

@@ -168,6 +168,20 @@ def settings_of(paths: Paths, suite: str) -> Settings:
         raise HarnessError(f"guest/suites/{suite}: {error}") from error
 
 
+def quiet_settings(
+    paths: Paths, suite: str, cpus: int = 1, memory: str = "", append: Sequence[str] = ()
+) -> Settings:
+    """Return the settings of a suite that run_quietly() runs."""
+    settings = settings_of(paths, suite)
+    return msgspec.structs.replace(
+        settings,
+        cpus=cpus,
+        virtual=True,
+        memory=memory or settings.memory,
+        append=(*settings.append, "norandmaps", *append),
+    )
+
+
 def _guest(
     emulators: Path,
     kernel: Kernel,
@@ -240,14 +254,7 @@ def run_quietly(
     `devices` are options that QEMU gets besides; for `tiers` see vm.Guest; `memory` is what the
     suite asks for if it is ''; `append` is for the kernel's command line.
     """
-    settings = settings_of(paths, suite)
-    settings = msgspec.structs.replace(
-        settings,
-        cpus=cpus,
-        virtual=True,
-        memory=memory or settings.memory,
-        append=(*settings.append, "norandmaps", *append),
-    )
+    settings = quiet_settings(paths, suite, cpus, memory, append)
     guest = _guest(
         qemu.programs(paths), kernel, suite, args, settings, "tcg", clock or vm.Clock()
     )
