@@ -131,8 +131,8 @@ def prepare(paths: Paths, out: Path, quick: bool) -> Lab:
     with lock.cache(paths):
         ready = {plan.OURS: suite.prepare(paths, plan.OURS)}
         known = recorded.known(paths, plan.guests()) if quick else {}
-        for config in plan.kernels(quick, known):
-            ready[config] = suite.prepare(paths, config)
+        more = [config for config in plan.kernels(quick, known) if config not in ready]
+        ready |= {config: suite.prepare(paths, config) for config in more}
         return Lab(paths, ready, out, known)
 
 
