@@ -2,8 +2,8 @@
 
 Such a guest has one processor, and runs in virtual time: it prints the same on every machine
 as long as its key is the same. A key names the kernel, the compiler, QEMU, and the programs,
-the suite and the words that the guest got. It leaves out on purpose: our patches of QEMU, and
-what else is in the initramfs. `make check-all` boots the guests again and compares.
+the suite and the words that the guest got. It leaves out on purpose: comments, our patches of
+QEMU, and what else is in the initramfs. `make check-all` boots the guests again and compares.
 """
 
 import lzma
@@ -24,6 +24,8 @@ OUTSIDE = ("Linux", "compiler", "QEMU")
 """Parts of a key that no file of this repository decides."""
 
 _CHANGED = re.compile(r"^[+-](?!\+\+ |-- )")
+_C_COMMENT = re.compile(r"/\*.*?\*/|//.*?$", re.MULTILINE | re.DOTALL)
+_SHELL_COMMENT = re.compile(r"^#(?! qemu:).*\n", re.MULTILINE)  # settings are part of the guest
 
 
 @dataclass(frozen=True)
@@ -71,13 +73,16 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
             raise HarnessError(f"{guest.name}: no file in kernel/overlay is its program")
 
         def contents(names: Sequence[str]) -> list[str]:
-            return [ascii(topics.read_text(paths.overlay / name)) for name in names]
+            texts = (topics.read_text(paths.overlay / name) for name in names)
+            return [ascii(_C_COMMENT.sub("", text).split()) for text in texts]
+
+        script = (paths.guest / "suites" / guest.suite).read_text()
 
         quiet = suite.quiet_settings(paths, guest.suite)
         inside = {
             "configuration": [build.fragments(paths, guest.config)],
             "patches": [*map(ascii, changes), *contents(brought)],
-            "suite": [(paths.guest / "suites" / guest.suite).read_text()],
+            "suite": [_SHELL_COMMENT.sub("", script)],
             "programs": contents(programs),
             "words": [*guest.words, suite.command_line(guest.config, guest.suite, "", quiet)],
         }

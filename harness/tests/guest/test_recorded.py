@@ -22,7 +22,7 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project whose `traced` kernel has one patch, and a record of both guests."""
     made = Project(tmp_path)
     made.write(made.paths.configs / "a.config", "CONFIG_A=y\n")
-    made.write(made.paths.guest / "suites/lab", "measure\n")
+    made.write(made.paths.guest / "suites/lab", "# check: base\n# qemu: memory=1G\nmeasure\n")
     made.write(made.paths.root / FILE, "")
     monkeypatch.setattr(pristine, "get", lambda _: made.source)
     monkeypatch.setattr(qemu, "version", lambda _: "QEMU 10")
@@ -51,7 +51,16 @@ def test_what_fits_is_known(project: Project, capsys: pytest.CaptureFixture[str]
     [
         ("kernel/configs/a.config", "=y", "=n", "configuration", set()),
         ("guest/suites/lab", "measure", "measure twice", "suite", set()),
+        ("guest/suites/lab", "memory=1G", "memory=2G", "suite", set()),
+        ("guest/suites/lab", "# check: base", "# check: debug", "", {"plain", "traced"}),
         ("kernel/overlay/drivers/new/dcbm.c", "dcbm", "dcbm2", "programs", set()),
+        (
+            "kernel/overlay/drivers/new/dcbm.c",
+            "int",
+            "/* x\n * y */\nint",
+            "",
+            {"plain", "traced"},
+        ),
         ("kernel/patches/speed/0001-ten.patch", "+ten", "+TEN", "patches", {"plain"}),
         ("kernel/overlay/mm/offload.c", "int", "long", "patches", {"plain"}),
         ("kernel/patches/speed/0001-ten.patch", "It is better", "So", "", {"plain", "traced"}),
