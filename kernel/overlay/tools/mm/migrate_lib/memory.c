@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
+#define _GNU_SOURCE
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
@@ -17,6 +18,8 @@
 #include "memory.h"
 #include "setting.h"
 
+#define NODE_DIR		"/sys/devices/system/node"
+#define BITS_PER_LONG		(8 * sizeof(unsigned long))
 #define FLAG(bit)		(1ULL << (bit))
 #define PAGEMAP_PRESENT		FLAG(63)
 #define PAGEMAP_PFN		(FLAG(55) - 1)
@@ -36,12 +39,17 @@ size_t memory_page_size(void)
 	return size;
 }
 
+uint64_t nanoseconds_now(void)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
 double seconds_now(void)
 {
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return ts.tv_sec + ts.tv_nsec / 1e9;
+	return nanoseconds_now() / 1e9;
 }
 
 void run_on_cpus(int first, int last)
@@ -70,9 +78,8 @@ pid_t fork_idle(void)
 
 static uint64_t stamp_value(uint64_t seed, size_t index)
 {
-	uint64_t value = (seed << 40) + index + 1;
+	uint64_t value = (index + 1) * 0x9e3779b97f4a7c15ULL + seed * 0xd1b54a32d192ed03ULL;
 
-	value *= 0x9e3779b97f4a7c15ULL;
 	return value ^ (value >> 29);
 }
 
@@ -95,21 +102,24 @@ static unsigned int bytes_differing(uint64_t a, uint64_t b)
 	return nr;
 }
 
-size_t memory_verify(const void *addr, size_t len, uint64_t seed)
+/* @written: see memory_wrong(); @report: how many words to print. */
+static size_t count_wrong(const void *addr, size_t len, uint64_t seed, const uint64_t *written,
+			  unsigned int report)
 {
+	const size_t per_page = memory_page_size() / sizeof(uint64_t);
 	const uint64_t *word = addr;
-	unsigned int reported = 0;
 	size_t wrong = 0;
-	size_t i;
 
-	for (i = 0; i < len / sizeof(*word); i++) {
-		uint64_t expected = stamp_value(seed, i);
+	for (size_t i = 0; i < len / sizeof(*word); i++) {
+		uint64_t expected = written && i % per_page == 0 ? written[i / per_page] : 0;
 		uint64_t seen = word[i];
 
+		if (!expected)
+			expected = stamp_value(seed, i);
 		if (seen == expected)
 			continue;
 		wrong += bytes_differing(seen, expected);
-		if (reported++ < REPORT_MAX)
+		if (report && report--)
 			printf("# offset %#zx: %#llx instead of %#llx\n",
 			       i * sizeof(*word), (unsigned long long)seen,
 			       (unsigned long long)expected);
@@ -117,48 +127,78 @@ size_t memory_verify(const void *addr, size_t len, uint64_t seed)
 	return wrong;
 }
 
-bool memory_two_nodes(int *first, int *second)
+size_t memory_verify(const void *addr, size_t len, uint64_t seed)
 {
-	char list[256] = "";
-	FILE *file = fopen("/sys/devices/system/node/has_memory", "r");
-	char *pos = list;
-	int found[2];
-	int nr = 0;
+	return count_wrong(addr, len, seed, NULL, REPORT_MAX);
+}
 
-	if (!file)
-		return false;
-	if (!fgets(list, sizeof(list), file))
-		list[0] = '\0';
-	fclose(file);
+size_t memory_wrong(const void *addr, size_t len, uint64_t seed, const uint64_t *written)
+{
+	return count_wrong(addr, len, seed, written, 0);
+}
 
-	while (nr < 2 && *pos >= '0' && *pos <= '9') {
+unsigned int memory_nodes(int *nodes, unsigned int max)
+{
+	char list[4096], *pos = list;
+	unsigned int nr = 0;
+
+	if (setting_read(NODE_DIR "/has_memory", list, sizeof(list)))
+		return 0;
+	while (*pos >= '0' && *pos <= '9') {
 		int node = strtol(pos, &pos, 10);
 		int last = *pos == '-' ? strtol(pos + 1, &pos, 10) : node;
 
-		while (nr < 2 && node <= last)
-			found[nr++] = node++;
+		for (; node <= last; node++, nr++)
+			if (nr < max)
+				nodes[nr] = node;
 		pos += *pos == ',';
 	}
-	if (nr < 2)
+	return nr;
+}
+
+bool memory_two_nodes(int *first, int *second)
+{
+	int nodes[2];
+
+	if (memory_nodes(nodes, 2) < 2)
 		return false;
-	*first = found[0];
-	*second = found[1];
+	*first = nodes[0];
+	*second = nodes[1];
 	return true;
+}
+
+long memory_node_kib(int node, const char *name)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), NODE_DIR "/node%d/meminfo", node);
+	return setting_find_number(path, name);
+}
+
+struct node_mask memory_node_mask(int node)
+{
+	struct node_mask mask = { 0 };
+
+	mask.bits[node / BITS_PER_LONG] = 1UL << node % BITS_PER_LONG;
+	return mask;
 }
 
 int memory_bind(int node)
 {
-	unsigned long mask;
+	struct node_mask mask;
 
 	if (node < 0)
 		return syscall(__NR_set_mempolicy, MPOL_DEFAULT, NULL, 0);
-	mask = 1UL << node;
-	return syscall(__NR_set_mempolicy, MPOL_BIND, &mask, 8 * sizeof(mask));
+	mask = memory_node_mask(node);
+	return syscall(__NR_set_mempolicy, MPOL_BIND, mask.bits, MEMORY_MAX_NODES + 1);
 }
 
-/* move_pages(2) on up to MOVE_MAX addresses; @nodes NULL only asks. */
-static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int node,
-		      bool query, int flags)
+/*
+ * move_pages(2) on up to MOVE_MAX addresses; @query only asks. Returns in how many groups of
+ * @group addresses one is not on @node, or -errno.
+ */
+static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, size_t group,
+		      int node, bool query, int flags)
 {
 	void **pages = calloc(nr, sizeof(*pages));
 	int *nodes = calloc(nr, sizeof(*nodes));
@@ -188,8 +228,13 @@ static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, int n
 	if (!query)
 		syscall(__NR_move_pages, pid, nr, pages, NULL, status, flags);
 	ret = 0;
-	for (i = 0; i < nr; i++)
-		ret += status[i] != node;
+	for (i = 0; i < nr; i += group) {
+		size_t there = i;
+
+		while (there < nr && there < i + group && status[there] == node)
+			there++;
+		ret += there < nr && there < i + group;
+	}
 out:
 	free(pages);
 	free(nodes);
@@ -197,16 +242,17 @@ out:
 	return ret;
 }
 
-static long move_all(pid_t pid, const void *addr, size_t len, size_t step, int node,
-		     bool query, int flags)
+static long move_all(pid_t pid, const void *addr, size_t len, size_t step, size_t group,
+		     int node, bool query, int flags)
 {
+	const size_t most = group < MOVE_MAX ? MOVE_MAX / group * group : group;
 	size_t left = (len + step - 1) / step;
 	const char *pos = addr;
 	long missing = 0;
 
 	while (left) {
-		size_t nr = left < MOVE_MAX ? left : MOVE_MAX;
-		long ret = move_some(pid, pos, nr, step, node, query, flags);
+		size_t nr = left < most ? left : most;
+		long ret = move_some(pid, pos, nr, step, group, node, query, flags);
 
 		if (ret < 0)
 			return ret;
@@ -217,16 +263,22 @@ static long move_all(pid_t pid, const void *addr, size_t len, size_t step, int n
 	return missing;
 }
 
+size_t memory_folios_not_on(const void *addr, size_t len, size_t size, int node)
+{
+	const size_t step = memory_page_size();
+	long ret = move_all(0, addr, len, step, size / step, node, true, 0);
+
+	return ret < 0 ? len / size : (size_t)ret;
+}
+
 size_t memory_pages_not_on(const void *addr, size_t len, int node)
 {
-	long ret = move_all(0, addr, len, memory_page_size(), node, true, 0);
-
-	return ret < 0 ? len / memory_page_size() : (size_t)ret;
+	return memory_folios_not_on(addr, len, memory_page_size(), node);
 }
 
 long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int flags)
 {
-	return move_all(pid, addr, len, step, node, false, flags);
+	return move_all(pid, addr, len, step, 1, node, false, flags);
 }
 
 static uint64_t pagemap_pfn(uint64_t entry)
@@ -388,24 +440,41 @@ static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t n
 	return !(flags_of(reader, &next, 1) & FLAG(KPF_COMPOUND_TAIL));
 }
 
-bool memory_folios_are(const void *addr, size_t len, size_t size)
+size_t memory_folios_not(const void *addr, size_t len, size_t size)
 {
-	size_t per_folio = size / memory_page_size();
+	size_t per_folio = size / memory_page_size(), nr = len / size, wrong = 0;
 	uint64_t *pfns = memory_pfns(addr, len);
 	struct flags_reader reader;
-	bool right = true;
 
 	if (!pfns)
-		return false;
+		return nr;
 	if (!flags_open(&reader)) {
 		free(pfns);
-		return false;
+		return nr;
 	}
-	for (size_t i = 0; right && i < len / memory_page_size(); i += per_folio)
-		right = is_folio(&reader, pfns + i, per_folio);
+	for (size_t i = 0; i < nr; i++)
+		wrong += !is_folio(&reader, pfns + i * per_folio, per_folio);
 	close(reader.fd);
 	free(pfns);
-	return right;
+	return wrong;
+}
+
+bool memory_folios_are(const void *addr, size_t len, size_t size)
+{
+	return !memory_folios_not(addr, len, size);
+}
+
+bool memory_frames_readable(void)
+{
+	struct flags_reader reader;
+	uint64_t pfn = memory_pfn(&pfn);
+
+	/* An unprivileged reader sees frame 0. */
+	if (!pfn || pfn == MEMORY_NO_PFN || !flags_open(&reader))
+		return false;
+	flags_of(&reader, &pfn, 1);
+	close(reader.fd);
+	return reader.nr;
 }
 
 size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
@@ -527,7 +596,7 @@ static long isolated_on(int node)
 {
 	char path[64];
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/vmstat", node);
+	snprintf(path, sizeof(path), NODE_DIR "/node%d/vmstat", node);
 	return setting_find_number(path, "nr_isolated_anon ") +
 	       setting_find_number(path, "nr_isolated_file ");
 }

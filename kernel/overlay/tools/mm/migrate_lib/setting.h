@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Files of settings, which get their old values back when a test ends, and those that
+ * Files of settings, which get their old values back when a program ends, and those that
  * decide about folios.
  */
 #ifndef SETTING_H
@@ -18,18 +18,30 @@ int setting_write(const char *path, const char *value);
 int setting_write_number(const char *path, long value);
 /* First line without its newline; 0 or -errno. */
 int setting_read(const char *path, char *buf, size_t size);
+/* Of a file that shows all its values, the one in brackets, which counts. */
+int setting_value(const char *path, char *buf, size_t size);
 /* -1 if there is no number. */
 long setting_read_number(const char *path);
 /* The number behind the first @name in a file of many, such as /proc/vmstat; or -1. */
 long setting_find_number(const char *path, const char *name);
 
 /*
- * Remembers the value that a file has now. The process that called this first
- * writes all values back when it exits, also after SIGTERM, SIGINT or SIGHUP;
- * settings_restore() does it at once, in any process. A missing file is ignored.
+ * Remembers the value that a file has now. The process that called this first writes all
+ * values back when it exits, or when a signal ends it that it does not handle itself. A
+ * file that is missing, or that cannot be written, is ignored.
  */
 void setting_save(const char *path);
+/* Remembers all files that match a pattern, which are put back in their alphabetical order. */
+void settings_save(const char *pattern);
+/* setting_write() of a file that is remembered, if it has another value. */
+int setting_change(const char *path, const char *value);
+/* Puts everything back, what was saved last first, in any process. */
 void settings_restore(void);
+/*
+ * The same for files whose paths begin with @prefix. Returns how many have another value, and
+ * says which, and why, unless @program is NULL.
+ */
+unsigned int settings_restore_below(const char *prefix, const char *program);
 /* What was saved so far stays as it is then. */
 void settings_forget(void);
 

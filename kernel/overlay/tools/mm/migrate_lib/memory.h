@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Memory as tests of page migration see it: its contents, its node, and the size of
- * its folios.
+ * Memory as tests and tools of page migration see it: its contents, its node, and the size
+ * of its folios.
  */
 #ifndef MEMORY_H
 #define MEMORY_H
@@ -14,9 +14,12 @@
 #define KIB 1024UL
 #define MIB (1024 * KIB)
 #define PMD_SIZE (2 * MIB)
+#define MEMORY_MAX_NODES 1024
+#define NSEC_PER_SEC 1000000000ULL
 
 size_t memory_page_size(void);
 /* Of a clock that never goes back. */
+uint64_t nanoseconds_now(void);
 double seconds_now(void);
 /* Lets the calling thread run on CPUs @first to @last only. */
 void run_on_cpus(int first, int last);
@@ -30,14 +33,32 @@ pid_t fork_idle(void);
 void memory_stamp(void *addr, size_t len, uint64_t seed);
 /* How many of @len bytes are not what memory_stamp() wrote; reports the first ones. */
 size_t memory_verify(const void *addr, size_t len, uint64_t seed);
+/*
+ * The same without a report. @written, if not NULL, has the first word of each page that was
+ * written since then, and 0 for the others.
+ */
+size_t memory_wrong(const void *addr, size_t len, uint64_t seed, const uint64_t *written);
 
+/* The first @max of the nodes that have memory; returns how many there are. */
+unsigned int memory_nodes(int *nodes, unsigned int max);
 /* The first two nodes that have memory; false when there are not two. */
 bool memory_two_nodes(int *first, int *second);
+/* A line of a node's meminfo, such as "MemFree:"; -1 if there is none. */
+long memory_node_kib(int node, const char *name);
+
+/* As system calls want it: with MEMORY_MAX_NODES + 1. */
+struct node_mask {
+	unsigned long bits[MEMORY_MAX_NODES / 8 / sizeof(unsigned long) + 1];
+};
+
+struct node_mask memory_node_mask(int node);
 /* Binds what this process allocates from now on to @node; -1: no binding. */
 int memory_bind(int node);
 
 /* How many pages of the range are absent or not on @node. */
 size_t memory_pages_not_on(const void *addr, size_t len, int node);
+/* How many folios of @size are not there with all their pages. */
+size_t memory_folios_not_on(const void *addr, size_t len, size_t size, int node);
 /*
  * move_pages(2), one address every @step bytes, for process @pid (0: the caller).
  * Returns how many of these addresses are not on @node afterwards, or -errno.
@@ -57,6 +78,10 @@ uint64_t *memory_pfns(const void *addr, size_t len);
 size_t memory_folios(const void *addr, size_t len);
 /* True if naturally aligned folios of exactly @size bytes make up the range. */
 bool memory_folios_are(const void *addr, size_t len, size_t size);
+/* At how many places of the range where such a folio should be there is none. */
+size_t memory_folios_not(const void *addr, size_t len, size_t size);
+/* Whether this process may see which frames its memory has, and their flags. */
+bool memory_frames_readable(void);
 /* How many pages of the range have all bits of @mask in /proc/kpageflags. */
 size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask);
 

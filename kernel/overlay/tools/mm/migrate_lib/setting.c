@@ -1,0 +1,282 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "setting.h"
+
+#define MAX_SETTINGS	256
+#define VALUE_SIZE	256
+/* No kernel has transparent huge pages of more than this. */
+#define MAX_THP_KIB	(1024 * 1024UL)
+
+static struct {
+	char path[128];
+	char value[VALUE_SIZE];
+} saved[MAX_SETTINGS];
+/* Read by signal handlers: an entry that counts is complete. */
+static unsigned int nr_saved;
+static pid_t saver;
+
+int setting_write(const char *path, const char *value)
+{
+	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);
+	/* sysfs does not notice that nothing is written. */
+	const char *text = *value ? value : "\n";
+	ssize_t len = strlen(text), written;
+	int ret = 0;
+
+	if (fd < 0)
+		return -errno;
+	written = write(fd, text, len);
+	if (written != len)
+		ret = written < 0 ? -errno : -EIO;
+	close(fd);
+	return ret;
+}
+
+int setting_write_number(const char *path, long value)
+{
+	char text[24];
+
+	snprintf(text, sizeof(text), "%ld", value);
+	return setting_write(path, text);
+}
+
+int setting_read(const char *path, char *buf, size_t size)
+{
+	int fd = open(path, O_RDONLY | O_CLOEXEC);
+	ssize_t len;
+
+	if (fd < 0)
+		return -errno;
+	len = read(fd, buf, size - 1);
+	if (len < 0)
+		len = -errno;
+	close(fd);
+	if (len < 0)
+		return len;
+	buf[len] = '\0';
+	buf[strcspn(buf, "\n")] = '\0';
+	return 0;
+}
+
+long setting_read_number(const char *path)
+{
+	char buf[VALUE_SIZE];
+	char *end;
+	long value;
+
+	if (setting_read(path, buf, sizeof(buf)))
+		return -1;
+	value = strtol(buf, &end, 10);
+	return end == buf ? -1 : value;
+}
+
+long setting_find_number(const char *path, const char *name)
+{
+	FILE *file = fopen(path, "r");
+	char line[VALUE_SIZE], *found = NULL;
+
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, name);
+	if (file)
+		fclose(file);
+	return found ? strtol(found + strlen(name), NULL, 10) : -1;
+}
+
+/* A file that shows all its values has the one that counts in brackets. */
+static void keep_selected(char *value)
+{
+	char *first = strchr(value, '[');
+	char *last = first ? strchr(first, ']') : NULL;
+
+	if (!last)
+		return;
+	*last = '\0';
+	memmove(value, first + 1, last - first);
+}
+
+int setting_value(const char *path, char *buf, size_t size)
+{
+	int ret = setting_read(path, buf, size);
+
+	if (!ret)
+		keep_selected(buf);
+	return ret;
+}
+
+/* What one was, or what keeps it from being that again. */
+static const char *put_back(const char *path, const char *value, char *now)
+{
+	int err = setting_value(path, now, VALUE_SIZE);
+
+	if (!err && strcmp(now, value))
+		err = setting_write(path, value) ?: setting_value(path, now, VALUE_SIZE);
+	if (err)
+		return strerror(-err);
+	return strcmp(now, value) ? now : NULL;
+}
+
+unsigned int settings_restore_below(const char *prefix, const char *program)
+{
+	unsigned int wrong = 0;
+
+	for (unsigned int i = __atomic_load_n(&nr_saved, __ATOMIC_ACQUIRE); i-- > 0;) {
+		char now[VALUE_SIZE];
+		const char *why;
+
+		if (strncmp(saved[i].path, prefix, strlen(prefix)))
+			continue;
+		why = put_back(saved[i].path, saved[i].value, now);
+		if (!why)
+			continue;
+		wrong++;
+		if (program)
+			fprintf(stderr, "%s: cannot set %s to '%s' again: %s%s%s\n", program,
+				saved[i].path, saved[i].value, why == now ? "it stays '" : "",
+				why, why == now ? "'" : "");
+	}
+	return wrong;
+}
+
+void settings_restore(void)
+{
+	settings_restore_below("", NULL);
+}
+
+void settings_forget(void)
+{
+	nr_saved = 0;
+}
+
+static void restore_at_exit(void)
+{
+	if (getpid() == saver)
+		settings_restore();
+}
+
+static void restore_on_signal(int sig)
+{
+	restore_at_exit();
+	/* Unblocked, and thus fatal, when this handler returns. */
+	raise(sig);
+}
+
+/* Signals that a program ignores, or handles itself, stay as they are. */
+static void restore_at_end(void)
+{
+	static const int signals[] = {
+		SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGBUS, SIGSEGV, SIGXCPU,
+	};
+	struct sigaction before, action = {
+		.sa_handler = restore_on_signal,
+		.sa_flags = SA_RESETHAND,
+	};
+
+	saver = getpid();
+	atexit(restore_at_exit);
+	sigfillset(&action.sa_mask);
+	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
+		sigaction(signals[i], NULL, &before);
+		if (before.sa_handler == SIG_DFL)
+			sigaction(signals[i], &action, NULL);
+	}
+}
+
+void setting_save(const char *path)
+{
+	char value[VALUE_SIZE];
+	struct stat st;
+
+	for (unsigned int i = 0; i < nr_saved; i++)
+		if (!strcmp(saved[i].path, path))
+			return;
+	if (stat(path, &st) || !(st.st_mode & 0200) || setting_value(path, value, sizeof(value)))
+		return;
+	if (nr_saved == MAX_SETTINGS || strlen(path) >= sizeof(saved[0].path)) {
+		fprintf(stderr, "no room to remember %s\n", path);
+		exit(1);
+	}
+	strcpy(saved[nr_saved].path, path);
+	strcpy(saved[nr_saved].value, value);
+	if (!saver)
+		restore_at_end();
+	__atomic_store_n(&nr_saved, nr_saved + 1, __ATOMIC_RELEASE);
+}
+
+void settings_save(const char *pattern)
+{
+	glob_t found;
+
+	if (glob(pattern, 0, NULL, &found))
+		return;
+	for (size_t i = found.gl_pathc; i-- > 0;)
+		setting_save(found.gl_pathv[i]);
+	globfree(&found);
+}
+
+int setting_change(const char *path, const char *value)
+{
+	char now[VALUE_SIZE];
+	int ret = setting_value(path, now, sizeof(now));
+
+	if (ret || !strcmp(now, value))
+		return ret;
+	setting_save(path);
+	return setting_write(path, value);
+}
+
+static void thp_path(char *path, size_t size, size_t kib, const char *name)
+{
+	snprintf(path, size, THP_DIR "/hugepages-%zukB/%s", kib, name);
+}
+
+void memory_settings_save(void)
+{
+	char path[PATH_MAX];
+
+	for (size_t kib = 8; kib <= MAX_THP_KIB; kib *= 2) {
+		thp_path(path, sizeof(path), kib, "enabled");
+		setting_save(path);
+		thp_path(path, sizeof(path), kib, "shmem_enabled");
+		setting_save(path);
+	}
+	setting_save(NUMA_BALANCING);
+}
+
+void numa_balancing_off(void)
+{
+	setting_write(NUMA_BALANCING, "0");
+}
+
+/* No kernel has folios of every size of both sorts: a file may be missing. */
+static int thp_set(size_t kib, const char *name, const char *value)
+{
+	char path[PATH_MAX];
+
+	thp_path(path, sizeof(path), kib, name);
+	return setting_write(path, value);
+}
+
+int thp_only(size_t folio_size)
+{
+	int ret = folio_size > (size_t)sysconf(_SC_PAGESIZE) ? -ENOENT : 0;
+
+	for (size_t kib = 8; kib <= MAX_THP_KIB; kib *= 2) {
+		bool wanted = kib * 1024 == folio_size;
+		int err = thp_set(kib, "enabled", wanted ? "madvise" : "never");
+
+		thp_set(kib, "shmem_enabled", wanted ? "advise" : "never");
+		if (wanted || (err && err != -ENOENT))
+			ret = err;
+	}
+	return ret;
+}

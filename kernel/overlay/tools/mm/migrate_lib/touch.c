@@ -1,0 +1,103 @@
+// SPDX-License-Identifier: GPL-2.0
+#include <time.h>
+#include <unistd.h>
+
+#include "memory.h"
+#include "touch.h"
+
+/* A thread that touches more pages a second touches several each time that it wakes up. */
+#define MAX_WAKEUPS	20000
+/* Without a pause, so many between looking whether to stop. */
+#define BURST		16
+
+uint64_t random_number(uint64_t *state)
+{
+	*state ^= *state << 13;
+	*state ^= *state >> 7;
+	*state ^= *state << 17;
+	return *state;
+}
+
+static uint64_t *word_of(const struct toucher *toucher, size_t page)
+{
+	return (uint64_t *)(toucher->addr + page * memory_page_size());
+}
+
+static void touch_one(struct toucher *toucher, size_t page, bool write)
+{
+	if (!write) {
+		__atomic_load_n(word_of(toucher, page), __ATOMIC_RELAXED);
+		return;
+	}
+	__atomic_store_n(word_of(toucher, page), toucher->random, __ATOMIC_RELAXED);
+	toucher->written[page] = toucher->random;
+}
+
+/* Touches that it has no time for are left out: a stall is no reason for a burst. */
+static void *touch_pages(void *arg)
+{
+	struct toucher *toucher = arg;
+	const uint64_t per_second = toucher->per_second;
+	const size_t pages = toucher->len / memory_page_size();
+	uint64_t burst = per_second ? (per_second + MAX_WAKEUPS - 1) / MAX_WAKEUPS : BURST;
+	uint64_t interval = per_second ? burst * NSEC_PER_SEC / per_second : 0;
+	uint64_t due = nanoseconds_now();
+	unsigned int left = 1;
+
+	while (!__atomic_load_n(&toucher->stop, __ATOMIC_RELAXED)) {
+		uint64_t begin, end = nanoseconds_now();
+		struct timespec wake;
+
+		for (uint64_t i = 0; i < burst; i++) {
+			size_t page = random_number(&toucher->random) % pages;
+			bool write = toucher->write_every && !--left;
+
+			if (write)
+				left = toucher->write_every;
+			begin = end;
+			touch_one(toucher, page, write);
+			end = nanoseconds_now();
+			if (end - begin > toucher->longest)
+				toucher->longest = end - begin;
+		}
+		if (!interval)
+			continue;
+		due += ((end - due) / interval + 1) * interval;
+		wake.tv_sec = due / NSEC_PER_SEC;
+		wake.tv_nsec = due % NSEC_PER_SEC;
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &wake, NULL);
+	}
+	return NULL;
+}
+
+int toucher_start(struct toucher *toucher)
+{
+	struct sched_param param = { .sched_priority = toucher->priority };
+	pthread_attr_t attr;
+	int err;
+
+	pthread_attr_init(&attr);
+	if (toucher->priority) {
+		pthread_attr_setinheritsched(&attr, PTHREAD_EXPLICIT_SCHED);
+		pthread_attr_setschedpolicy(&attr, SCHED_FIFO);
+		pthread_attr_setschedparam(&attr, &param);
+	}
+	err = pthread_create(&toucher->thread, &attr, touch_pages, toucher);
+	pthread_attr_destroy(&attr);
+	return err;
+}
+
+void toucher_stop(struct toucher *toucher)
+{
+	__atomic_store_n(&toucher->stop, true, __ATOMIC_RELAXED);
+	pthread_join(toucher->thread, NULL);
+}
+
+size_t toucher_lost(const struct toucher *toucher)
+{
+	size_t lost = 0;
+
+	for (size_t i = 0; i < toucher->len / memory_page_size(); i++)
+		lost += toucher->written[i] && *word_of(toucher, i) != toucher->written[i];
+	return lost;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* Threads that use memory while it moves, and find out how long an access takes. */
+#ifndef TOUCH_H
+#define TOUCH_H
+
+#include <pthread.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* One thread, which touches the first words of pages at random. */
+struct toucher {
+	char *addr;
+	size_t len;
+	/* How often in a second; 0: without a pause. */
+	uint64_t per_second;
+	/* Of so many accesses one is a write; 0: none is. */
+	unsigned int write_every;
+	/* What it has written last to each page, which nobody else writes. */
+	uint64_t *written;
+	/* Not 0: of real-time priority, so that it waits for memory, and not for a processor. */
+	int priority;
+	/* Not 0: which pages it chooses. */
+	uint64_t random;
+
+	pthread_t thread;
+	bool stop;
+	/* The longest that an access took, in ns. */
+	uint64_t longest;
+};
+
+/* xorshift; @state is not 0, and does not become 0. */
+uint64_t random_number(uint64_t *state);
+/* 0, or an error of pthread_create(). */
+int toucher_start(struct toucher *toucher);
+void toucher_stop(struct toucher *toucher);
+/* How many pages have not what was written last. */
+size_t toucher_lost(const struct toucher *toucher);
+
+#endif /* TOUCH_H */
