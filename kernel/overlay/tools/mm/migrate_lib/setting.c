@@ -223,15 +223,21 @@ void settings_save(const char *pattern)
 	globfree(&found);
 }
 
-int setting_change(const char *path, const char *value)
+static int set_anew(const char *path, const char *value, bool save)
 {
 	char now[VALUE_SIZE];
 	int ret = setting_value(path, now, sizeof(now));
 
 	if (ret || !strcmp(now, value))
 		return ret;
-	setting_save(path);
+	if (save)
+		setting_save(path);
 	return setting_write(path, value);
+}
+
+int setting_change(const char *path, const char *value)
+{
+	return set_anew(path, value, true);
 }
 
 static void thp_path(char *path, size_t size, size_t kib, const char *name)
@@ -257,26 +263,39 @@ void numa_balancing_off(void)
 	setting_write(NUMA_BALANCING, "0");
 }
 
-/* No kernel has folios of every size of both sorts: a file may be missing. */
-static int thp_set(size_t kib, const char *name, const char *value)
-{
-	char path[PATH_MAX];
-
-	thp_path(path, sizeof(path), kib, name);
-	return setting_write(path, value);
-}
-
-int thp_only(size_t folio_size)
+/*
+ * Allows transparent huge pages of this size, and no others. No kernel has folios of every
+ * size of both sorts: a file may be missing.
+ */
+static int thp_allow(size_t folio_size, const char *name, const char *value)
 {
 	int ret = folio_size > (size_t)sysconf(_SC_PAGESIZE) ? -ENOENT : 0;
 
 	for (size_t kib = 8; kib <= MAX_THP_KIB; kib *= 2) {
 		bool wanted = kib * 1024 == folio_size;
-		int err = thp_set(kib, "enabled", wanted ? "madvise" : "never");
+		char path[PATH_MAX];
+		int err;
 
-		thp_set(kib, "shmem_enabled", wanted ? "advise" : "never");
+		thp_path(path, sizeof(path), kib, name);
+		err = set_anew(path, wanted ? value : "never", false);
 		if (wanted || (err && err != -ENOENT))
 			ret = err;
 	}
 	return ret;
+}
+
+int thp_only_anon(size_t folio_size)
+{
+	return thp_allow(folio_size, "enabled", "madvise");
+}
+
+int thp_only_shmem(size_t folio_size)
+{
+	return thp_allow(folio_size, "shmem_enabled", "advise");
+}
+
+int thp_only(size_t folio_size)
+{
+	thp_only_shmem(folio_size);
+	return thp_only_anon(folio_size);
 }

@@ -54,5 +54,8 @@ void numa_balancing_off(void);
  * the size of a page, in pages. 0 or -errno.
  */
 int thp_only(size_t folio_size);
+/* Of memory of one sort. */
+int thp_only_anon(size_t folio_size);
+int thp_only_shmem(size_t folio_size);
 
 #endif /* SETTING_H */

@@ -1,0 +1,162 @@
+// SPDX-License-Identifier: GPL-2.0
+/* Nodes, the sizes of folios that they have, and hugetlb's pages. */
+#include "measure.h"
+
+#include <err.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define CGROUPS		"/sys/fs/cgroup"
+
+static unsigned long first_node(const int *nodes, unsigned long except)
+{
+	return (unsigned long)nodes[0] == except ? nodes[1] : nodes[0];
+}
+
+static void check_node(const int *nodes, unsigned int nr, unsigned long node)
+{
+	for (unsigned int i = 0; i < nr; i++)
+		if ((unsigned long)nodes[i] == node)
+			return;
+	errx(1, "node %lu has no memory", node);
+}
+
+unsigned int choose_nodes(struct options *options)
+{
+	int nodes[MEMORY_MAX_NODES];
+	unsigned int nr = memory_nodes(nodes, MEMORY_MAX_NODES);
+
+	if (nr < 2)
+		errx(1, "this machine has fewer than two NUMA nodes with memory");
+	if (options->from == ANY_NODE)
+		options->from = first_node(nodes, options->to);
+	if (options->to == ANY_NODE)
+		options->to = first_node(nodes, options->from);
+	check_node(nodes, nr, options->from);
+	check_node(nodes, nr, options->to);
+	return nr;
+}
+
+__u64 node_kib(int node, const char *name)
+{
+	long kib = memory_node_kib(node, name);
+
+	if (kib < 0)
+		errx(1, "the meminfo of node %d has no line %s", node, name);
+	return kib;
+}
+
+/*
+ * A node keeps some of its memory to itself, far less than a fiftieth. A program
+ * that asks for that too meets reclaim, and the OOM killer in the end.
+ */
+void check_free(const struct options *options, int node)
+{
+	__u64 mib = options->addresses == ADDRESSES_COMPACTION ? 2 * options->mib : options->mib;
+	__u64 need = mib + node_kib(node, "MemTotal:") / 50 / KIB;
+	__u64 free = node_kib(node, "MemFree:") / KIB;
+
+	if (free < need)
+		errx(1, "node %d has %llu MiB free, and %llu are needed to move %lu MiB",
+		     node, free, need, options->mib);
+}
+
+static void hugetlb_path(char *path, size_t size, unsigned long kib, int node)
+{
+	snprintf(path, size, NODE_DIR "/node%d/hugepages/hugepages-%lukB/nr_hugepages", node,
+		 kib);
+}
+
+static bool size_offered(const struct options *options, unsigned long kib)
+{
+	char path[128];
+
+	if (options->memory == MEMORY_HUGETLB) {
+		hugetlb_path(path, sizeof(path), kib, options->from);
+		return !access(path, F_OK);
+	}
+	/* A file system has folios as large as what is written to a new file. */
+	if (kib * KIB == memory_page_size() || options->memory == MEMORY_FILE)
+		return true;
+	snprintf(path, sizeof(path), THP_DIR "/hugepages-%lukB/%senabled", kib,
+		 options->memory == MEMORY_SHMEM ? "shmem_" : "");
+	return kib * KIB > memory_page_size() && !access(path, F_OK);
+}
+
+void check_size(const struct options *options, unsigned long kib)
+{
+	char list[128] = "";
+	size_t len = 0;
+
+	if (!size_offered(options, kib)) {
+		for (unsigned long k = MIN_FOLIO_KIB; k <= MAX_HUGETLB_KIB; k *= 2)
+			if (size_offered(options, k))
+				len += snprintf(list + len, sizeof(list) - len, " %lu", k);
+		errx(1, "this kernel has no %s folios of %lu KiB, but these:%s",
+		     memory_names[options->memory], kib, list);
+	}
+	if (options->mib * KIB % kib)
+		errx(1, "%lu MiB are not a multiple of folios of %lu KiB", options->mib, kib);
+}
+
+__u64 held_huge_pages(unsigned long kib, int node)
+{
+	char path[128];
+	long nr;
+
+	hugetlb_path(path, sizeof(path), kib, node);
+	nr = setting_read_number(path);
+	if (nr < 0)
+		errx(1, "cannot read %s", path);
+	return nr;
+}
+
+void hold_huge_pages(unsigned long kib, int node, __u64 nr)
+{
+	char path[128], value[32];
+
+	hugetlb_path(path, sizeof(path), kib, node);
+	snprintf(value, sizeof(value), "%llu", nr);
+	setting_change(path, value);
+}
+
+void reserve_huge_pages(unsigned long kib, int node, size_t nr)
+{
+	if (held_huge_pages(kib, node) >= nr)
+		return;
+	hold_huge_pages(kib, node, nr);
+	if (held_huge_pages(kib, node) < nr)
+		errx(1, "node %d cannot have %zu huge pages of %lu KiB", node, nr, kib);
+}
+
+__u64 free_huge_pages(int node)
+{
+	FILE *file = fopen("/proc/buddyinfo", "re");
+	__u64 count, pages = 0;
+	char line[512];
+	int of, pos, len;
+
+	if (!file)
+		err(1, "cannot read /proc/buddyinfo");
+	while (fgets(line, sizeof(line), file)) {
+		if (sscanf(line, "Node %d, zone %*s%n", &of, &pos) != 1 || of != node)
+			continue;
+		for (size_t size = memory_page_size();
+		     sscanf(line + pos, "%llu%n", &count, &len) == 1; size *= 2, pos += len)
+			pages += size / (MAX_FOLIO_KIB * KIB) * count;
+	}
+	fclose(file);
+	return pages;
+}
+
+const char *own_cgroup(const char *file)
+{
+	static char path[512];
+	char line[256];
+
+	if (setting_read("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3))
+		errx(1, "this process is in no cgroup of version 2");
+	snprintf(path, sizeof(path), CGROUPS "%s/%s", line + 3, file);
+	return path;
+}

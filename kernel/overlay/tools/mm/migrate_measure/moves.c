@@ -1,0 +1,306 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Moves. Only the calls that move memory are timed. move_pages(2) gets its addresses in
+ * arrays that exist and are in memory before.
+ */
+#define _GNU_SOURCE
+#include "measure.h"
+
+#include <err.h>
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
+#include <linux/mempolicy.h>
+
+#include "../migrate_lib/touch.h"
+
+/* Moves what is named from @first on, @nr times. All of it goes to the same node. */
+static long call_one(const struct area *area, size_t first, size_t nr)
+{
+	struct node_mask mask;
+
+	if (area->options->addresses != ADDRESSES_RANGE)
+		return syscall(__NR_move_pages, 0, nr, area->named + first, area->nodes + first,
+			       area->status + first, MPOL_MF_MOVE);
+	mask = memory_node_mask(area->nodes[first]);
+	return syscall(__NR_mbind, area->named[first], nr * area->folio_size, MPOL_BIND,
+		       mask.bits, MEMORY_MAX_NODES + 1, MPOL_MF_MOVE);
+}
+
+/* Reclaim gives up where it gets no further: what is left is counted later. */
+static int demote(const struct area *area)
+{
+	char request[64];
+
+	snprintf(request, sizeof(request), "%zu swappiness=200", area->folios * area->folio_size);
+	setting_write(own_cgroup("memory.reclaim"), request);
+	return 0;
+}
+
+static int compact_node(int node)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", node);
+	return setting_write(path, "1");
+}
+
+static int make_way(const struct options *options)
+{
+	unsigned long kib = huge_kib(options);
+
+	hold_huge_pages(kib, options->from, held_huge_pages(kib, options->from) + 1);
+	return 0;
+}
+
+static int call_all(const struct area *area)
+{
+	const struct options *options = area->options;
+	size_t nr = area->folios * area->per_folio;
+	size_t step = options->folios_per_call ? options->folios_per_call * area->per_folio : nr;
+
+	if (options->addresses == ADDRESSES_RECLAIM)
+		return demote(area);
+	if (options->addresses == ADDRESSES_COMPACTION)
+		return compact_node(options->from);
+	if (options->addresses == ADDRESSES_CONTIG)
+		return make_way(options);
+	for (size_t i = 0; i < nr; i += step) {
+		size_t left = nr - i;
+
+		/* What a positive result says of some folios is counted later, of all. */
+		if (call_one(area, i, left < step ? left : step) < 0)
+			return -errno;
+	}
+	return 0;
+}
+
+static bool read_thread_time(__u64 *ns)
+{
+	struct timespec time;
+
+	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
+		return false;
+	*ns = time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
+	return true;
+}
+
+static void time_calls(const struct area *area, struct sample *sample)
+{
+	__u64 cpu[2] = { 0 };
+	__u64 start, end;
+	int err;
+
+	sample->has_cpu = read_thread_time(&cpu[0]);
+	start = nanoseconds_now();
+	err = call_all(area);
+	end = nanoseconds_now();
+	sample->has_cpu = sample->has_cpu && read_thread_time(&cpu[1]);
+	if (err)
+		errx(1, "cannot move pages between nodes %lu and %lu: %s", area->options->from,
+		     area->options->to, strerror(-err));
+
+	/* Whatever the clock's resolution, nothing is done in no time. */
+	sample->elapsed = end > start ? end - start : 1;
+	sample->cpu = cpu[1] - cpu[0];
+}
+
+static void start_thread(struct toucher *toucher)
+{
+	int err = toucher_start(toucher);
+
+	if (err)
+		errx(1, "cannot start a thread with real-time priority: %s", strerror(err));
+}
+
+static __s64 read_copied_twice(void)
+{
+	return setting_read_number(OFFLOAD_DIR "/stats/live_written");
+}
+
+static void time_touched(const struct area *area, struct sample *sample)
+{
+	struct toucher reader = {
+		.addr = area->addr, .len = area->len, .per_second = area->options->reads,
+		.priority = 2, .random = 2,
+	};
+	struct toucher writer = {
+		.addr = area->addr, .len = area->len, .per_second = area->options->writes,
+		.write_every = 1, .written = area->written, .priority = 1, .random = 1,
+	};
+	__s64 twice = read_copied_twice();
+	size_t lost;
+
+	/* The mover keeps neither from a processor, nor does the writer keep the reader. */
+	start_thread(&reader);
+	start_thread(&writer);
+	time_calls(area, sample);
+	toucher_stop(&reader);
+	toucher_stop(&writer);
+
+	sample->read = reader.longest;
+	sample->write = writer.longest;
+	sample->twice = twice < 0 ? -1 : read_copied_twice() - twice;
+	lost = toucher_lost(&writer);
+	if (lost)
+		errx(1, "%zu pages of folios of %zu KiB lost what was written meanwhile", lost,
+		     area->folio_size / KIB);
+}
+
+static void count_huge_pages(struct area *area, struct sample *sample, __u64 held)
+{
+	const struct options *options = area->options;
+	__u64 wanted = huge_wanted(options);
+
+	sample->failed = area->folios - count_moved(area);
+	if (sample->failed == area->folios)
+		errx(1, "no folio of %zu KiB has moved", area->folio_size / KIB);
+	sample->huge = options->addresses == ADDRESSES_CONTIG ?
+		       held_huge_pages(huge_kib(options), options->from) - held :
+		       free_huge_pages(options->from);
+	if (sample->huge > wanted)
+		sample->huge = wanted;
+}
+
+/* @instrumented: its latencies go to @result. */
+static void measure_move(struct area *area, struct result *result, struct sample *sample,
+			 bool instrumented)
+{
+	const struct options *options = area->options;
+	int target = result->move == 1 ? options->to : options->from;
+	__u64 held = 0;
+
+	*sample = (struct sample){ .twice = -1 };
+	for (size_t i = 0; i < area->folios * area->per_folio; i++)
+		area->nodes[i] = target;
+	area_fill(area);
+	/* What nobody has used for long is on the inactive list, and not young. */
+	if (options->addresses == ADDRESSES_RECLAIM && madvise(area->addr, area->len, MADV_COLD))
+		err(1, "cannot make memory cold");
+
+	if (options->addresses == ADDRESSES_CONTIG)
+		held = held_huge_pages(huge_kib(options), options->from);
+	if (instrumented)
+		instrument_enable(true);
+	if (options->reads)
+		time_touched(area, sample);
+	else
+		time_calls(area, sample);
+	if (instrumented) {
+		instrument_enable(false);
+		instrument_read(&result->latency);
+	}
+
+	if (makes_huge_pages(options))
+		count_huge_pages(area, sample, held);
+	else
+		sample->failed = count_elsewhere(area, target);
+	sample->split = count_split(area);
+	if (options->verify) {
+		result->bytes_verified += count_bytes(options);
+		result->bytes_wrong += area_wrong(area);
+	}
+}
+
+/* @samples: one for each move. */
+static void measure(struct area *area, struct result *results, struct sample **samples,
+		    bool instrumented)
+{
+	const struct options *options = area->options;
+	__u64 held = 0;
+
+	if (makes_huge_pages(options))
+		held = held_huge_pages(huge_kib(options), options->from);
+	area_create(area, results->folio_kib);
+	for (unsigned int i = 0; i < options->moves; i++)
+		measure_move(area, &results[i], samples[i], instrumented);
+	area_destroy(area);
+	if (makes_huge_pages(options))
+		hold_huge_pages(huge_kib(options), options->from, held);
+}
+
+/* Speeds are those of folios that did arrive. */
+static double sample_gbps(const struct result *result, const struct sample *sample, size_t bytes)
+{
+	double share = (double)(result->folios - sample->failed) / result->folios;
+
+	return share * bytes / sample->elapsed;
+}
+
+static void summarise(struct result *result, size_t bytes)
+{
+	double sum = 0, squares = 0, ns = 0;
+
+	for (unsigned int i = 0; i < result->nr; i++) {
+		const struct sample *sample = &result->samples[i];
+		double gbps = sample_gbps(result, sample, bytes);
+
+		sum += gbps;
+		if (!i || gbps < result->gbps_min)
+			result->gbps_min = gbps;
+		ns += (double)sample->elapsed / result->folios;
+		if (sample->failed > result->failed)
+			result->failed = sample->failed;
+		if (!i || sample->split > result->split)
+			result->split = sample->split;
+		if (sample->read > result->read)
+			result->read = sample->read;
+		if (sample->write > result->write)
+			result->write = sample->write;
+		if (!i || sample->twice > result->twice)
+			result->twice = sample->twice;
+		if (!i || sample->huge < result->huge)
+			result->huge = sample->huge;
+	}
+	result->gbps_mean = sum / result->nr;
+	result->ns_per_folio = ns / result->nr;
+
+	for (unsigned int i = 0; i < result->nr; i++) {
+		double off = sample_gbps(result, &result->samples[i], bytes) - result->gbps_mean;
+
+		squares += off * off;
+	}
+	if (result->nr > 1)
+		result->gbps_sd = sqrt(squares / (result->nr - 1));
+}
+
+void measure_size(struct area *area, unsigned long folio_kib, struct result *results,
+		  bool instrumented)
+{
+	const struct options *options = area->options;
+	bool plain = options->instrument != INSTRUMENT_ONLY;
+	struct sample *samples[NR_MOVES];
+	struct sample dropped[NR_MOVES];
+
+	for (unsigned int i = 0; i < options->moves; i++) {
+		results[i] = (struct result) {
+			.folio_kib = folio_kib,
+			.move = i + 1,
+			.folios = count_folios(options, folio_kib),
+			.nr = plain ? options->repeat : 1,
+			.has_latency = instrumented,
+		};
+		results[i].samples = allocate(results[i].nr, sizeof(struct sample));
+		samples[i] = &dropped[i];
+	}
+
+	for (unsigned int i = 0; i < options->warmup; i++)
+		measure(area, results, samples, false);
+	for (unsigned int i = 0; plain && i < options->repeat; i++) {
+		for (unsigned int j = 0; j < options->moves; j++)
+			samples[j] = &results[j].samples[i];
+		measure(area, results, samples, false);
+	}
+	if (instrumented) {
+		for (unsigned int i = 0; i < options->moves; i++)
+			samples[i] = plain ? &dropped[i] : results[i].samples;
+		measure(area, results, samples, true);
+	}
+	for (unsigned int i = 0; i < options->moves; i++)
+		summarise(&results[i], count_bytes(options));
+}

@@ -1,0 +1,300 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What was measured: a table for people, and JSON. */
+#include "measure.h"
+
+#include <dirent.h>
+#include <string.h>
+#include <sys/utsname.h>
+#include <unistd.h>
+
+#include "../migrate_lib/json.h"
+
+#define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
+#define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
+#define MAX_PROVIDERS	8
+
+/* The kernel's names of the reasons for which it migrates then. */
+static const char * const reasons[] = {
+	[ADDRESSES_HEADS]	= "syscall_or_cpuset",
+	[ADDRESSES_ALL]		= "syscall_or_cpuset",
+	[ADDRESSES_RANGE]	= "mempolicy_mbind",
+	[ADDRESSES_RECLAIM]	= "demotion",
+	[ADDRESSES_COMPACTION]	= "compaction",
+	[ADDRESSES_CONTIG]	= "contig_range",
+};
+
+static void print_us(double ns, bool known)
+{
+	if (known)
+		fprintf(stderr, " %11.1f", ns / 1000);
+	else
+		fprintf(stderr, " %11s", "-");
+}
+
+void print_table_row(const struct result *result, bool first)
+{
+	const struct latency *latency = &result->latency;
+	bool has_first = result->has_latency && latency->first_count;
+	bool has_times = result->has_latency && latency->count;
+
+	if (first)
+		fprintf(stderr, "%9s %4s %9s %8s %9s %11s %6s %6s %11s %11s %11s\n",
+			"folio KiB", "move", "GB/s", "sd", "min", "ns/folio", "failed", "split",
+			"first us", "p50 us", "max us");
+	fprintf(stderr, "%9lu %4u %9.3f %8.3f %9.3f %11.1f %6llu %6lld", result->folio_kib,
+		result->move, result->gbps_mean, result->gbps_sd, result->gbps_min,
+		result->ns_per_folio, result->failed, result->split);
+	print_us(has_first ? (double)latency->first_sum / latency->first_count : 0, has_first);
+	print_us(latency->p50, has_times);
+	print_us(latency->max, has_times);
+	fputc('\n', stderr);
+}
+
+static void json_value_of(FILE *out, const char *path)
+{
+	char value[256];
+
+	json_string(out, setting_value(path, value, sizeof(value)) ? NULL : value);
+}
+
+static void json_cpu_model(FILE *out)
+{
+	FILE *file = fopen("/proc/cpuinfo", "re");
+	char line[256], model[256] = "";
+
+	while (file && fgets(line, sizeof(line), file))
+		if (sscanf(line, "model name : %255[^\n]", model) == 1)
+			break;
+	if (file)
+		fclose(file);
+	json_string(out, model[0] ? model : NULL);
+}
+
+/* All parameters of a module as an object of strings; null without the module. */
+static void json_parameters(FILE *out, const char *module)
+{
+	char dir[128], path[512];
+	const char *comma = "";
+	struct dirent *entry;
+	DIR *parameters;
+
+	snprintf(dir, sizeof(dir), "/sys/module/%s/parameters", module);
+	parameters = opendir(dir);
+	if (!parameters) {
+		fputs("null", out);
+		return;
+	}
+	fputc('{', out);
+	while ((entry = readdir(parameters))) {
+		if (entry->d_name[0] == '.')
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		fputs(comma, out);
+		comma = ", ";
+		json_string(out, entry->d_name);
+		fputs(": ", out);
+		json_value_of(out, path);
+	}
+	fputc('}', out);
+	closedir(parameters);
+}
+
+/*
+ * DMA drivers whose channels dcbm holds, each once, and how many channels it may use: those
+ * that are not quarantined. The second and fourth columns of its file in debugfs say so.
+ */
+static void json_channels(FILE *out)
+{
+	FILE *file = fopen(DCBM_CHANNELS, "re");
+	char line[256], provider[64], state[32];
+	char seen[MAX_PROVIDERS][64];
+	unsigned int nr = 0, nr_seen = 0;
+
+	if (!file) {
+		fputs("\"providers\": null, \"channels\": null", out);
+		return;
+	}
+	fputs("\"providers\": [", out);
+	/* The first line names the columns. */
+	while (fgets(line, sizeof(line), file)) {
+		unsigned int i = 0;
+
+		if (sscanf(line, "%*s %63s %*d %31s", provider, state) != 2 ||
+		    !strcmp(state, "quarantined"))
+			continue;
+		nr++;
+		while (i < nr_seen && strcmp(seen[i], provider))
+			i++;
+		if (i < nr_seen || nr_seen == MAX_PROVIDERS)
+			continue;
+		strcpy(seen[nr_seen++], provider);
+		fputs(i ? ", " : "", out);
+		json_string(out, provider);
+	}
+	fclose(file);
+	fprintf(out, "], \"channels\": %u", nr);
+}
+
+/* A file of the route for what was measured. */
+static bool read_route(const struct options *options, const char *name, char *value, size_t size)
+{
+	char path[128];
+
+	snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/%s", reasons[options->addresses],
+		 name);
+	return !setting_read(path, value, size);
+}
+
+/* As the administrator said; or, if the kernel decides, whether it was so. */
+static bool copied_live(const struct options *options)
+{
+	char live[16], copied[32];
+
+	if (!read_route(options, "live", live, sizeof(live)))
+		return false;
+	if (strcmp(live, "auto"))
+		return !strcmp(live, "1");
+	return read_route(options, "stats/live_copied", copied, sizeof(copied)) &&
+	       strcmp(copied, "0");
+}
+
+static void json_offload(FILE *out, const struct options *options)
+{
+	char migrator[64], bound[32];
+
+	if (!read_route(options, "migrator", migrator, sizeof(migrator))) {
+		fputs("null", out);
+		return;
+	}
+	fprintf(out, "{\"enabled\": %s, ",
+		json_bool(setting_read_number(OFFLOAD_DIR "/enabled") == 1));
+	json_member(out, "migrator", migrator);
+	fputs(",\n    \"parameters\": ", out);
+	json_parameters(out, migrator);
+	fputs(",\n    ", out);
+	json_channels(out);
+	fputs(", \"copy_pages\": ", out);
+	json_value_of(out, COPY_PRIMITIVE);
+	fprintf(out, ", \"live\": %s", json_bool(copied_live(options)));
+	fprintf(out, ", \"max_inaccessible_us\": %s}",
+		read_route(options, "max_inaccessible_us", bound, sizeof(bound)) ? bound : "0");
+}
+
+static void json_machine(FILE *out, const struct options *options, unsigned int nr_nodes)
+{
+	struct utsname system;
+
+	uname(&system);
+	fputs("  \"program\": \"migrate_bench\",\n  ", out);
+	json_member(out, "kernel", system.release);
+	fprintf(out, ",\n  \"machine\": {\"cpus\": %ld, \"nodes\": %u, \"model\": ",
+		sysconf(_SC_NPROCESSORS_ONLN), nr_nodes);
+	json_cpu_model(out);
+	fprintf(out, "},\n  \"from\": %lu,\n  \"to\": %lu,\n  \"mib\": %lu", options->from,
+		options->to, options->mib);
+	fprintf(out, ",\n  \"folios_per_call\": %lu", options->folios_per_call);
+	fprintf(out, ",\n  \"addresses\": \"%s\"", addresses_names[options->addresses]);
+	fprintf(out, ",\n  \"memory\": \"%s\"", memory_names[options->memory]);
+	fputs(",\n  \"offload\": ", out);
+	json_offload(out, options);
+}
+
+static void json_times(FILE *out, const char *name, const struct result *result,
+		       size_t offset, bool known)
+{
+	fprintf(out, ",\n     \"%s\": ", name);
+	if (!known) {
+		fputs("null", out);
+		return;
+	}
+	for (unsigned int i = 0; i < result->nr; i++) {
+		const char *sample = (const char *)&result->samples[i];
+
+		fprintf(out, "%s%llu", i ? ", " : "[", *(const __u64 *)(sample + offset));
+	}
+	fputc(']', out);
+}
+
+static void json_latency(FILE *out, const struct result *result)
+{
+	const struct latency *latency = &result->latency;
+
+	fputs(",\n     \"first_folio_ns\": ", out);
+	if (result->has_latency && latency->first_count)
+		fprintf(out, "%.1f", (double)latency->first_sum / latency->first_count);
+	else
+		fputs("null", out);
+
+	fputs(",\n     \"inaccessible_ns\": ", out);
+	if (result->has_latency && latency->count)
+		fprintf(out, "{\"p50\": %llu, \"p99\": %llu, \"max\": %llu, \"count\": %llu}",
+			latency->p50, latency->p99, latency->max, latency->count);
+	else
+		fputs("null", out);
+
+	fputs(",\n     \"phases_ns\": ", out);
+	if (result->has_latency) {
+		fprintf(out, "{\"unmap\": %llu, \"flush\": %llu", latency->unmap, latency->flush);
+		fprintf(out, ", \"copy\": %llu, \"move\": %llu", latency->copy, latency->move);
+		fprintf(out, ", \"batches\": %llu}", latency->batches);
+	} else {
+		fputs("null", out);
+	}
+}
+
+static void json_touch(FILE *out, const struct options *options, const struct result *result)
+{
+	fputs(",\n     \"touch\": ", out);
+	if (!options->reads) {
+		fputs("null", out);
+		return;
+	}
+	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options->reads,
+		options->writes);
+	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
+		result->read, result->write);
+	if (result->twice < 0)
+		fputs("null}", out);
+	else
+		fprintf(out, "%lld}", result->twice);
+}
+
+static void json_result(FILE *out, const struct options *options, const struct result *result)
+{
+	bool has_cpu = true;
+
+	for (unsigned int i = 0; i < result->nr; i++)
+		has_cpu &= result->samples[i].has_cpu;
+	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
+		result->folio_kib, result->move, result->folios);
+	fprintf(out, ",\n     \"gbps_mean\": %.6f, \"gbps_sd\": %.6f, \"gbps_min\": %.6f",
+		result->gbps_mean, result->gbps_sd, result->gbps_min);
+	fprintf(out, ", \"ns_per_folio\": %.3f", result->ns_per_folio);
+	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), has_cpu);
+	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
+		result->failed, result->split);
+	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
+	json_latency(out, result);
+	json_touch(out, options, result);
+	if (options->verify)
+		fprintf(out, ",\n     \"bytes_verified\": %llu, \"bytes_wrong\": %llu",
+			result->bytes_verified, result->bytes_wrong);
+	if (makes_huge_pages(options))
+		fprintf(out, ",\n     \"huge_pages\": {\"wanted\": %llu, \"got\": %llu}",
+			huge_wanted(options), result->huge);
+	fputc('}', out);
+}
+
+void print_json(FILE *out, const struct options *options, const struct result *results,
+		size_t nr, unsigned int nr_nodes)
+{
+	fputs("{\n", out);
+	json_machine(out, options, nr_nodes);
+	fputs(",\n  \"runs\": [", out);
+	for (size_t i = 0; i < nr; i++) {
+		fputs(i ? ",\n" : "\n", out);
+		json_result(out, options, &results[i]);
+	}
+	fputs("\n  ]\n}\n", out);
+}
