@@ -21,6 +21,7 @@ from harness.kernel.build import Kernel
 
 FOLIO_KIB = (4, 64, 2048)
 MODES = ("off", "cpu", "dcbm", "live")
+BY_DMA = ("dcbm", "live")
 
 BY_ENGINE = 0.99
 """Of the folios that move, the part that an engine copies at least in modes dcbm and live."""
@@ -55,26 +56,30 @@ _OURS = [Engine(one.name, "base", one.name, one.engine, 16, True) for one in (PT
 ENGINES = {engine.name: engine for engine in (DMASIM, ZDMA, *_OURS)}
 
 
-class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """One measured migration, as the guest prints it and results.json holds it.
+Folio = Literal[4, 64, 2048]
+Mode = Literal["off", "cpu", "dcbm", "live"]
+
+
+class Result(msgspec.Struct, frozen=True):
+    """One measured migration, as results.json holds it.
 
     `inaccessible_us` is how long the folio that waited longest could not be touched, and None
     if the kernel has no instrument. `folios_live` were copied while they were mapped.
     """
 
-    folio_kib: Literal[4, 64, 2048]
-    mode: Literal["off", "cpu", "dcbm", "live"]
+    folio_kib: Folio
+    mode: Mode
     engine: str | None
-    channels: Count
-    folios_asked: Count
-    folios_moved: Count
-    folios_by_engine: Count
-    folios_live: Count
-    fallbacks: dict[str, Count]
-    inaccessible_us: Annotated[float, msgspec.Meta(ge=0)] | None
-    bytes_verified: Count
-    bytes_wrong: Count
-    gbps_emulated: Annotated[float, msgspec.Meta(ge=0)]
+    channels: int
+    folios_asked: int
+    folios_moved: int
+    folios_by_engine: int
+    folios_live: int
+    fallbacks: dict[str, int]
+    inaccessible_us: float | None
+    bytes_verified: int
+    bytes_wrong: int
+    gbps_emulated: float
 
     @property
     def name(self) -> str:
@@ -82,10 +87,69 @@ class Result(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return f"{self.folio_kib} KiB, mode {self.mode}"
 
 
+class _Inaccessible(msgspec.Struct, frozen=True):
+    max: Count
+
+
+class _Run(msgspec.Struct, frozen=True):
+    folio_kib: Folio
+    folios: Count
+    folios_failed: Count
+    folios_split: Count
+    gbps_mean: Annotated[float, msgspec.Meta(ge=0)]
+    inaccessible_ns: _Inaccessible | None
+    bytes_verified: Count
+    bytes_wrong: Count
+
+
+class _Offload(msgspec.Struct, frozen=True):
+    providers: list[str]
+    channels: Count
+
+
+class _Bench(msgspec.Struct, frozen=True):
+    offload: _Offload
+    runs: Annotated[tuple[_Run, ...], msgspec.Meta(min_length=1, max_length=1)]
+
+
+class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What the guest prints: the output of migrate_bench, and the route's counters."""
+
+    mode: Mode
+    counters: dict[str, Count]
+    bench: _Bench
+
+    @property
+    def result(self) -> Result:
+        """The same as results.json has it."""
+        (run,), offload, counters = self.bench.runs, self.bench.offload, self.counters
+        engine = "+".join(offload.providers)
+        waited = run.inaccessible_ns
+        return Result(
+            folio_kib=run.folio_kib,
+            mode=self.mode,
+            engine=engine or ("cpu" if self.mode == "cpu" else None),
+            channels=offload.channels,
+            folios_asked=run.folios,
+            folios_moved=run.folios - run.folios_failed - run.folios_split,
+            folios_by_engine=counters.get("folios_copied", 0) if engine else 0,
+            folios_live=counters.get("live_copied", 0),
+            fallbacks={
+                name: number
+                for name, number in counters.items()
+                if name.startswith(("fallback_", "declined_"))
+            },
+            inaccessible_us=waited.max / 1000 if waited else None,
+            bytes_verified=run.bytes_verified,
+            bytes_wrong=run.bytes_wrong,
+            gbps_emulated=run.gbps_mean,
+        )
+
+
 def parse_results(text: str) -> list[Result]:
     """Return the `result:` lines of a guest's output."""
     return [
-        jsonio.decode(Result, line.removeprefix(_PREFIX), "demo: a result of the guest")
+        jsonio.decode(_Line, line.removeprefix(_PREFIX), "demo: a result of the guest").result
         for line in text.splitlines()
         if line.startswith(_PREFIX)
     ]
@@ -119,7 +183,7 @@ def _problems(result: Result, engine: Engine, longest: float) -> Iterator[str]:
     live = result.folios_live
     if live < BY_ENGINE * moved if result.mode == "live" else live:
         yield f"{live} of {moved} folios were copied while they were mapped"
-    if result.mode in ("dcbm", "live"):
+    if result.mode in BY_DMA:
         if result.folios_by_engine < BY_ENGINE * moved:
             yield f"the engine copied {result.folios_by_engine} of {moved} folios"
         seen = f"{result.channels} channels of {result.engine}"

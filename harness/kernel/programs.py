@@ -20,8 +20,7 @@ MM_TESTS = (
 # Of six tests that take 20 s each, and all processors.
 _MM_FLAGS = "EXTRA_CFLAGS=-DRUNTIME=5"
 
-_TOOL = "tools/mm/migrate_bench"
-_DOCTOR = "tools/mm/migrate_copy_doctor"
+_TOOLS = "tools/mm"
 _SELFTESTS = "tools/testing/selftests"
 _UAPI = r"(^|/)include/uapi/"
 _FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-static", "-pthread")
@@ -62,10 +61,11 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     def selftests(name: str, directories: str, *targets: str) -> Path:
         output = home / name
-        # One of them installs the script of tools/mm, another has the doctor's judge.
-        patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI,
-                    r"^tools/(include/|mm/[^/]*\.awk$)",
-                    rf"^{_DOCTOR}/(doctor|verdict)\.")  # fmt: skip
+        # Ours share migrate_lib with the tools; one installs a script of tools/mm, another has
+        # the doctor's judge.
+        patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI, "^tools/include/",
+                    rf"^{_TOOLS}/([^/]*\.awk$|migrate_lib/)",
+                    rf"^{_TOOLS}/migrate_copy_doctor/(doctor|verdict)\.")  # fmt: skip
         argv = ["make", "-C", str(tree.path / _SELFTESTS / name), f"OUTPUT={output}",
                 f"KHDR_INCLUDES=-isystem {headers}/usr/include",
                 *variables, *static, *targets]  # fmt: skip
@@ -73,7 +73,6 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     with ui.step("guest programs") as step:
         part(headers, (_UAPI,), make)
-        # Ours share migrate_lib.
         ours = [selftests(name, "migrate_.*/", "install", f"INSTALL_PATH={home / name}")
                 for name in OURS]  # fmt: skip
         found = {f"selftests/{path.name}": path for path in ours}
@@ -83,14 +82,17 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
             for generated in _GENERATED:
                 (tree.path / _SELFTESTS / "mm" / generated).unlink(missing_ok=True)
 
-        def tool(directory: str, name: str, *sources: str) -> Path:
+        def tool(directory: str, name: str, *patterns: str) -> Path:
             output = home / directory
-            argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources]
-            return part(output, ("^tools/mm/",), argv)
+            sources = [str(path) for pattern in (*patterns, "migrate_lib/*.c")
+                       for path in sorted((tree.path / _TOOLS).glob(pattern))]  # fmt: skip
+            argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources, "-lm"]
+            return part(output, (f"^{_TOOLS}/",), argv)
 
-        found["usr/bin"] = tool("tools", Path(_TOOL).name, f"{tree.path}/{_TOOL}.c")
-        doctor = sorted(map(str, (tree.path / _DOCTOR).glob("*.c")))
-        found["usr/sbin"] = tool("doctor", "migrate-copy-doctor", *doctor)
+        found["usr/bin"] = tool(
+            "tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c"
+        )
+        found["usr/sbin"] = tool("doctor", "migrate-copy-doctor", "migrate_copy_doctor/*.c")
         workloads = _workloads(paths, home / "workloads", architecture)
         found["usr/local/bin"] = part(home / "workloads", (), workloads)
         step.done(f"in {home}", reused=not built)

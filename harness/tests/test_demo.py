@@ -7,22 +7,20 @@ import pytest
 
 from harness import demo
 from harness.core.errors import HarnessError
-from harness.demo import FOLIO_KIB, MODES
-
-BY_DMA = ("dcbm", "live")
+from harness.demo import BY_DMA, FOLIO_KIB, MODES, Result
 
 
 def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
         "folio_kib": size,
         "mode": mode,
-        "engine": "dmasim" if mode in BY_DMA else None,
+        "engine": "dmasim" if mode in BY_DMA else "cpu" if mode == "cpu" else None,
         "channels": 4 if mode in BY_DMA else 0,
         "folios_asked": 64,
         "folios_moved": 64,
         "folios_by_engine": 64 if mode in BY_DMA else 0,
         "folios_live": 64 if mode == "live" else 0,
-        "fallbacks": {"small": 4},
+        "fallbacks": {"fallback_busy": 4},
         "inaccessible_us": 3.5 if mode == "live" else 420.0,
         "bytes_verified": 64 * size * 1024,
         "bytes_wrong": 0,
@@ -31,8 +29,39 @@ def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
     }
 
 
-def lines(*items: dict[str, Any]) -> str:
-    return "# noise\n" + "".join(f"result: {json.dumps(i)}\n" for i in items)
+def run(size: int = 4, **changes: Any) -> dict[str, Any]:
+    """Return a run of migrate_bench, as far as the demo reads it."""
+    return {
+        "folio_kib": size,
+        "folios": 64,
+        "folios_failed": 0,
+        "folios_split": 0,
+        "gbps_mean": 0.25,
+        "inaccessible_ns": {"p50": 1, "p99": 2, "max": 420000, "count": 64},
+        "bytes_verified": 64 * size * 1024,
+        "bytes_wrong": 0,
+        **changes,
+    }
+
+
+def line(mode: str = "dcbm", size: int = 4, **changes: Any) -> dict[str, Any]:
+    """Return what the guest prints; changes go to the run."""
+    dma = mode in BY_DMA
+    counters = {"fallback_busy": 4, "batches": 2}
+    counters |= {} if mode == "off" else {"folios_copied": 64}
+    counters |= {"live_copied": 64} if mode == "live" else {}
+    offload = {"providers": ["dmasim"] if dma else [], "channels": 4 if dma else 0}
+    bench = {"program": "migrate_bench", "offload": offload, "runs": [run(size, **changes)]}
+    return {"mode": mode, "counters": counters, "bench": bench}
+
+
+def parse(*items: dict[str, Any]) -> list[Result]:
+    lines = [f"result: {json.dumps(item)}" for item in items]
+    return demo.parse_results("\n".join(["# noise", *lines]))
+
+
+def results(*items: dict[str, Any]) -> list[Result]:
+    return [Result(**item) for item in items]
 
 
 def whole(**changes: Any) -> list[dict[str, Any]]:
@@ -45,7 +74,31 @@ def whole(**changes: Any) -> list[dict[str, Any]]:
 
 
 def found(**changes: Any) -> list[str]:
-    return demo.problems(demo.parse_results(lines(*whole(**changes))))
+    return demo.problems(results(*whole(**changes)))
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize("size", FOLIO_KIB)
+def test_a_result_is_what_the_benchmark_and_the_counters_say(mode: str, size: int) -> None:
+    changes = {"inaccessible_us": 420.0}
+    assert parse(line(mode, size)) == results(item(size, mode, **changes))
+
+
+def test_what_failed_or_was_split_has_not_moved() -> None:
+    (result,) = parse(line(folios_failed=3, folios_split=2))
+    assert (result.folios_asked, result.folios_moved) == (64, 59)
+
+
+def test_what_was_not_measured_stays_unknown() -> None:
+    (result,) = parse(line(inaccessible_ns=None))
+    assert result.inaccessible_us is None
+
+
+def test_an_engine_that_is_held_without_a_route_is_seen() -> None:
+    stray = line("cpu")
+    stray["bench"]["offload"] = {"providers": ["dmasim"], "channels": 4}
+    (result,) = parse(stray)
+    assert (result.engine, result.channels, result.folios_by_engine) == ("dmasim", 4, 64)
 
 
 def test_a_complete_set_is_fine() -> None:
@@ -84,24 +137,24 @@ def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
 
 
 def test_an_engine_of_another_kind_is_named() -> None:
-    results = demo.parse_results(lines(*whole()))
+    seen = results(*whole())
     wrong = "4 KiB, mode dcbm: 4 channels of dmasim, not 16 channels of xilinx-zynqmp-dma"
-    assert demo.problems(results, demo.ZDMA)[0] == wrong
+    assert demo.problems(seen, demo.ZDMA)[0] == wrong
     zdma = whole(channels=16, engine="xilinx-zynqmp-dma")
-    assert len(demo.problems(demo.parse_results(lines(*zdma)), demo.ZDMA)) == 5
+    assert len(demo.problems(results(*zdma), demo.ZDMA)) == 5
 
 
 @pytest.mark.parametrize("unknown", [None, 0.0])
 def test_a_time_that_nobody_measured_is_a_problem(unknown: float | None) -> None:
-    results = demo.parse_results(lines(*whole(), item(4, "off", inaccessible_us=unknown)))
+    seen = results(*whole(), item(4, "off", inaccessible_us=unknown))
     problem = "4 KiB, mode off: nobody measured how long memory was inaccessible"
-    assert demo.problems(results) == [problem]
+    assert demo.problems(seen) == [problem]
 
 
 def test_folios_that_were_not_copied_live_are_a_problem() -> None:
-    results = demo.parse_results(lines(*whole(), item(4, "live", folios_live=62)))
+    seen = results(*whole(), item(4, "live", folios_live=62))
     problem = "4 KiB, mode live: 62 of 64 folios were copied while they were mapped"
-    assert demo.problems(results) == [problem]
+    assert demo.problems(seen) == [problem]
 
 
 def test_times_of_several_processors_are_not_compared() -> None:
@@ -111,19 +164,19 @@ def test_times_of_several_processors_are_not_compared() -> None:
         for size in FOLIO_KIB
         for mode in MODES
     ]
-    assert demo.problems(demo.parse_results(lines(*found)), demo.ZDMA) == []
+    assert demo.problems(results(*found), demo.ZDMA) == []
 
 
 def test_a_missing_run_is_named() -> None:
-    results = demo.parse_results(lines(*whole()[:-1]))
-    assert demo.problems(results) == ["2048 KiB, mode live: no result"]
+    seen = results(*whole()[:-1])
+    assert demo.problems(seen) == ["2048 KiB, mode live: no result"]
     assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
 
 
 @pytest.mark.parametrize("mode", ["off", "cpu"])
 def test_an_engine_at_work_without_a_route_is_a_problem(mode: str) -> None:
-    results = demo.parse_results(lines(*whole(), item(4, mode, folios_by_engine=1)))
-    assert demo.problems(results) == [
+    seen = results(*whole(), item(4, mode, folios_by_engine=1))
+    assert demo.problems(seen) == [
         f"4 KiB, mode {mode}: an engine copied although no route leads to it"
     ]
 
@@ -138,28 +191,40 @@ def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
     "changes",
     [
         {"folio_kib": 16},
-        {"mode": "dma"},
         {"bytes_wrong": "0"},
         {"bytes_wrong": -1},
-        {"folios_moved": True},
-        {"fallbacks": 4},
-        {"fallbacks": {"busy": "1"}},
-        {"gbps_emulated": "fast"},
-        {"inaccessible_us": "long"},
-        {"engine": 4},
-        {"gbps": 1.0},
+        {"folios": True},
+        {"folios_split": -1},
+        {"gbps_mean": "fast"},
+        {"inaccessible_ns": {"max": "long"}},
     ],
 )
 def test_a_value_outside_the_schema_is_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(HarnessError, match="demo: a result of the guest"):
-        demo.parse_results(lines(item(**changes)))
+        parse(line(**changes))
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"mode": "dma"},
+        {"counters": {"fallback_busy": "1"}},
+        {"bench": {"offload": None, "runs": [run()]}},
+        {"bench": {"offload": {"providers": [], "channels": 0}, "runs": [run(), run(64)]}},
+        {"gbps": 1.0},
+    ],
+)
+def test_a_line_outside_the_schema_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(HarnessError, match="demo: a result of the guest"):
+        parse(line() | changes)
 
 
 def test_every_name_of_the_schema_is_needed() -> None:
-    for name in item():
-        short = {key: value for key, value in item().items() if key != name}
+    for name in run():
+        short = line()
+        del short["bench"]["runs"][0][name]
         with pytest.raises(HarnessError, match=f"missing required field `{name}`"):
-            demo.parse_results(lines(short))
+            parse(short)
 
 
 @pytest.mark.parametrize("line", ["result: {", "result: 3", "result: "])

@@ -66,7 +66,7 @@ static bool is_running(void)
 {
 	char run[8];
 
-	return read_text(PARAMETERS "run", run, sizeof(run)) && *run == 'Y';
+	return !setting_read(PARAMETERS "run", run, sizeof(run)) && *run == 'Y';
 }
 
 /* Channels that somebody else has chosen for a test. */
@@ -74,7 +74,7 @@ static bool is_configured(void)
 {
 	char channel[32];
 
-	return read_text(PARAMETERS "channel", channel, sizeof(channel)) && *channel;
+	return !setting_read(PARAMETERS "channel", channel, sizeof(channel)) && *channel;
 }
 
 static int configure(const struct exam *exam)
@@ -89,18 +89,18 @@ static int configure(const struct exam *exam)
 		{ "norandom", 0 }, { "polled", 0 }, { "transfer_size", 0 },
 		{ "alignment", -1 }, { "verbose", 0 },
 	};
-	long timeout = read_number(OFFLOAD_DIR "/timeout_ms");
+	long timeout = setting_read_number(OFFLOAD_DIR "/timeout_ms");
 	int error = 0;
 
 	for (unsigned int i = 0; !error && i < ARRAY_SIZE(parameters); i++) {
 		char path[128];
 
 		snprintf(path, sizeof(path), PARAMETERS "%s", parameters[i].name);
-		error = write_number(path, parameters[i].value);
+		error = setting_write_number(path, parameters[i].value);
 	}
-	return error ?: write_text(PARAMETERS "device", "") ?:
-	       write_number(PARAMETERS "iterations", exam->options->iterations) ?:
-	       write_number(PARAMETERS "timeout", timeout > TIMEOUT_MS ? timeout : TIMEOUT_MS);
+	return error ?: setting_write(PARAMETERS "device", "") ?:
+	       setting_write_number(PARAMETERS "iterations", exam->options->iterations) ?:
+	       setting_write_number(PARAMETERS "timeout", timeout > TIMEOUT_MS ? timeout : TIMEOUT_MS);
 }
 
 /* Returns how many channels dmatest takes: somebody else may have some. */
@@ -109,7 +109,7 @@ static unsigned int add_channels(const struct engine *engine)
 	unsigned int nr = 0;
 
 	for (unsigned int i = 0; i < engine->nr_channels; i++)
-		nr += !write_text(PARAMETERS "channel", engine->channel[i]);
+		nr += !setting_write(PARAMETERS "channel", engine->channel[i]);
 	return nr;
 }
 
@@ -156,7 +156,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	error = configure(exam);
 	channels = error ? 0 : add_channels(engine);
 	if (!error && channels)
-		error = write_number(PARAMETERS "run", 1);
+		error = setting_write_number(PARAMETERS "run", 1);
 	if (error || !channels) {
 		hinder(exam, "dmatest does not start on %s: %s", engine->driver,
 		       error ? strerror(-error) : "no channel is free");
@@ -165,7 +165,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	}
 	wait_for_end(exam, engine, &counts, channels, log);
 	/* Threads say how many failures they saw before they end. */
-	write_number(PARAMETERS "run", 0);
+	setting_write_number(PARAMETERS "run", 0);
 	read_log(engine, &counts, log);
 	close(log);
 

@@ -2,8 +2,8 @@
 /*
  * Shared by the parts of migrate-copy-doctor. main.c remembers all settings, and lets a
  * child examine the machine: engines.c finds the engines, dmatest.c and move.c test them,
- * verdict.c judges and says so in words, json.c in JSON. When the child ends, however it
- * does, settings.c puts everything back.
+ * verdict.c judges and says so in words, json.c in JSON; each tells say.c how far it is. When
+ * the child ends, however it does, settings.c puts everything back.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -14,17 +14,15 @@
 #include <stdio.h>
 #include <sys/types.h>
 
-#define KIB		1024UL
-#define MIB		(1024 * KIB)
+#include "../migrate_lib/memory.h"
+#include "../migrate_lib/setting.h"
+
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
 #define DCBM_DIR	"/sys/module/dcbm/parameters"
-#define THP_DIR		"/sys/kernel/mm/transparent_hugepage"
-#define NUMA_BALANCING	"/proc/sys/kernel/numa_balancing"
 #define REASON		"syscall_or_cpuset"
 
-#define MAX_NODES	1024
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
 /* 10 sizes, moved in 4 ways and with each engine in 4. */
@@ -129,17 +127,13 @@ struct exam {
 	enum verdict verdict;
 };
 
-/* settings.c: reading, writing, and putting back. Paths are those of sysfs. */
-bool read_text(const char *path, char *text, size_t size);
-long read_number(const char *path);
-/* 0 or -errno. */
-int write_text(const char *path, const char *value);
-int write_number(const char *path, long value);
-bool module_loaded(const char *module);
+/* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
+void progress(const struct exam *exam, const char *format, ...);
+void hinder(struct exam *exam, const char *format, ...);
+
+/* settings.c: which they are, and modules. */
 int module_load(const char *module);
 void remember_all(void);
-/* Puts back what lies below @path. */
-void put_back_below(const char *path);
 /* How many things cannot be put back; says which. */
 unsigned int put_back_all(void);
 
@@ -155,18 +149,14 @@ bool run_dmatest(struct exam *exam, struct engine *engine);
 bool node_exists(int node);
 bool find_nodes(struct exam *exam);
 void move_memory(struct exam *exam);
-bool point_is_wrong(const struct point *point);
 
 /* verdict.c */
+bool point_is_wrong(const struct point *point);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
 void describe_way(const struct way *way, char *text, size_t size);
 
 /* json.c */
 void print_json(const struct exam *exam);
-
-/* main.c */
-void progress(const struct exam *exam, const char *format, ...);
-void hinder(struct exam *exam, const char *format, ...);
 
 #endif /* DOCTOR_H */

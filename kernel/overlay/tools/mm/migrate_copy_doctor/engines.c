@@ -72,27 +72,27 @@ static void add_channel(struct exam *exam, const char *channel)
 		 channel);
 
 	snprintf(path, sizeof(path), DMA_DIR "/%s/device/numa_node", channel);
-	if (!read_text(path, text, sizeof(text)) || !strcmp(text, "-1"))
+	if (setting_read(path, text, sizeof(text)) || !strcmp(text, "-1"))
 		snprintf(text, sizeof(text), "unknown");
 	add_word(engine->nodes, sizeof(engine->nodes), text);
 	snprintf(path, sizeof(path), DMA_DIR "/%s/device/iommu_group/type", channel);
-	if (!read_text(path, text, sizeof(text)))
+	if (setting_read(path, text, sizeof(text)))
 		snprintf(text, sizeof(text), "none");
 	add_word(engine->iommu, sizeof(engine->iommu), iommu_mode(text));
 	snprintf(path, sizeof(path), DMA_DIR "/%s/in_use", channel);
-	engine->in_use += read_number(path) > 0;
+	engine->in_use += setting_read_number(path) > 0;
 }
 
 static int route(const char *migrator)
 {
-	return write_text(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
+	return setting_write(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
 }
 
 /* A kernel may be unable to copy live. If it can, then folios of every size. */
 static int set_live(bool live)
 {
-	int error = write_number(OFFLOAD_DIR "/routes/" REASON "/live", live) ?:
-		    write_number(OFFLOAD_DIR "/live_min_order", 0);
+	int error = setting_write_number(OFFLOAD_DIR "/routes/" REASON "/live", live) ?:
+		    setting_write_number(OFFLOAD_DIR "/live_min_order", 0);
 
 	return error == -ENOENT && !live ? 0 : error;
 }
@@ -101,16 +101,16 @@ int set_way(const struct way *way)
 {
 	int error;
 
-	error = write_number(OFFLOAD_DIR "/enabled", 0);
+	error = setting_write_number(OFFLOAD_DIR "/enabled", 0);
 	if (!error && way->engine)
-		error = write_text(DCBM_DIR "/providers", way->engine->driver);
+		error = setting_write(DCBM_DIR "/providers", way->engine->driver);
 	if (!error)
 		error = route(way->migrator) ?:
 			set_live(way->live) ?:
-			write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
+			setting_write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
 				     way->max_us);
 	if (!error && strcmp(way->migrator, "none"))
-		error = write_number(OFFLOAD_DIR "/enabled", 1);
+		error = setting_write_number(OFFLOAD_DIR "/enabled", 1);
 	return error;
 }
 
@@ -154,8 +154,8 @@ static void read_channels(struct exam *exam, struct engine *only)
 /* dcbm takes channels, and gives them back, while a route is written. */
 static void ask_dcbm(struct exam *exam, struct engine *only)
 {
-	int error = write_number(DCBM_DIR "/min_order", 0) ?:
-		    write_text(DCBM_DIR "/providers", only ? only->driver : "") ?:
+	int error = setting_write_number(DCBM_DIR "/min_order", 0) ?:
+		    setting_write(DCBM_DIR "/providers", only ? only->driver : "") ?:
 		    route("dcbm");
 
 	if (error)
@@ -172,15 +172,15 @@ static void ask_dcbm(struct exam *exam, struct engine *only)
 static bool remove_routes(struct exam *exam)
 {
 	glob_t found;
-	int error = write_number(OFFLOAD_DIR "/enabled", 0) ?:
-		    write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
+	int error = setting_write_number(OFFLOAD_DIR "/enabled", 0) ?:
+		    setting_write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
 
 	if (glob(OFFLOAD_DIR "/routes/*/migrator", 0, NULL, &found)) {
 		hinder(exam, "%s/routes is missing", OFFLOAD_DIR);
 		return false;
 	}
 	for (size_t i = 0; i < found.gl_pathc; i++)
-		error = error ?: write_text(found.gl_pathv[i], "none");
+		error = error ?: setting_write(found.gl_pathv[i], "none");
 	globfree(&found);
 	if (error)
 		hinder(exam, "routes cannot be set: %s", strerror(-error));

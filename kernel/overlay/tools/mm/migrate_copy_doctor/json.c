@@ -1,35 +1,16 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The findings for machines. */
 #include "doctor.h"
+#include "../migrate_lib/json.h"
 
 static const char * const verdicts[] = {
 	[USE_IT] = "use it", [DO_NOT] = "do not", [COULD_NOT_TELL] = "could not tell",
 };
 
-static void print_string(const char *text)
-{
-	putchar('"');
-	for (; *text; text++) {
-		if (*text == '"' || *text == '\\')
-			printf("\\%c", *text);
-		else if ((unsigned char)*text < ' ')
-			printf("\\u%04x", *text);
-		else
-			putchar(*text);
-	}
-	putchar('"');
-}
-
 static void print_member(const char *name, const char *text)
 {
-	printf("\"%s\": ", name);
-	print_string(text);
+	json_member(stdout, name, text);
 	printf(", ");
-}
-
-static const char *truth(bool value)
-{
-	return value ? "true" : "false";
 }
 
 static void print_engine(const struct engine *engine)
@@ -41,12 +22,12 @@ static void print_engine(const struct engine *engine)
 	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
 	       engine->for_memory, engine->in_use);
 	printf("\"states_result\": %s, \"states_terminate\": %s, \"by_default\": %s, ",
-	       truth(engine->states_result), truth(engine->states_terminate),
-	       truth(engine->by_default));
+	       json_bool(engine->states_result), json_bool(engine->states_terminate),
+	       json_bool(engine->by_default));
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
-	       truth(engine->tested), engine->tests, engine->failures);
+	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", truth(engine->moved),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved),
 	       verdicts[engine->verdict]);
 }
 
@@ -59,7 +40,7 @@ static void print_point(const struct point *point)
 	if (way->engine)
 		print_member("engine", way->engine->driver);
 	printf("\"folio_kib\": %zu, \"live\": %s, \"max_inaccessible_us\": %u, ", point->folio_kib,
-	       truth(way->live), way->max_us);
+	       json_bool(way->live), way->max_us);
 	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
 	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
 	printf("\"copied\": %llu, \"unreachable\": %llu, ",
@@ -87,7 +68,7 @@ void print_json(const struct exam *exam)
 	printf("\"settings\": [");
 	for (unsigned int i = 0; i < exam->nr_settings; i++) {
 		printf("%s", i ? ", " : "");
-		print_string(exam->setting[i]);
+		json_string(stdout, exam->setting[i]);
 	}
 	printf("], \"verdict\": \"%s\"}\n", verdicts[exam->verdict]);
 }

@@ -4,20 +4,15 @@
  * how long does a thread wait that touches the memory meanwhile.
  */
 #include <errno.h>
-#include <limits.h>
-#include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
-#include <linux/kernel-page-flags.h>
 #include <linux/mempolicy.h>
 
 #include "doctor.h"
+#include "../migrate_lib/touch.h"
 
-#define NODE_DIR	"/sys/devices/system/node"
 #define LARGEST_KIB	2048UL
 /* What one call moves: it cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
@@ -28,14 +23,8 @@
 /* Folios of another size are no measurement of this one. */
 #define MOST_OTHERS	100
 
-#define FLAG(bit)	(1ULL << (bit))
-#define PAGEMAP_PRESENT	FLAG(63)
-#define PAGEMAP_PFN	(FLAG(55) - 1)
-
-static size_t page_size;
-
 struct area {
-	uint64_t *words;
+	char *addr;
 	size_t size;
 	size_t folio;
 	uint64_t seed;
@@ -43,219 +32,64 @@ struct area {
 	uint64_t *written;
 };
 
-struct toucher {
-	pthread_t thread;
-	struct area *area;
-	bool stop;
-	uint64_t accesses;
-	double longest_us;
-};
-
-static double seconds_now(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec + now.tv_nsec / 1e9;
-}
-
-static uint64_t stamp_of(const struct area *area, size_t index)
-{
-	uint64_t value = ((area->seed << 40) + index + 1) * 0x9e3779b97f4a7c15ULL;
-
-	return value ^ (value >> 29);
-}
-
 /* Each move gets contents of its own: pages that nobody copied may still have the last. */
 static void stamp(struct area *area)
 {
-	area->seed++;
-	for (size_t i = 0; i < area->size / sizeof(uint64_t); i++)
-		area->words[i] = stamp_of(area, i);
-	memset(area->written, 0, area->size / page_size * sizeof(*area->written));
+	static uint64_t seed;
+
+	area->seed = ++seed;
+	memory_stamp(area->addr, area->size, seed);
+	memset(area->written, 0, area->size / memory_page_size() * sizeof(*area->written));
 }
 
-static size_t wrong_bytes(const struct area *area)
+static bool touch(struct toucher *toucher, const struct area *area)
 {
-	const size_t words = page_size / sizeof(uint64_t);
-	size_t wrong = 0;
-
-	for (size_t i = 0; i < area->size / sizeof(uint64_t); i++) {
-		uint64_t expected = i % words ? 0 : area->written[i / words];
-		uint64_t differing = area->words[i] ^ (expected ?: stamp_of(area, i));
-
-		for (; differing; differing >>= 8)
-			wrong += !!(differing & 0xff);
-	}
-	return wrong;
-}
-
-static void *touch(void *argument)
-{
-	struct toucher *toucher = argument;
-	struct area *area = toucher->area;
-	const size_t pages = area->size / page_size;
-	uint64_t random = 1;
-
-	while (!__atomic_load_n(&toucher->stop, __ATOMIC_RELAXED)) {
-		double begin, took;
-		size_t page;
-		uint64_t *word;
-
-		random = random * 6364136223846793005ULL + 1442695040888963407ULL;
-		page = (random >> 33) % pages;
-		word = area->words + page * (page_size / sizeof(uint64_t));
-		begin = seconds_now();
-		if (toucher->accesses++ % WRITE_EVERY) {
-			__atomic_load_n(word, __ATOMIC_RELAXED);
-		} else {
-			__atomic_store_n(word, random, __ATOMIC_RELAXED);
-			area->written[page] = random;
-		}
-		took = (seconds_now() - begin) * 1e6;
-		if (took > toucher->longest_us)
-			toucher->longest_us = took;
-	}
-	return NULL;
-}
-
-static bool toucher_start(struct toucher *toucher, struct area *area)
-{
-	*toucher = (struct toucher){ .area = area };
-	return !pthread_create(&toucher->thread, NULL, touch, toucher);
-}
-
-static double toucher_stop(struct toucher *toucher)
-{
-	__atomic_store_n(&toucher->stop, true, __ATOMIC_RELAXED);
-	pthread_join(toucher->thread, NULL);
-	return toucher->longest_us;
-}
-
-static int bind_to(int node)
-{
-	unsigned long mask[MAX_NODES / 64] = { 0 };
-
-	if (node < 0)
-		return syscall(SYS_set_mempolicy, MPOL_DEFAULT, NULL, 0);
-	mask[node / 64] = 1UL << node % 64;
-	return syscall(SYS_set_mempolicy, MPOL_BIND, mask, 8 * sizeof(mask));
-}
-
-/* Transparent huge pages of one size, and of no other: a setting of the whole machine. */
-static bool only_folios_of(size_t kib)
-{
-	bool found = kib * KIB == page_size;
-
-	for (size_t other = 8; other <= LARGEST_KIB; other *= 2) {
-		char path[PATH_MAX];
-
-		snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/enabled", other);
-		if (!write_text(path, other == kib ? "madvise" : "never"))
-			found |= other == kib;
-	}
-	return found;
-}
-
-/* How many of the places where a folio should begin have none of such a kind. */
-static size_t other_folios(const struct area *area)
-{
-	FILE *pagemap = fopen("/proc/self/pagemap", "re");
-	FILE *flags = fopen("/proc/kpageflags", "re");
-	size_t others = 0;
-
-	for (char *at = (char *)area->words; at < (char *)area->words + area->size;
-	     at += area->folio) {
-		uint64_t entry = 0, flag = 0;
-
-		if (!pagemap || !flags ||
-		    fseeko(pagemap, (uintptr_t)at / page_size * sizeof(entry), SEEK_SET) ||
-		    fread(&entry, sizeof(entry), 1, pagemap) != 1 || !(entry & PAGEMAP_PRESENT) ||
-		    fseeko(flags, (entry & PAGEMAP_PFN) * sizeof(flag), SEEK_SET) ||
-		    fread(&flag, sizeof(flag), 1, flags) != 1)
-			others++;
-		else
-			others += !(flag & FLAG(KPF_COMPOUND_HEAD)) == (area->folio > page_size);
-	}
-	if (pagemap)
-		fclose(pagemap);
-	if (flags)
-		fclose(flags);
-	return others;
+	*toucher = (struct toucher) {
+		.addr = area->addr, .len = area->size, .write_every = WRITE_EVERY,
+		.written = area->written, .random = 1,
+	};
+	return !toucher_start(toucher);
 }
 
 static void area_unmap(struct area *area)
 {
-	munmap(area->words, area->size);
+	munmap(area->addr, area->size);
 	free(area->written);
 }
 
 /* False if the kernel does not give such folios. */
 static bool area_map(struct area *area, const struct exam *exam, size_t kib)
 {
-	const size_t size = exam->options->size, align = LARGEST_KIB * KIB;
-	bool given;
-	char *map;
+	const size_t size = exam->options->size;
+	int error;
 
-	map = mmap(NULL, size + align, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS |
-		   MAP_NORESERVE, -1, 0);
-	if (map == MAP_FAILED)
-		return false;
-	*area = (struct area){
-		.words = (uint64_t *)(map + (-(uintptr_t)map & (align - 1))),
+	*area = (struct area) {
+		.addr = memory_map_aligned(size, LARGEST_KIB * KIB),
 		.size = size,
 		.folio = kib * KIB,
-		.written = calloc(size / page_size, sizeof(uint64_t)),
 	};
-	munmap(map, (char *)area->words - map);
-	munmap((char *)area->words + size, map + align - (char *)area->words);
-	if (!area->written) {
-		area_unmap(area);
+	if (!area->addr)
 		return false;
-	}
-	madvise(area->words, size, area->folio > page_size ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
-	given = only_folios_of(kib) && !bind_to(exam->node[0]);
-	if (given)
-		stamp(area);
-	bind_to(-1);
-	put_back_below(THP_DIR);
-	/* khugepaged would make other folios of them. */
-	madvise(area->words, size, MADV_NOHUGEPAGE);
-	given = given && other_folios(area) <= size / area->folio / MOST_OTHERS;
-	if (!given)
-		area_unmap(area);
-	return given;
-}
-
-/* Returns how many folios are on @node afterwards. */
-static size_t move_some(struct area *area, size_t offset, size_t nr, int node)
-{
-	void **pages = calloc(nr, sizeof(*pages));
-	int *nodes = calloc(nr, sizeof(*nodes)), *status = calloc(nr, sizeof(*status));
-	size_t there = 0;
-
-	for (size_t i = 0; pages && nodes && status && i < nr; i++) {
-		pages[i] = (char *)area->words + offset + i * area->folio;
-		nodes[i] = node;
-	}
-	if (pages && nodes && status &&
-	    syscall(SYS_move_pages, 0, nr, pages, nodes, status, MPOL_MF_MOVE) >= 0 &&
-	    !syscall(SYS_move_pages, 0, nr, pages, NULL, status, 0))
-		for (size_t i = 0; i < nr; i++)
-			there += status[i] == node;
-	free(pages);
-	free(nodes);
-	free(status);
-	return there;
+	area->written = calloc(size / memory_page_size(), sizeof(uint64_t));
+	/* A setting of the whole machine. */
+	error = area->written ? thp_only_anon(area->folio) : -ENOMEM;
+	if (!error)
+		error = memory_fill(area->addr, size, area->folio, exam->node[0], area->seed);
+	settings_restore_below(THP_DIR, "doctor");
+	if (!error && memory_folios_not(area->addr, size, area->folio) <=
+		      size / area->folio / MOST_OTHERS)
+		return true;
+	area_unmap(area);
+	return false;
 }
 
 static uint64_t counter(const char *name)
 {
-	char path[PATH_MAX];
+	char path[128];
 	long value;
 
 	snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s", name);
-	value = read_number(path);
+	value = setting_read_number(path);
 	return value > 0 ? value : 0;
 }
 
@@ -268,11 +102,6 @@ static void count(struct point *point, int sign)
 	point->unreachable += sign * counter("fallback_unreachable");
 }
 
-bool point_is_wrong(const struct point *point)
-{
-	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
-}
-
 /* Moves the whole area in calls, and stops at the first mistake of an engine. GB/s. */
 static double move_area(struct area *area, struct point *point, int node)
 {
@@ -281,10 +110,14 @@ static double move_area(struct area *area, struct point *point, int node)
 
 	for (offset = 0; offset < area->size; offset += size) {
 		double begin = seconds_now();
+		long missing;
 
 		size = area->size - offset < CALL_BYTES ? area->size - offset : CALL_BYTES;
 		count(point, -1);
-		moved += move_some(area, offset, size / area->folio, node) * area->folio;
+		missing = memory_move(0, area->addr + offset, size, area->folio, node,
+				      MPOL_MF_MOVE);
+		if (missing >= 0)
+			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
 		count(point, 1);
 		if (point_is_wrong(point))
@@ -301,15 +134,16 @@ static void measure(struct exam *exam, struct area *area, struct point *point)
 
 	stamp(area);
 	point->gbps = move_area(area, point, exam->node[1]);
-	point->bytes_wrong += wrong_bytes(area);
+	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, NULL);
 	if (point_is_wrong(point))
 		return;
 	stamp(area);
-	if (!toucher_start(&toucher, area))
+	if (!touch(&toucher, area))
 		return;
 	move_area(area, point, exam->node[0]);
-	point->wait_us = toucher_stop(&toucher);
-	point->bytes_wrong += wrong_bytes(area);
+	toucher_stop(&toucher);
+	point->wait_us = toucher.longest / 1e3;
+	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, area->written);
 }
 
 /* How long an access takes while nothing moves. */
@@ -317,11 +151,11 @@ static void measure_rest(struct exam *exam, struct area *area)
 {
 	struct toucher toucher;
 
-	if (exam->rest_us || !toucher_start(&toucher, area))
+	if (exam->rest_us || !touch(&toucher, area))
 		return;
 	usleep(200000);
-	exam->rest_us = toucher_stop(&toucher);
-	stamp(area);
+	toucher_stop(&toucher);
+	exam->rest_us = toucher.longest / 1e3;
 }
 
 /* The curve: from what nobody waits for to what is fastest. */
@@ -393,26 +227,14 @@ static void try_ways(struct exam *exam, size_t kib)
 
 static size_t free_bytes(int node)
 {
-	char path[PATH_MAX], line[128];
-	size_t kib = 0;
-	FILE *file;
+	long kib = memory_node_kib(node, "MemFree:");
 
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/meminfo", node);
-	file = fopen(path, "re");
-	while (file && fgets(line, sizeof(line), file))
-		if (strstr(line, "MemFree:"))
-			kib = strtoul(strstr(line, "MemFree:") + strlen("MemFree:"), NULL, 10);
-	if (file)
-		fclose(file);
-	return kib * KIB;
+	return kib < 0 ? 0 : kib * KIB;
 }
 
 bool node_exists(int node)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), NODE_DIR "/node%d", node);
-	return node < MAX_NODES && !access(path, F_OK);
+	return node < MEMORY_MAX_NODES && memory_node_kib(node, "MemFree:") >= 0;
 }
 
 static bool is_given(const struct options *options, int node)
@@ -426,8 +248,7 @@ bool find_nodes(struct exam *exam)
 	const struct options *options = exam->options;
 	unsigned int nr = 0;
 
-	page_size = sysconf(_SC_PAGESIZE);
-	for (int node = 0; node < MAX_NODES && nr < 2; node++)
+	for (int node = 0; node < MEMORY_MAX_NODES && nr < 2; node++)
 		if (is_given(options, node) && free_bytes(node) >= options->size + RESERVE)
 			exam->node[nr++] = node;
 	if (nr < 2)
@@ -440,8 +261,8 @@ bool find_nodes(struct exam *exam)
 
 void move_memory(struct exam *exam)
 {
-	write_number(NUMA_BALANCING, 0);
+	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy");
-	for (size_t kib = page_size / KIB; kib <= LARGEST_KIB; kib *= 2)
+	for (size_t kib = memory_page_size() / KIB; kib <= LARGEST_KIB; kib *= 2)
 		try_ways(exam, kib);
 }

@@ -27,6 +27,11 @@ static const char * const bulk_reasons[] = {
 	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };
 
+bool point_is_wrong(const struct point *point)
+{
+	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
+}
+
 static bool same_way(const struct way *a, const struct way *b)
 {
 	return !strcmp(a->migrator, b->migrator) && a->live == b->live &&

@@ -9,12 +9,6 @@
 #define FOLIOS		1000
 #define WAIT_US		1000
 
-/* As move.c does. */
-bool point_is_wrong(const struct point *point)
-{
-	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
-}
-
 static const struct options options = { .size = FOLIOS * 2 * MIB };
 
 FIXTURE(verdict)
