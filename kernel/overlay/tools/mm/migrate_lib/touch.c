@@ -18,44 +18,33 @@ uint64_t random_number(uint64_t *state)
 	return *state;
 }
 
-static uint64_t *word_of(const struct toucher *toucher, size_t page)
-{
-	return (uint64_t *)(toucher->addr + page * memory_page_size());
-}
-
-static void touch_one(struct toucher *toucher, size_t page, bool write)
-{
-	if (!write) {
-		__atomic_load_n(word_of(toucher, page), __ATOMIC_RELAXED);
-		return;
-	}
-	__atomic_store_n(word_of(toucher, page), toucher->random, __ATOMIC_RELAXED);
-	toucher->written[page] = toucher->random;
-}
-
 /* Touches that it has no time for are left out: a stall is no reason for a burst. */
 static void *touch_pages(void *arg)
 {
 	struct toucher *toucher = arg;
 	const uint64_t per_second = toucher->per_second;
-	const size_t pages = toucher->len / memory_page_size();
-	uint64_t burst = per_second ? (per_second + MAX_WAKEUPS - 1) / MAX_WAKEUPS : BURST;
-	uint64_t interval = per_second ? burst * NSEC_PER_SEC / per_second : 0;
-	uint64_t due = nanoseconds_now();
-	unsigned int left = 1;
+	const size_t page_size = memory_page_size(), pages = toucher->len / page_size;
+	const uint64_t burst = per_second ? (per_second + MAX_WAKEUPS - 1) / MAX_WAKEUPS : BURST;
+	const uint64_t interval = per_second ? burst * NSEC_PER_SEC / per_second : 0;
+	uint64_t due = nanoseconds_now(), random = toucher->random;
+	unsigned int until_write = 1;
 
 	while (!__atomic_load_n(&toucher->stop, __ATOMIC_RELAXED)) {
 		uint64_t begin, end = nanoseconds_now();
 		struct timespec wake;
 
 		for (uint64_t i = 0; i < burst; i++) {
-			size_t page = random_number(&toucher->random) % pages;
-			bool write = toucher->write_every && !--left;
+			size_t page = random_number(&random) % pages;
+			uint64_t *word = (uint64_t *)(toucher->addr + page * page_size);
 
-			if (write)
-				left = toucher->write_every;
 			begin = end;
-			touch_one(toucher, page, write);
+			if (!toucher->write_every || --until_write) {
+				__atomic_load_n(word, __ATOMIC_RELAXED);
+			} else {
+				until_write = toucher->write_every;
+				__atomic_store_n(word, random, __ATOMIC_RELAXED);
+				toucher->written[page] = random;
+			}
 			end = nanoseconds_now();
 			if (end - begin > toucher->longest)
 				toucher->longest = end - begin;
@@ -95,9 +84,11 @@ void toucher_stop(struct toucher *toucher)
 
 size_t toucher_lost(const struct toucher *toucher)
 {
+	const size_t page_size = memory_page_size();
 	size_t lost = 0;
 
-	for (size_t i = 0; i < toucher->len / memory_page_size(); i++)
-		lost += toucher->written[i] && *word_of(toucher, i) != toucher->written[i];
+	for (size_t i = 0; i < toucher->len / page_size; i++)
+		lost += toucher->written[i] &&
+			toucher->written[i] != *(uint64_t *)(toucher->addr + i * page_size);
 	return lost;
 }
