@@ -140,7 +140,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	int log, error;
 
 	progress(exam, "dmatest %s", engine->driver);
-	if (module_load("dmatest")) {
+	if (module_load("dmatest", "")) {
 		hinder(exam, "the module dmatest cannot be loaded");
 		return false;
 	}

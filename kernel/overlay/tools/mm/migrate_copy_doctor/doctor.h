@@ -15,6 +15,7 @@
 #include <sys/types.h>
 
 #include "../migrate_lib/memory.h"
+#include "../migrate_lib/module.h"
 #include "../migrate_lib/setting.h"
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
@@ -131,8 +132,7 @@ struct exam {
 void progress(const struct exam *exam, const char *format, ...);
 void hinder(struct exam *exam, const char *format, ...);
 
-/* settings.c: which they are, and modules. */
-int module_load(const char *module);
+/* settings.c: also modules are unloaded that were not there. */
 void remember_all(void);
 /* How many things cannot be put back; says which. */
 unsigned int put_back_all(void);

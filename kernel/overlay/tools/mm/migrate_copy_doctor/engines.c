@@ -203,7 +203,7 @@ void find_engines(struct exam *exam)
 		hinder(exam, "there is no engine with the driver %s", exam->options->engine);
 	if (!exam->nr_engines)
 		return;
-	if (module_load("dcbm")) {
+	if (module_load("dcbm", "")) {
 		hinder(exam, "the module dcbm cannot be loaded");
 		return;
 	}

@@ -262,7 +262,7 @@ bool find_nodes(struct exam *exam)
 void move_memory(struct exam *exam)
 {
 	setting_write_number(NUMA_BALANCING, 0);
-	module_load("mtcopy");
+	module_load("mtcopy", "");
 	for (size_t kib = memory_page_size() / KIB; kib <= LARGEST_KIB; kib *= 2)
 		try_ways(exam, kib);
 }

@@ -4,11 +4,7 @@
  * puts back is not the one that changes: it remembers everything before anything changes.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <string.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "doctor.h"
@@ -22,39 +18,14 @@ static struct module {
 	bool loaded;
 } modules[] = { { .name = "dmatest" }, { .name = "dcbm" }, { .name = "mtcopy" } };
 
-static bool module_loaded(const char *module)
-{
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/sys/module/%s", module);
-	return !access(path, F_OK);
-}
-
-int module_load(const char *module)
-{
-	int status;
-	pid_t pid;
-
-	if (module_loaded(module))
-		return 0;
-	pid = fork();
-	if (!pid) {
-		execlp("modprobe", "modprobe", "-q", module, NULL);
-		_exit(127);
-	}
-	if (pid < 0 || waitpid(pid, &status, 0) != pid)
-		return -errno;
-	return module_loaded(module) ? 0 : -ENOENT;
-}
-
 /* Threads of dmatest, and batches of a migrator, end first. */
-static int module_unload(const char *module)
+static int unload(const char *name)
 {
 	for (unsigned int tenth = 0; ; tenth++) {
-		if (!syscall(SYS_delete_module, module, O_NONBLOCK) || errno == ENOENT)
-			return 0;
-		if ((errno != EAGAIN && errno != EBUSY) || tenth == 10 * UNLOAD_S)
-			return -errno;
+		int error = module_unload(name);
+
+		if ((error != -EAGAIN && error != -EBUSY) || tenth == 10 * UNLOAD_S)
+			return error == -ENOENT ? 0 : error;
 		usleep(100000);
 	}
 }
@@ -67,7 +38,7 @@ void remember_all(void)
 	settings_save(OFFLOAD_DIR "/*");
 	settings_save(OFFLOAD_DIR "/routes/*/*");
 	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
-		char pattern[PATH_MAX];
+		char pattern[128];
 
 		modules[i].loaded = module_loaded(modules[i].name);
 		snprintf(pattern, sizeof(pattern), "/sys/module/%s/parameters/*",
@@ -85,7 +56,7 @@ unsigned int put_back_all(void)
 	setting_write(OFFLOAD_DIR "/enabled", "0");
 	wrong = settings_restore_below("", "doctor");
 	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
-		int error = modules[i].loaded ? 0 : module_unload(modules[i].name);
+		int error = modules[i].loaded ? 0 : unload(modules[i].name);
 
 		if (!error)
 			continue;

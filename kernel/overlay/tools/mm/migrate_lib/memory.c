@@ -18,7 +18,6 @@
 #include "memory.h"
 #include "setting.h"
 
-#define NODE_DIR		"/sys/devices/system/node"
 #define BITS_PER_LONG		(8 * sizeof(unsigned long))
 #define FLAG(bit)		(1ULL << (bit))
 #define PAGEMAP_PRESENT		FLAG(63)

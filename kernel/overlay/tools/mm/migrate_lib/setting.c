@@ -299,3 +299,43 @@ int thp_only(size_t folio_size)
 	thp_only_shmem(folio_size);
 	return thp_only_anon(folio_size);
 }
+
+static void hugetlb_path(char *path, size_t size, size_t folio_size, int node, const char *file)
+{
+	snprintf(path, size, NODE_DIR "/node%d/hugepages/hugepages-%zukB/%s_hugepages", node,
+		 folio_size / 1024, file);
+}
+
+static long hugetlb_read(size_t folio_size, int node, const char *file)
+{
+	char path[128];
+
+	hugetlb_path(path, sizeof(path), folio_size, node, file);
+	return setting_read_number(path);
+}
+
+long hugetlb_held(size_t folio_size, int node)
+{
+	return hugetlb_read(folio_size, node, "nr");
+}
+
+long hugetlb_free(size_t folio_size, int node)
+{
+	return hugetlb_read(folio_size, node, "free");
+}
+
+long hugetlb_hold(size_t folio_size, int node, unsigned long nr)
+{
+	char path[128], value[24];
+
+	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
+	snprintf(value, sizeof(value), "%lu", nr);
+	setting_change(path, value);
+	return setting_read_number(path);
+}
+
+bool hugetlb_reserve(size_t folio_size, int node, unsigned long nr)
+{
+	return hugetlb_held(folio_size, node) >= (long)nr ||
+	       hugetlb_hold(folio_size, node, nr) >= (long)nr;
+}

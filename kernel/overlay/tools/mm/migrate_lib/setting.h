@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define NODE_DIR "/sys/devices/system/node"
 #define THP_DIR "/sys/kernel/mm/transparent_hugepage"
 #define KSM_DIR "/sys/kernel/mm/ksm"
 #define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
@@ -57,5 +58,16 @@ int thp_only(size_t folio_size);
 /* Of memory of one sort. */
 int thp_only_anon(size_t folio_size);
 int thp_only_shmem(size_t folio_size);
+
+/* How many folios of @folio_size hugetlb has on @node, and how many of them nobody uses. */
+long hugetlb_held(size_t folio_size, int node);
+long hugetlb_free(size_t folio_size, int node);
+/*
+ * Let hugetlb have @nr of them; returns how many it has then. What is restored is what it
+ * had before.
+ */
+long hugetlb_hold(size_t folio_size, int node, unsigned long nr);
+/* Let it have at least @nr. False if the machine has no room for them. */
+bool hugetlb_reserve(size_t folio_size, int node, unsigned long nr);
 
 #endif /* SETTING_H */

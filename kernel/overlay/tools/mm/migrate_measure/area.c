@@ -66,9 +66,9 @@ bool makes_huge_pages(const struct options *options)
 	       options->addresses == ADDRESSES_CONTIG;
 }
 
-unsigned long huge_kib(const struct options *options)
+size_t huge_size(const struct options *options)
 {
-	return options->addresses == ADDRESSES_CONTIG ? MAX_HUGETLB_KIB : MAX_FOLIO_KIB;
+	return options->addresses == ADDRESSES_CONTIG ? MAX_HUGETLB_KIB * KIB : PMD_SIZE;
 }
 
 /* For compaction, twice as much memory is free. */
@@ -312,7 +312,7 @@ static void fragment(struct area *area)
 
 	/* The kernel raises it if huge pages are allowed. */
 	setting_change(MIN_FREE, "512");
-	hold_huge_pages(MAX_FOLIO_KIB, node, node_kib(node, "MemTotal:") / MAX_FOLIO_KIB);
+	hugetlb_hold(PMD_SIZE, node, node_kib(node, "MemTotal:") / MAX_FOLIO_KIB);
 	area->folios /= 2;
 	for (size_t i = 0; i < area->folios; i++) {
 		size_t kept = 2 * i + (random_number(&state) >> 32) % 2;
@@ -322,8 +322,7 @@ static void fragment(struct area *area)
 		area->list[i] = area->list[kept];
 	}
 	/* What CPUs had on their lists before is whole again. */
-	hold_huge_pages(MAX_FOLIO_KIB, node,
-			held_huge_pages(MAX_FOLIO_KIB, node) + free_huge_pages(node));
+	hugetlb_hold(PMD_SIZE, node, hugetlb_held(PMD_SIZE, node) + free_huge_pages(node));
 	if (free_huge_pages(node))
 		errx(1, "node %d is not fragmented: huge pages are free", node);
 }
@@ -335,20 +334,29 @@ static void fragment(struct area *area)
 static void fill_contiguous(const struct area *area)
 {
 	int node = area->options->from;
-	const unsigned long huge = huge_kib(area->options);
+	const size_t huge = huge_size(area->options);
 	const __u64 kib = node_kib(node, "MemTotal:");
+	long held = hugetlb_hold(huge, node, kib * KIB / huge);
 
-	hold_huge_pages(huge, node, kib / huge);
-	if (!held_huge_pages(huge, node))
+	if (held < 1)
 		errx(1, "node %d has no room for a huge page of 1 GB", node);
-	hold_huge_pages(MAX_FOLIO_KIB, node, kib / MAX_FOLIO_KIB);
-	hold_huge_pages(huge, node, held_huge_pages(huge, node) - 1);
+	hugetlb_hold(PMD_SIZE, node, kib / MAX_FOLIO_KIB);
+	hugetlb_hold(huge, node, held - 1);
 	for (size_t i = 0; i < area->folios; i++)
 		area->nodes[i] = node;
 	if (syscall(__NR_move_pages, 0, area->folios, area->named, area->nodes, area->status,
 		    MPOL_MF_MOVE))
 		err(1, "cannot move memory to node %d", node);
-	hold_huge_pages(MAX_FOLIO_KIB, node, 0);
+	hugetlb_hold(PMD_SIZE, node, 0);
+}
+
+static void reserve(const struct area *area, int node)
+{
+	size_t nr = area->options->mib * MIB / area->folio_size;
+
+	if (!hugetlb_reserve(area->folio_size, node, nr))
+		errx(1, "node %d cannot have %zu huge pages of %zu KiB", node, nr,
+		     area->folio_size / KIB);
 }
 
 static void map_all(struct area *area)
@@ -395,8 +403,8 @@ void area_create(struct area *area, unsigned long folio_kib)
 	area->per_folio = options->addresses == ADDRESSES_ALL ?
 			  area->folio_size / memory_page_size() : 1;
 	if (options->memory == MEMORY_HUGETLB) {
-		reserve_huge_pages(folio_kib, options->from, options->mib * KIB / folio_kib);
-		reserve_huge_pages(folio_kib, options->to, options->mib * KIB / folio_kib);
+		reserve(area, options->from);
+		reserve(area, options->to);
 	}
 	if (memory_bind(from))
 		err(1, "cannot allocate from node %d", from);

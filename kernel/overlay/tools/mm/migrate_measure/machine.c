@@ -62,20 +62,12 @@ void check_free(const struct options *options, int node)
 		     node, free, need, options->mib);
 }
 
-static void hugetlb_path(char *path, size_t size, unsigned long kib, int node)
-{
-	snprintf(path, size, NODE_DIR "/node%d/hugepages/hugepages-%lukB/nr_hugepages", node,
-		 kib);
-}
-
 static bool size_offered(const struct options *options, unsigned long kib)
 {
 	char path[128];
 
-	if (options->memory == MEMORY_HUGETLB) {
-		hugetlb_path(path, sizeof(path), kib, options->from);
-		return !access(path, F_OK);
-	}
+	if (options->memory == MEMORY_HUGETLB)
+		return hugetlb_held(kib * KIB, options->from) >= 0;
 	/* A file system has folios as large as what is written to a new file. */
 	if (kib * KIB == memory_page_size() || options->memory == MEMORY_FILE)
 		return true;
@@ -98,36 +90,6 @@ void check_size(const struct options *options, unsigned long kib)
 	}
 	if (options->mib * KIB % kib)
 		errx(1, "%lu MiB are not a multiple of folios of %lu KiB", options->mib, kib);
-}
-
-__u64 held_huge_pages(unsigned long kib, int node)
-{
-	char path[128];
-	long nr;
-
-	hugetlb_path(path, sizeof(path), kib, node);
-	nr = setting_read_number(path);
-	if (nr < 0)
-		errx(1, "cannot read %s", path);
-	return nr;
-}
-
-void hold_huge_pages(unsigned long kib, int node, __u64 nr)
-{
-	char path[128], value[32];
-
-	hugetlb_path(path, sizeof(path), kib, node);
-	snprintf(value, sizeof(value), "%llu", nr);
-	setting_change(path, value);
-}
-
-void reserve_huge_pages(unsigned long kib, int node, size_t nr)
-{
-	if (held_huge_pages(kib, node) >= nr)
-		return;
-	hold_huge_pages(kib, node, nr);
-	if (held_huge_pages(kib, node) < nr)
-		errx(1, "node %d cannot have %zu huge pages of %lu KiB", node, nr, kib);
 }
 
 __u64 free_huge_pages(int node)

@@ -21,7 +21,6 @@
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
-#define NODE_DIR	"/sys/devices/system/node"
 #define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
 
 #define MIN_FOLIO_KIB	4
@@ -135,17 +134,13 @@ struct result {
 	/* Of all measurements, also those that are dropped. */
 	__u64 bytes_verified;
 	__u64 bytes_wrong;
+	/* The most of any sample, but the least of huge; no times. */
+	struct sample worst;
 
 	double gbps_mean;
 	double gbps_sd;
 	double gbps_min;
 	double ns_per_folio;
-	__u64 failed;
-	__s64 split;
-	__u64 read;
-	__u64 write;
-	__s64 twice;
-	__u64 huge;
 };
 
 struct folio {
@@ -195,11 +190,6 @@ unsigned int choose_nodes(struct options *options);
 void check_free(const struct options *options, int node);
 void check_size(const struct options *options, unsigned long kib);
 __u64 node_kib(int node, const char *name);
-/* Make a node have @nr huge pages at least. */
-void reserve_huge_pages(unsigned long kib, int node, size_t nr);
-/* Let hugetlb have @nr huge pages of the node, or as many as there are. */
-void hold_huge_pages(unsigned long kib, int node, __u64 nr);
-__u64 held_huge_pages(unsigned long kib, int node);
 /* How many huge pages are free on a node, without those on lists of CPUs. */
 __u64 free_huge_pages(int node);
 const char *own_cgroup(const char *file);
@@ -212,7 +202,7 @@ size_t count_bytes(const struct options *options);
 /* Whether memory is to leave where it is for huge pages, and stays on its node. */
 bool makes_huge_pages(const struct options *options);
 /* The size of what memory leaves for, and how many of them there are to be. */
-unsigned long huge_kib(const struct options *options);
+size_t huge_size(const struct options *options);
 __u64 huge_wanted(const struct options *options);
 void area_prepare(struct area *area, const struct options *options);
 void area_create(struct area *area, unsigned long folio_kib);

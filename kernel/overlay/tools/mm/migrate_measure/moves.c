@@ -19,6 +19,8 @@
 
 #include "../migrate_lib/touch.h"
 
+#define max(a, b)	((a) > (b) ? (a) : (b))
+
 /* Moves what is named from @first on, @nr times. All of it goes to the same node. */
 static long call_one(const struct area *area, size_t first, size_t nr)
 {
@@ -52,9 +54,9 @@ static int compact_node(int node)
 
 static int make_way(const struct options *options)
 {
-	unsigned long kib = huge_kib(options);
+	size_t size = huge_size(options);
 
-	hold_huge_pages(kib, options->from, held_huge_pages(kib, options->from) + 1);
+	hugetlb_hold(size, options->from, hugetlb_held(size, options->from) + 1);
 	return 0;
 }
 
@@ -152,7 +154,7 @@ static void time_touched(const struct area *area, struct sample *sample)
 		     area->folio_size / KIB);
 }
 
-static void count_huge_pages(struct area *area, struct sample *sample, __u64 held)
+static void count_huge_pages(struct area *area, struct sample *sample, long held)
 {
 	const struct options *options = area->options;
 	__u64 wanted = huge_wanted(options);
@@ -160,9 +162,10 @@ static void count_huge_pages(struct area *area, struct sample *sample, __u64 hel
 	sample->failed = area->folios - count_moved(area);
 	if (sample->failed == area->folios)
 		errx(1, "no folio of %zu KiB has moved", area->folio_size / KIB);
-	sample->huge = options->addresses == ADDRESSES_CONTIG ?
-		       held_huge_pages(huge_kib(options), options->from) - held :
-		       free_huge_pages(options->from);
+	if (options->addresses == ADDRESSES_CONTIG)
+		sample->huge = hugetlb_held(huge_size(options), options->from) - held;
+	else
+		sample->huge = free_huge_pages(options->from);
 	if (sample->huge > wanted)
 		sample->huge = wanted;
 }
@@ -173,7 +176,7 @@ static void measure_move(struct area *area, struct result *result, struct sample
 {
 	const struct options *options = area->options;
 	int target = result->move == 1 ? options->to : options->from;
-	__u64 held = 0;
+	long held = 0;
 
 	*sample = (struct sample){ .twice = -1 };
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
@@ -184,7 +187,7 @@ static void measure_move(struct area *area, struct result *result, struct sample
 		err(1, "cannot make memory cold");
 
 	if (options->addresses == ADDRESSES_CONTIG)
-		held = held_huge_pages(huge_kib(options), options->from);
+		held = hugetlb_held(huge_size(options), options->from);
 	if (instrumented)
 		instrument_enable(true);
 	if (options->reads)
@@ -212,16 +215,16 @@ static void measure(struct area *area, struct result *results, struct sample **s
 		    bool instrumented)
 {
 	const struct options *options = area->options;
-	__u64 held = 0;
+	long held = 0;
 
 	if (makes_huge_pages(options))
-		held = held_huge_pages(huge_kib(options), options->from);
+		held = hugetlb_held(huge_size(options), options->from);
 	area_create(area, results->folio_kib);
 	for (unsigned int i = 0; i < options->moves; i++)
 		measure_move(area, &results[i], samples[i], instrumented);
 	area_destroy(area);
 	if (makes_huge_pages(options))
-		hold_huge_pages(huge_kib(options), options->from, held);
+		hugetlb_hold(huge_size(options), options->from, held);
 }
 
 /* Speeds are those of folios that did arrive. */
@@ -232,10 +235,23 @@ static double sample_gbps(const struct result *result, const struct sample *samp
 	return share * bytes / sample->elapsed;
 }
 
+static void keep_worst(struct sample *worst, const struct sample *sample)
+{
+	worst->has_cpu &= sample->has_cpu;
+	worst->failed = max(worst->failed, sample->failed);
+	worst->split = max(worst->split, sample->split);
+	worst->read = max(worst->read, sample->read);
+	worst->write = max(worst->write, sample->write);
+	worst->twice = max(worst->twice, sample->twice);
+	if (sample->huge < worst->huge)
+		worst->huge = sample->huge;
+}
+
 static void summarise(struct result *result, size_t bytes)
 {
 	double sum = 0, squares = 0, ns = 0;
 
+	result->worst = result->samples[0];
 	for (unsigned int i = 0; i < result->nr; i++) {
 		const struct sample *sample = &result->samples[i];
 		double gbps = sample_gbps(result, sample, bytes);
@@ -244,18 +260,7 @@ static void summarise(struct result *result, size_t bytes)
 		if (!i || gbps < result->gbps_min)
 			result->gbps_min = gbps;
 		ns += (double)sample->elapsed / result->folios;
-		if (sample->failed > result->failed)
-			result->failed = sample->failed;
-		if (!i || sample->split > result->split)
-			result->split = sample->split;
-		if (sample->read > result->read)
-			result->read = sample->read;
-		if (sample->write > result->write)
-			result->write = sample->write;
-		if (!i || sample->twice > result->twice)
-			result->twice = sample->twice;
-		if (!i || sample->huge < result->huge)
-			result->huge = sample->huge;
+		keep_worst(&result->worst, sample);
 	}
 	result->gbps_mean = sum / result->nr;
 	result->ns_per_folio = ns / result->nr;

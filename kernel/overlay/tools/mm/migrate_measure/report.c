@@ -43,7 +43,7 @@ void print_table_row(const struct result *result, bool first)
 			"first us", "p50 us", "max us");
 	fprintf(stderr, "%9lu %4u %9.3f %8.3f %9.3f %11.1f %6llu %6lld", result->folio_kib,
 		result->move, result->gbps_mean, result->gbps_sd, result->gbps_min,
-		result->ns_per_folio, result->failed, result->split);
+		result->ns_per_folio, result->worst.failed, result->worst.split);
 	print_us(has_first ? (double)latency->first_sum / latency->first_count : 0, has_first);
 	print_us(latency->p50, has_times);
 	print_us(latency->max, has_times);
@@ -252,28 +252,25 @@ static void json_touch(FILE *out, const struct options *options, const struct re
 	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options->reads,
 		options->writes);
 	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
-		result->read, result->write);
-	if (result->twice < 0)
+		result->worst.read, result->worst.write);
+	if (result->worst.twice < 0)
 		fputs("null}", out);
 	else
-		fprintf(out, "%lld}", result->twice);
+		fprintf(out, "%lld}", result->worst.twice);
 }
 
 static void json_result(FILE *out, const struct options *options, const struct result *result)
 {
-	bool has_cpu = true;
-
-	for (unsigned int i = 0; i < result->nr; i++)
-		has_cpu &= result->samples[i].has_cpu;
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
 	fprintf(out, ",\n     \"gbps_mean\": %.6f, \"gbps_sd\": %.6f, \"gbps_min\": %.6f",
 		result->gbps_mean, result->gbps_sd, result->gbps_min);
 	fprintf(out, ", \"ns_per_folio\": %.3f", result->ns_per_folio);
 	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
-	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), has_cpu);
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu),
+		   result->worst.has_cpu);
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
-		result->failed, result->split);
+		result->worst.failed, result->worst.split);
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
 	json_latency(out, result);
 	json_touch(out, options, result);
@@ -282,7 +279,7 @@ static void json_result(FILE *out, const struct options *options, const struct r
 			result->bytes_verified, result->bytes_wrong);
 	if (makes_huge_pages(options))
 		fprintf(out, ",\n     \"huge_pages\": {\"wanted\": %llu, \"got\": %llu}",
-			huge_wanted(options), result->huge);
+			huge_wanted(options), result->worst.huge);
 	fputc('}', out);
 }
 

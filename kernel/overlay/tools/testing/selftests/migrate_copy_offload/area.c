@@ -70,43 +70,6 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 	return true;
 }
 
-static void hugetlb_path(char *path, size_t len, size_t folio_size, int node,
-			 const char *file)
-{
-	snprintf(path, len,
-		 "/sys/devices/system/node/node%d/hugepages/hugepages-%zukB/%s_hugepages",
-		 node, folio_size / KIB, file);
-}
-
-long hugetlb_hold(size_t folio_size, int node, unsigned int nr)
-{
-	char path[128];
-
-	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
-	if (setting_read_number(path) != (long)nr) {
-		setting_save(path);
-		setting_write_number(path, nr);
-	}
-	return setting_read_number(path);
-}
-
-bool hugetlb_reserve(size_t folio_size, int node, unsigned int nr)
-{
-	char path[128];
-
-	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
-	return setting_read_number(path) >= (long)nr ||
-	       hugetlb_hold(folio_size, node, nr) >= (long)nr;
-}
-
-long hugetlb_free(size_t folio_size, int node)
-{
-	char path[128];
-
-	hugetlb_path(path, sizeof(path), folio_size, node, "free");
-	return setting_read_number(path);
-}
-
 static void *map_hugetlb(size_t folio_size, bool shared, size_t size)
 {
 	/* The same bits for mmap() and memfd_create(). */

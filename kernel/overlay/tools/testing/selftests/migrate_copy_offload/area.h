@@ -35,18 +35,6 @@ struct area {
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 /*
- * Let hugetlb have @nr folios of @folio_size on @node; returns how many it has then. The
- * settings that were saved restore that.
- */
-long hugetlb_hold(size_t folio_size, int node, unsigned int nr);
-/*
- * A pool of at least @nr hugetlb folios of @folio_size on @node, which the settings
- * that were saved restore. False if the machine has no room for them.
- */
-bool hugetlb_reserve(size_t folio_size, int node, unsigned int nr);
-/* How many of the pool nobody uses. */
-long hugetlb_free(size_t folio_size, int node);
-/*
  * As area_create(), in hugetlb folios of the pool: private ones, or those of a file
  * that nobody else has.
  */

@@ -8,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "kselftest.h"
@@ -39,32 +37,6 @@ bool debug_kernel(void)
 	const char *debug = getenv("MIG_DEBUG");
 
 	return debug && !strcmp(debug, "1");
-}
-
-bool module_loaded(const char *name)
-{
-	char path[128];
-	struct stat st;
-
-	snprintf(path, sizeof(path), "/sys/module/%s/initstate", name);
-	return !stat(path, &st);
-}
-
-int module_load(const char *name, const char *parameters)
-{
-	char command[256];
-
-	snprintf(command, sizeof(command), "modprobe %s %s", name, parameters);
-	if (system(command) || !module_loaded(name)) {
-		printf("# '%s' failed\n", command);
-		return -ENODEV;
-	}
-	return 0;
-}
-
-int module_unload(const char *name)
-{
-	return syscall(SYS_delete_module, name, O_NONBLOCK) ? -errno : 0;
 }
 
 const char *engine_module(void)

@@ -12,6 +12,7 @@
 #include <stddef.h>
 
 #include "area.h"
+#include "module.h"
 
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
@@ -26,12 +27,6 @@ extern const char * const engine_faults[];
 bool debug_kernel(void);
 /* Whether a time says something: not where other work of the host takes some of it. */
 bool times_count(void);
-
-bool module_loaded(const char *name);
-/* @parameters: as for modprobe(8), may be "". 0 or -errno. */
-int module_load(const char *name, const char *parameters);
-/* 0 or -errno; waits for the module's exit, but not for others that use it. */
-int module_unload(const char *name);
 
 /* The module of the engine: MIG_ENGINE, or dmasim. */
 const char *engine_module(void);
