@@ -33,8 +33,7 @@ static int unload(const char *name)
 /* What is remembered last is put back first: what is on again finds its routes. */
 void remember_all(void)
 {
-	setting_save(NUMA_BALANCING);
-	settings_save(THP_DIR "/hugepages-*/enabled");
+	memory_settings_save();
 	settings_save(OFFLOAD_DIR "/*");
 	settings_save(OFFLOAD_DIR "/routes/*/*");
 	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {

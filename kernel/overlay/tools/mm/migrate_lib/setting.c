@@ -240,21 +240,9 @@ int setting_change(const char *path, const char *value)
 	return set_anew(path, value, true);
 }
 
-static void thp_path(char *path, size_t size, size_t kib, const char *name)
-{
-	snprintf(path, size, THP_DIR "/hugepages-%zukB/%s", kib, name);
-}
-
 void memory_settings_save(void)
 {
-	char path[PATH_MAX];
-
-	for (size_t kib = 8; kib <= MAX_THP_KIB; kib *= 2) {
-		thp_path(path, sizeof(path), kib, "enabled");
-		setting_save(path);
-		thp_path(path, sizeof(path), kib, "shmem_enabled");
-		setting_save(path);
-	}
+	settings_save(THP_DIR "/hugepages-*/*enabled");
 	setting_save(NUMA_BALANCING);
 }
 
@@ -276,7 +264,7 @@ static int thp_allow(size_t folio_size, const char *name, const char *value)
 		char path[PATH_MAX];
 		int err;
 
-		thp_path(path, sizeof(path), kib, name);
+		snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", kib, name);
 		err = set_anew(path, wanted ? value : "never", false);
 		if (wanted || (err && err != -ENOENT))
 			ret = err;

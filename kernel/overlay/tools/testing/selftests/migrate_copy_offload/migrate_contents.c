@@ -26,7 +26,6 @@
 #define KPF_RESERVED	32
 #define MEMORY_DIR	"/sys/devices/system/memory"
 #define CGROUP_DIR	"/sys/fs/cgroup"
-#define NODE_DIR	"/sys/devices/system/node"
 #define HUGE_POOL	"hugepages/hugepages-2048kB/nr_hugepages"
 #define MAX_BLOCKS	16
 #define MAX_REPLACEMENTS 20
@@ -889,15 +888,6 @@ static void __attribute__((constructor)) save_settings(void)
 	offload_save();
 }
 
-static void reserve_huge_pages(struct __test_metadata *_metadata, int node, size_t nr)
-{
-	char path[128];
-
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/" HUGE_POOL, node);
-	ASSERT_EQ(0, setting_write_number(path, nr));
-	ASSERT_EQ(nr, setting_read_number(path));
-}
-
 static void release_region(struct region *region)
 {
 	if (region->addr)
@@ -942,7 +932,7 @@ static void replace_region(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, memory_bind(run->from));
 	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
 	if (kind == &hugetlb)
-		reserve_huge_pages(_metadata, run->from, (nr + 1) * kind->len / PMD_SIZE);
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->from, (nr + 1) * kind->len / PMD_SIZE));
 	create_region(_metadata, run, kind);
 }
 
@@ -967,8 +957,8 @@ FIXTURE_SETUP(migrate_contents)
 	numa_balancing_off();
 	ASSERT_EQ(offload_on_for(method->reason), offload_on_only_for(method->reason));
 	if (kind == &hugetlb) {
-		reserve_huge_pages(_metadata, run->from, kind->len / PMD_SIZE);
-		reserve_huge_pages(_metadata, run->to, kind->len / PMD_SIZE);
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->from, kind->len / PMD_SIZE));
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->to, kind->len / PMD_SIZE));
 	}
 	if (method->prepare) {
 		method->prepare(_metadata, run, kind);

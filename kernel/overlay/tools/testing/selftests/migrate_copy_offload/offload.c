@@ -14,11 +14,6 @@ const char * const offload_reasons[] = {
 	"demotion", "damon", NULL
 };
 
-/* What a route consists of; not all routes have "required". */
-static const char * const route_files[] = {
-	"migrator", "live", "required", "max_inaccessible_us", NULL
-};
-
 static void route_path(char *path, size_t size, const char *reason, const char *file)
 {
 	snprintf(path, size, OFFLOAD_DIR "/routes/%s/%s", reason, file);
@@ -26,18 +21,8 @@ static void route_path(char *path, size_t size, const char *reason, const char *
 
 void offload_save(void)
 {
-	char path[PATH_MAX];
-
-	setting_save(OFFLOAD_DIR "/enabled");
-	setting_save(OFFLOAD_DIR "/timeout_ms");
-	setting_save(OFFLOAD_DIR "/live_min_order");
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		for (unsigned int j = 0; route_files[j]; j++) {
-			route_path(path, sizeof(path), offload_reasons[i], route_files[j]);
-			if (!access(path, F_OK))
-				setting_save(path);
-		}
-	}
+	settings_save(OFFLOAD_DIR "/*");
+	settings_save(OFFLOAD_DIR "/routes/*/*");
 }
 
 bool offload_available(void)

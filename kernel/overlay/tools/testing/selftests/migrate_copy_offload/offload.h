@@ -13,7 +13,7 @@
 /* A file of the route of a reason. */
 #define ROUTE(reason, file)	OFFLOAD_DIR "/routes/" reason "/" file
 
-/* offload_save(): setting_save() for the main switch and all routes. */
+/* setting_save() for the main switch, all routes, and what they share. */
 void offload_save(void);
 bool offload_available(void);
 bool offload_enabled(void);

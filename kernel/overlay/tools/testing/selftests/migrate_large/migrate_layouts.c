@@ -139,11 +139,8 @@ static void say_in_log(uint64_t seed)
 
 static size_t free_memory(int node)
 {
-	char path[64];
-	long kib;
+	long kib = memory_node_kib(node, "MemFree:");
 
-	snprintf(path, sizeof(path), "/sys/devices/system/node/node%d/meminfo", node);
-	kib = setting_find_number(path, "MemFree:");
 	return kib < 0 ? 0 : kib * KIB;
 }
 
