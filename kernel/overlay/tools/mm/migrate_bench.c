@@ -230,15 +230,15 @@ static void parse_options(struct options *options, int argc, char **argv)
 			break;
 		case 'c':
 			options->folios_per_call = parse_number(optarg, "folios-per-call", 0,
-							       INT_MAX);
+								INT_MAX);
 			break;
 		case 'a':
 			options->addresses = parse_name(optarg, "addresses", addresses_names,
-						       NR_ADDRESSES);
+							NR_ADDRESSES);
 			break;
 		case 'M':
 			options->memory = parse_name(optarg, "memory", memory_names,
-						    NR_MEMORY);
+						     NR_MEMORY);
 			break;
 		case 'd':
 			options->dir = optarg;
@@ -260,7 +260,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 			break;
 		case 'i':
 			options->instrument = parse_name(optarg, "instrument", instrument_names,
-							NR_INSTRUMENT_USES);
+							 NR_INSTRUMENT_USES);
 			break;
 		case 'T':
 			parse_touch(options, optarg);

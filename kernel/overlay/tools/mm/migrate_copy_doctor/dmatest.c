@@ -92,6 +92,8 @@ static int configure(const struct exam *exam)
 	long timeout = setting_read_number(OFFLOAD_DIR "/timeout_ms");
 	int error = 0;
 
+	if (timeout < TIMEOUT_MS)
+		timeout = TIMEOUT_MS;
 	for (unsigned int i = 0; !error && i < ARRAY_SIZE(parameters); i++) {
 		char path[128];
 
@@ -100,7 +102,7 @@ static int configure(const struct exam *exam)
 	}
 	return error ?: setting_write(PARAMETERS "device", "") ?:
 	       setting_write_number(PARAMETERS "iterations", exam->options->iterations) ?:
-	       setting_write_number(PARAMETERS "timeout", timeout > TIMEOUT_MS ? timeout : TIMEOUT_MS);
+	       setting_write_number(PARAMETERS "timeout", timeout);
 }
 
 /* Returns how many channels dmatest takes: somebody else may have some. */

@@ -108,7 +108,7 @@ int set_way(const struct way *way)
 		error = route(way->migrator) ?:
 			set_live(way->live) ?:
 			setting_write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
-				     way->max_us);
+					     way->max_us);
 	if (!error && strcmp(way->migrator, "none"))
 		error = setting_write_number(OFFLOAD_DIR "/enabled", 1);
 	return error;

@@ -466,8 +466,9 @@ bool memory_folios_are(const void *addr, size_t len, size_t size)
 bool memory_frames_readable(void)
 {
 	struct flags_reader reader;
-	uint64_t pfn = memory_pfn(&pfn);
+	uint64_t pfn = 0;
 
+	pfn = memory_pfn(&pfn);
 	/* An unprivileged reader sees frame 0. */
 	if (!pfn || pfn == MEMORY_NO_PFN || !flags_open(&reader))
 		return false;

@@ -174,7 +174,7 @@ static void restore_on_signal(int sig)
 static void restore_at_end(void)
 {
 	static const int signals[] = {
-		SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGBUS, SIGSEGV, SIGXCPU,
+		SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGBUS, SIGSEGV, SIGXCPU, 0
 	};
 	struct sigaction before, action = {
 		.sa_handler = restore_on_signal,
@@ -184,10 +184,10 @@ static void restore_at_end(void)
 	saver = getpid();
 	atexit(restore_at_exit);
 	sigfillset(&action.sa_mask);
-	for (size_t i = 0; i < sizeof(signals) / sizeof(signals[0]); i++) {
-		sigaction(signals[i], NULL, &before);
+	for (const int *sig = signals; *sig; sig++) {
+		sigaction(*sig, NULL, &before);
 		if (before.sa_handler == SIG_DFL)
-			sigaction(signals[i], &action, NULL);
+			sigaction(*sig, &action, NULL);
 	}
 }
 

@@ -19,8 +19,6 @@
 
 #include "../migrate_lib/touch.h"
 
-#define max(a, b)	((a) > (b) ? (a) : (b))
-
 /* Moves what is named from @first on, @nr times. All of it goes to the same node. */
 static long call_one(const struct area *area, size_t first, size_t nr)
 {
@@ -238,11 +236,16 @@ static double sample_gbps(const struct result *result, const struct sample *samp
 static void keep_worst(struct sample *worst, const struct sample *sample)
 {
 	worst->has_cpu &= sample->has_cpu;
-	worst->failed = max(worst->failed, sample->failed);
-	worst->split = max(worst->split, sample->split);
-	worst->read = max(worst->read, sample->read);
-	worst->write = max(worst->write, sample->write);
-	worst->twice = max(worst->twice, sample->twice);
+	if (sample->failed > worst->failed)
+		worst->failed = sample->failed;
+	if (sample->split > worst->split)
+		worst->split = sample->split;
+	if (sample->read > worst->read)
+		worst->read = sample->read;
+	if (sample->write > worst->write)
+		worst->write = sample->write;
+	if (sample->twice > worst->twice)
+		worst->twice = sample->twice;
 	if (sample->huge < worst->huge)
 		worst->huge = sample->huge;
 }
