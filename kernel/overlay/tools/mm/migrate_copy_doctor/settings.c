@@ -54,6 +54,7 @@ unsigned int put_back_all(void)
 	setting_write("/sys/module/dmatest/parameters/run", "0");
 	setting_write(OFFLOAD_DIR "/enabled", "0");
 	wrong = settings_restore_below("", "doctor");
+	settings_forget();
 	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
 		int error = modules[i].loaded ? 0 : unload(modules[i].name);
 
