@@ -56,7 +56,7 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     room: str
     claim: Lines
-    test: Annotated[str, msgspec.Meta(pattern=r"^(pytest|guest|layouts) ")]
+    test: Annotated[str, msgspec.Meta(pattern=r"^(pytest|check|guest|layouts) ")]
     file: str
     old: Lines | tuple[Lines, ...]
     new: str | tuple[str, ...] = ""
@@ -79,7 +79,7 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def tree(self) -> Literal["repo", "kernel"]:
         """Where the file is: in this repository, or in the patched kernel."""
-        return "repo" if self.test.startswith("pytest ") else "kernel"
+        return "repo" if self.test.startswith(("pytest ", "check ")) else "kernel"
 
     @property
     def expected(self) -> set[Kind]:

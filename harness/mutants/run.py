@@ -24,6 +24,8 @@ from functools import cached_property, partial
 from pathlib import Path
 from queue import SimpleQueue
 
+import msgspec
+
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
@@ -39,6 +41,7 @@ from harness.mutants.mutant import Job, Kind, Mutant, Note, Result
 Run = Callable[[], Result]
 
 _PYTEST_SECONDS = 300
+_CHECK_SECONDS = 1800
 _GUESTS = 2  # at a time
 _SEEDS = 50  # of layouts in a boot: a mutant that one of them finds is run on no more
 # Headers of so many objects that these are copied again rather than compiled again.
@@ -90,6 +93,22 @@ def of_junit(text: str) -> Result:
     return Result(Kind.GREEN)
 
 
+class _Stage(msgspec.Struct):
+    stage: str
+    cases: list[tuple[str, Status, str]]
+
+
+def of_stages(text: str, stage: str) -> Result:
+    """Return the result of a stage of `make check`; an error of another one is no case."""
+    lines = [msgspec.json.decode(line, type=_Stage) for line in text.splitlines()]
+    found = {one.stage: [Case(*case) for case in one.cases] for one in lines}
+    cases = found.pop(stage, [])
+    others = of_cases([case for some in found.values() for case in some])
+    if others.kind is Kind.CASE:
+        return Result(Kind.ERROR, others.detail)
+    return of_cases(cases)
+
+
 def checkout_key(root: Path, *patterns: str, besides: str = "$^") -> str:
     """Name the content of those files of a checkout that match a pattern, but not `besides`."""
     listed = process.capture(["git", "ls-files", "-co", "--exclude-standard", "-z"], cwd=root)
@@ -131,7 +150,8 @@ class Checkout:
         try:
             if mutant:
                 topics.write_text(self._root / mutant.file, mutant.broken(self._root))
-            return self._pytest(test.removeprefix("pytest "))
+            runner, _, words = test.partition(" ")
+            return self._check(words) if runner == "check" else self._pytest(words)
         finally:
             self._git("checkout", "-q", "-f", ".")
             self._git("clean", "-fdq")
@@ -144,6 +164,16 @@ class Checkout:
         if not xml.exists():
             return Result(Kind.ERROR, process.first_error(said))
         return of_junit(xml.read_text())
+
+    def _check(self, stage: str) -> Result:
+        """Run a stage of `make check`, which builds what it needs."""
+        stages = self._root / "out/check/stages.jsonl"
+        stages.unlink(missing_ok=True)
+        argv = [sys.executable, "-m", "harness", "check", f"--only={stage}"]
+        _, said = process.attempt(argv, self._root, timeout=_CHECK_SECONDS)
+        if not stages.exists():
+            return Result(Kind.ERROR, process.first_error(said))
+        return of_stages(stages.read_text(), stage)
 
 
 class Kernels:

@@ -195,6 +195,26 @@ def test_a_crash_is_no_failed_assertion() -> None:
     assert kind('<skipped message="no"/>') is Kind.ERROR
 
 
+@pytest.mark.parametrize(
+    ("stages", "kind"),
+    [
+        ([("clock", "passed")], Kind.GREEN),
+        ([("clock", "failed")], Kind.CASE),
+        ([("qemu", "failed"), ("clock", "skipped")], Kind.ERROR),
+        ([("qemu", "passed")], Kind.ERROR),
+        ([("clock", "passed"), ("unit", "failed")], Kind.ERROR),
+    ],
+)
+def test_only_a_case_of_its_own_stage_is_a_find(
+    stages: list[tuple[str, str]], kind: Kind
+) -> None:
+    lines = [
+        json.dumps({"stage": name, "seconds": {}, "cases": [["case", status, "why"]]})
+        for name, status in stages
+    ]
+    assert run.of_stages("\n".join(lines), "clock").kind is kind
+
+
 def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     root = tmp_path / "root"
     mutants = root / "mutants"
