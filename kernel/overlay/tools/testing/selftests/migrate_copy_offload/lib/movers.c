@@ -9,6 +9,7 @@
 
 #include "memory.h"
 #include "movers.h"
+#include "setting.h"
 
 /* What other kinds of memory than those of areas have. */
 enum {

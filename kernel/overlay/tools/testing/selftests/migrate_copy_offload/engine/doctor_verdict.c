@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "../../../mm/migrate_copy_doctor/doctor.h"
+#include "../../../../mm/migrate_copy_doctor/doctor.h"
 #include "kselftest_harness.h"
 
 #define FOLIOS		1000

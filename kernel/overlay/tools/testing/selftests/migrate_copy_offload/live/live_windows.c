@@ -22,7 +22,7 @@
 #include <sys/uio.h>
 #include <sys/wait.h>
 
-#include "../../../../lib/test_hmm_uapi.h"
+#include "../../../../../lib/test_hmm_uapi.h"
 #include "kselftest_harness.h"
 #include "area.h"
 #include "engine.h"
