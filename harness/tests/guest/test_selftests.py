@@ -13,7 +13,7 @@ def test_dangerous_programs_are_not_run_by_default() -> None:
     makefile = (_DIRECTORY / "Makefile").read_text()
     named = re.findall(r"^(TEST_GEN_PROGS\w*) [:+]= (\w+)$", makefile, re.MULTILINE)
     dangerous = {
-        path.stem for path in _DIRECTORY.glob("*.c") if _DANGEROUS.search(path.read_text())
+        path.stem for path in _DIRECTORY.rglob("*.c") if _DANGEROUS.search(path.read_text())
     }
     assert dangerous
     assert not {("TEST_GEN_PROGS", program) for program in dangerous} & set(named)
