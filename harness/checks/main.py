@@ -34,6 +34,9 @@ from harness.series import export
 KERNELS = ("base", "debug", "arm64")
 """Kernels that suites may name in their heads, in the order in which they run."""
 
+SEEDS = 10
+"""With how many seeds suites in virtual time run in the turn of all groups."""
+
 _FIRST = "kunit"  # of the suites: the quickest news
 
 # How many random layouts, and where: a kernel, and the group in whose turn. Vanilla for arm64
@@ -104,20 +107,32 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         needs = f"kernel-{engine.config}"
         return Stage(name, lambda kernel, _: run(kernel).cases, needs, group=group)
 
-    found = heads.read(paths.guest / "suites", KERNELS, turns.groups(paths.root))
+    groups = turns.groups(paths.root)
+    found = heads.read(paths.guest / "suites", KERNELS, groups)
 
     def suites(config: str) -> list[Stage]:
         names = [name for name, head in found.items() if config in head.kernels]
         names.sort(key=lambda name: (name != _FIRST, name))
+        return [stage for name in names for stage in runs(config, name)]
+
+    def runs(config: str, name: str) -> list[Stage]:
+        """Return a suite, and in the turn of all groups what else may interleave otherwise."""
+        settings = guest.settings_of(paths, name)
+
+        def stage(suffix: str, counts: tuple[str, ...], **how: Any) -> Stage:
+            run = partial(_suite, paths, name, ",".join(turn), **how)
+            group = found[name].kernels[config]
+            needs = f"kernel-{config}"
+            return Stage(f"{config}-{name}{suffix}", run, needs, counts=counts, group=group)
+
+        first = stage("", () if settings.virtual else found[name].counts)
+        if not settings.virtual or settings.cpus == 1 or set(turn) != set(groups):
+            return [first]
+        seeds = range(guest.seed() + 1, guest.seed() + SEEDS)
         return [
-            Stage(
-                f"{config}-{name}",
-                partial(_suite, paths, name, ",".join(turn)),
-                f"kernel-{config}",
-                counts=() if guest.settings_of(paths, name).virtual else found[name].counts,
-                group=found[name].kernels[config],
-            )
-            for name in names
+            first,
+            *(stage(f"-seed-{seed}", (), clock=vm.Clock(seed)) for seed in seeds),
+            stage("-untimed", ("*",), wall=True),
         ]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
@@ -178,8 +193,10 @@ def _series(paths: Paths) -> list[Case]:
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 
-def _suite(paths: Paths, name: str, turn: str, kernel: Kernel, directory: Path) -> list[Case]:
-    result = guest.run_suite(paths, kernel, name, "", directory, turn=turn)
+def _suite(
+    paths: Paths, name: str, turn: str, kernel: Kernel, directory: Path, **how: Any
+) -> list[Case]:
+    result = guest.run_suite(paths, kernel, name, "", directory, turn=turn, **how)
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)

@@ -278,18 +278,22 @@ def run_suite(
     enough: Callable[[str], bool] = lambda _: False,
     debian: bool = False,
     clock: vm.Clock | None = None,
+    wall: bool = False,
 ) -> SuiteResult:
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
     `machine` is the one to run it on, or '' for the one that it asks for; `turn` names groups
     of .ci/groups, a comma between them; for `enough` see vm.Guest; `debian` is for Debian's
     QEMU instead of ours; `clock` is for a suite in virtual time, with the seed that SEED names
-    by default.
+    by default, unless it runs by the clock on the `wall`, without what it asserts of times.
     """
     settings = settings_of(paths, suite)
-    append = (*settings.append, *([f"mig.turn={turn}"] if turn else []))
+    more = [*([f"mig.turn={turn}"] if turn else []), *(["mig.untimed=1"] if wall else [])]
     settings = msgspec.structs.replace(
-        settings, machine=machine or settings.machine, append=append
+        settings,
+        machine=machine or settings.machine,
+        virtual=settings.virtual and not wall,
+        append=(*settings.append, *more),
     )
     guest = _guest(
         vm.DEBIAN if debian else qemu.programs(paths),

@@ -264,7 +264,9 @@ def _run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run
     if not words and not said and child.returncode > 0:
         reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
         raise HarnessError(f"QEMU does not start: {reason}")
-    return Run(judge(words, said, hung, stopped), words, said)
+    done = Run(judge(words, said, hung, stopped), words, said)
+    (directory / "digest").write_text(f"{done.digest}\n")
+    return done
 
 
 def _watch(

@@ -122,6 +122,16 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
     assert told == ["faults,engines"]
 
 
+def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall() -> None:
+    names = [stage.name for stage in main.tests(default_paths(), GROUPS)]
+    some = [name for name in names if name.startswith("base-bounds")]
+    seeds = [f"base-bounds-seed-{seed}" for seed in range(2, 11)]
+    assert some == ["base-bounds", *seeds, "base-bounds-untimed"]
+    assert "base-churn" in names and "base-churn-untimed" not in names
+    assert "base-latency" in names and "base-latency-seed-2" not in names
+    assert not [name for name in turn("faults") if "-seed-" in name or "untimed" in name]
+
+
 def test_only_suites_on_several_processors_have_cases_that_count() -> None:
     for stage in main.tests(default_paths(), ()):
         config, _, name = stage.name.partition("-")

@@ -132,8 +132,32 @@ def test_the_guest_is_told_whose_turn_it_is(
     monkeypatch.setattr(vm, "run", run)
     for turn in ("", "arm64,faults"):
         suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", turn=turn)
-    assert "mig.turn" not in seen[0]
+    assert "mig.turn" not in seen[0] and "mig.untimed" not in seen[0]
     assert " mig.turn=arm64,faults " in seen[1]
+
+
+def test_a_suite_in_virtual_time_may_run_by_the_wall_without_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "guest/suites").mkdir(parents=True)
+    (tmp_path / "guest/suites/faults").write_text("# qemu: virtual\n")
+    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
+    kernel = Kernel("base", "", "", tmp_path, tmp_path)
+    seen: list[vm.Guest] = []
+
+    def run(guest: vm.Guest, *_: object) -> vm.Run:
+        seen.append(guest)
+        return vm.Run(FINISHED, "", "")
+
+    monkeypatch.setattr(vm, "run", run)
+    monkeypatch.setattr(suite, "accelerator", lambda *_: "tcg")
+    monkeypatch.setenv("SEED", "5")
+    suite.run_suite(paths, kernel, "faults", "", tmp_path / "log")
+    suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", wall=True)
+    virtual, wall = seen
+    assert virtual.clock == vm.Clock(5) and " tsc=reliable " in virtual.command_line
+    assert wall.clock is None and " mig.untimed=1 " in wall.command_line
+    assert "tsc=" not in wall.command_line
 
 
 def test_every_kind_of_failure_has_its_words() -> None:
