@@ -7,7 +7,7 @@ calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 
 import json
 from collections import Counter
-from typing import Annotated, Literal, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -321,14 +321,24 @@ def convert(document: object, kind: type[T], where: str) -> T:
 
 
 def dump(results: Results) -> str:
-    """Return results as JSON, a run or a program a line and figures with six digits."""
+    """Return results as JSON: an entry of a list is a line, and figures have six digits."""
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    lists = {name: document.pop(name) for name in ("runs", "programs")}
-    text = msgspec.json.format(msgspec.json.encode(document)).decode().removesuffix("\n}")
-    for name, entries in lists.items():
-        if entries or name == "runs":
-            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in entries)
-            text += f',\n  "{name}": [\n{lines}\n]'
-    return f"{text}}}\n"
+    if not document["programs"]:
+        del document["programs"]
+    lists: list[str] = []
+
+    def without_lists(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {name: without_lists(one) for name, one in value.items()}
+        if not isinstance(value, list) or not value:
+            return value
+        lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
+        lists.append(f"[\n{lines}\n]")
+        return f"list {len(lists) - 1}"
+
+    text = json.dumps(without_lists(document), indent=2, ensure_ascii=False)
+    for number, lines in enumerate(lists):
+        text = text.replace(f'"list {number}"', lines)
+    return f"{text}\n"

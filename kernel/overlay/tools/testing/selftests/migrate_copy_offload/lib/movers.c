@@ -140,6 +140,18 @@ bool movers_start(const int nodes[2], size_t size, bool all)
 	return true;
 }
 
+void movers_wait(uint64_t moves)
+{
+	uint64_t done;
+	unsigned int kind;
+
+	do {
+		usleep(10000);
+		for (done = 0, kind = 0; kind < NR_MOVERS; kind++)
+			done += __atomic_load_n(&shared->movers[kind].moves, __ATOMIC_RELAXED);
+	} while (done < moves);
+}
+
 bool movers_stop(struct movers_result *result)
 {
 	unsigned int kind;

@@ -29,6 +29,8 @@ struct movers_result {
  * move_pages(2) and mbind(2) take turns at random.
  */
 bool movers_start(const int nodes[2], size_t size, bool all);
+/* Returns when they have moved their memory @moves times, all of them together. */
+void movers_wait(uint64_t moves);
 /*
  * Waits for all processes, each of which looks at its memory once more. True if all
  * did their work, no byte is wrong, and no folio was split.
