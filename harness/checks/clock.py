@@ -95,7 +95,7 @@ def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
         return ended(name, done)
 
     def ended(name: str, done: vm.Run) -> vm.Run:
-        if done.verdict.status != 0:
+        if done.verdict.outcome is not vm.Outcome.FINISHED:
             raise HarnessError(f"{out / name}: {done.verdict.message}", done.what_happened)
         return done
 

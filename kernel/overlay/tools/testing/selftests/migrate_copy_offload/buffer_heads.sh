@@ -6,20 +6,17 @@
 # copy them before the move phase. The file system has no journal, because jbd2 keeps
 # references to the buffers and so would hide the mistake.
 #
-# usage: buffer_heads.sh [SECONDS [FOLIOS]]
+# usage: buffer_heads.sh [FOLIOS], which must have been declined for the test to say something
 
 dir=$(dirname "$0")
 offload=/sys/kernel/mm/migrate_copy_offload
-seconds=${1:-30}
 engine=${MIG_ENGINE:-dmasim}
 work=$(mktemp -d)
 image=$work/image
 mount_point=$work/mnt
 manifest=$work/manifest
 declined=$offload/stats/declined_mapping
-# How many folios must have been declined for the test to say something.
-pressure=${2:-5000}
-[ "$MIG_DEBUG" = 1 ] && pressure=1000
+pressure=${1:-5000}
 count=0
 failures=0
 device=
@@ -78,11 +75,12 @@ run()
 
 	declined_before=$(cat "$declined")
 	errors_before=$(dmesg | grep -c 'EXT4-fs.*error')
-	"$dir/buffer_heads" churn "$mount_point" "$device" "$seconds" "$manifest"
+	"$dir/buffer_heads" churn "$mount_point" "$device" "$declined" "$pressure" \
+		"$manifest"
 	result $? "$1.file_operations"
 	declined_folios=$(($(cat "$declined") - declined_before))
 	echo "# $declined_folios folios declined because of their mapping"
-	[ "$declined_folios" -gt "$pressure" ]
+	[ "$declined_folios" -ge "$pressure" ]
 	result $? "$1.buffer_heads_declined"
 	echo 0 >"$offload/enabled"
 

@@ -25,9 +25,12 @@
 #include <unistd.h>
 
 #include "memory.h"
+#include "setting.h"
 
 #define NR_WORKERS	3
 #define NR_NAMES	100
+#define ROUNDS_MAX	1000
+#define OPERATIONS	1000
 #define MAX_WORDS	1024
 #define MPOL_MF_MOVE_ALL (1 << 2)
 
@@ -222,14 +225,24 @@ out:
 	return moved;
 }
 
+static uint64_t operations(const struct state *state)
+{
+	uint64_t sum = 0;
+
+	for (int worker = 0; worker < NR_WORKERS; worker++)
+		sum += __atomic_load_n(&state->operations[worker], __ATOMIC_RELAXED);
+	return sum;
+}
+
 /*
- * Moves the pages of the block device between nodes 0 and 1; returns how many moved.
- * The metadata that changes most, bitmaps and inodes, lies at the beginning: that
+ * Moves the pages of the block device between nodes 0 and 1, until a counter has grown by
+ * @folios and files have changed often, but not for ever; returns how many pages moved. The metadata that changes most, bitmaps and inodes, lies at the beginning: that
  * part goes in every round, the rest in one of four.
  */
-static long device_move(const char *device, int seconds)
+static long device_move(const struct state *state, const char *device, const char *counter,
+			long folios)
 {
-	double end = seconds_now() + seconds;
+	long end = setting_read_number(counter) + folios;
 	long moved = 0, n = 0;
 	unsigned int round = 0;
 	uint64_t size, nr;
@@ -248,7 +261,8 @@ static long device_move(const char *device, int seconds)
 		perror("mmap");
 		return -1;
 	}
-	while (seconds_now() < end && n >= 0) {
+	while ((setting_read_number(counter) < end || operations(state) < OPERATIONS) &&
+	       round < ROUNDS_MAX && n >= 0) {
 		node = !node;
 		nr = size / sysconf(_SC_PAGESIZE);
 		n = pages_move(map, round++ % 4 ? nr / 4 : nr, node);
@@ -258,12 +272,11 @@ static long device_move(const char *device, int seconds)
 	return n < 0 ? n : moved;
 }
 
-static int churn(const char *device, int seconds, const char *manifest)
+static int churn(const char *device, const char *counter, long folios, const char *manifest)
 {
 	struct state *state;
 	pid_t pids[NR_WORKERS];
 	int worker, status, fd, err = 0;
-	uint64_t operations = 0;
 	char path[256];
 	long moved;
 
@@ -288,12 +301,11 @@ static int churn(const char *device, int seconds, const char *manifest)
 		}
 	}
 
-	moved = device_move(device, seconds);
+	moved = device_move(state, device, counter, folios);
 	__atomic_store_n(&state->stop, true, __ATOMIC_RELAXED);
 	for (worker = 0; worker < NR_WORKERS; worker++) {
 		if (waitpid(pids[worker], &status, 0) < 0 || status)
 			err = 1;
-		operations += state->operations[worker];
 	}
 
 	fd = open(manifest, O_WRONLY | O_CREAT | O_TRUNC, 0600);
@@ -303,8 +315,8 @@ static int churn(const char *device, int seconds, const char *manifest)
 	}
 	close(fd);
 	printf("# %llu file operations, %ld pages of the device moved\n",
-	       (unsigned long long)operations, moved);
-	return err || moved < 1000 || operations < 1000;
+	       (unsigned long long)operations(state), moved);
+	return err || moved < 1000 || operations(state) < OPERATIONS;
 }
 
 static int check(const char *manifest)
@@ -328,16 +340,16 @@ static int check(const char *manifest)
 
 int main(int argc, char **argv)
 {
-	if (argc == 6 && !strcmp(argv[1], "churn")) {
+	if (argc == 7 && !strcmp(argv[1], "churn")) {
 		mountpoint = argv[2];
-		return churn(argv[3], atoi(argv[4]), argv[5]);
+		return churn(argv[3], argv[4], atol(argv[5]), argv[6]);
 	}
 	if (argc == 4 && !strcmp(argv[1], "check")) {
 		mountpoint = argv[2];
 		return check(argv[3]);
 	}
 	fprintf(stderr,
-		"usage: buffer_heads churn MOUNTPOINT DEVICE SECONDS MANIFEST\n"
+		"usage: buffer_heads churn MOUNTPOINT DEVICE COUNTER FOLIOS MANIFEST\n"
 		"       buffer_heads check MOUNTPOINT MANIFEST\n");
 	return 2;
 }
