@@ -1,6 +1,8 @@
 """The guest: its command line, and the verdict on what it left behind."""
 
 import dataclasses
+import subprocess
+import time
 from dataclasses import replace
 from pathlib import Path
 
@@ -258,3 +260,29 @@ def test_a_guest_that_hangs_in_boot_boots_once_more(
 def test_a_panic_counts_whatever_was_enough() -> None:
     verdict = vm.judge("BUG: kernel NULL pointer", "not ok 1 a\n", stopped="not ok 1 a")
     assert verdict.outcome is Outcome.PANICKED
+
+
+def test_a_guest_in_virtual_time_is_late_by_the_time_that_it_had_a_processor(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(vm, "_PATIENCE", 1e9)
+    virtual = replace(guest(), clock=vm.Clock())
+    with subprocess.Popen(["sleep", "60"]) as child:
+        waits, wall = vm._stopwatch(virtual, child), vm._stopwatch(guest(), child)
+        time.sleep(0.3)
+        assert wall() >= 0.3 > waits()
+        child.kill()
+    with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as child:
+        computes = vm._stopwatch(virtual, child)
+        while computes() < 0.3:
+            time.sleep(0.01)
+        child.kill()
+
+
+def test_patience_with_a_guest_that_gets_no_processor_ends() -> None:
+    virtual = replace(guest(), clock=vm.Clock())
+    with subprocess.Popen(["sleep", "60"]) as child:
+        waits = vm._stopwatch(virtual, child)
+        time.sleep(0.3)
+        assert waits() > 0.03
+        child.kill()
