@@ -236,8 +236,9 @@ static uint64_t operations(const struct state *state)
 
 /*
  * Moves the pages of the block device between nodes 0 and 1, until a counter has grown by
- * @folios and files have changed often, but not for ever; returns how many pages moved. The metadata that changes most, bitmaps and inodes, lies at the beginning: that
- * part goes in every round, the rest in one of four.
+ * @folios and files have changed often, but not for ever; returns how many pages moved.
+ * The metadata that changes most, bitmaps and inodes, lies at the beginning: that part
+ * goes in every round, the rest in one of four.
  */
 static long device_move(const struct state *state, const char *device, const char *counter,
 			long folios)
