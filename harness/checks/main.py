@@ -55,8 +55,8 @@ LAYOUTS = {
 
 
 def every(paths: Paths, turn: Sequence[str]) -> list[Stage]:
-    """Return the stages of all groups, the background last; `turn` has the groups that run."""
-    return [*tests(paths, turn), *builds(paths)]
+    """Return the stages of all groups, those aside last; `turn` has the groups that run."""
+    return sorted([*tests(paths, turn), *builds(paths)], key=lambda stage: stage.aside)
 
 
 def builds(paths: Paths) -> list[Stage]:
@@ -123,7 +123,8 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
             run = partial(_suite, paths, name, ",".join(turn), **how)
             group = found[name].kernels[config]
             needs = f"kernel-{config}"
-            return Stage(f"{config}-{name}{suffix}", run, needs, counts=counts, group=group)
+            virtual = settings.virtual and "wall" not in how
+            return Stage(f"{config}-{name}{suffix}", run, needs, False, counts, group, virtual)
 
         first = stage("", () if settings.virtual else found[name].counts)
         if not settings.virtual or settings.cpus == 1 or set(turn) != set(groups):
@@ -140,7 +141,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         Stage("unit", lambda _, out: _unit_tests(paths, out)),
         show(demo.DMASIM),
         *suites("base"),
-        Stage(clock.SUITE, partial(clock.run, paths), "kernel-base"),
+        Stage(clock.SUITE, partial(clock.run, paths), "kernel-base", virtual=True),
         Stage("mm-selftests", partial(_mm, paths), "kernel-base"),
         *suites("debug"),
         *(show(one, "arm64" if one.config == "arm64" else "engines") for one in others),

@@ -1,9 +1,10 @@
 """Stages of a check, which pytest runs: an item each, and a report for each of their cases.
 
 A stage that fails does not keep later ones from running unless they need its product; those
-are skipped. Stages of the foreground run one after the other. Meanwhile a second thread runs
-those of the background, with the time that the others leave: what it starts has the scheduling
-class SCHED_IDLE, so that tests with time limits do not compete with compilers.
+are skipped. Stages of the foreground run one after the other. Meanwhile other threads run those
+of the background, and two at once of those in virtual time, with the time that the foreground
+leaves: what they start has the scheduling class SCHED_IDLE, so that tests with time limits do not
+compete with compilers.
 
 <out>/stages.jsonl has each stage as soon as it has ended, with its cases and its time;
 <out>/junit.xml is pytest's.
@@ -30,6 +31,7 @@ from harness.core.paths import ROOT
 from harness.guest import ktap
 from harness.guest.ktap import Case, Status
 
+_GUESTS = 2  # in virtual time, at once
 _PARTS = 12  # of the table of times
 _LINES = 40  # of a failed case, at the end
 _OUTCOMES = {Status.FAILED: "failed", Status.SKIPPED: "skipped"}
@@ -42,8 +44,9 @@ Run = Callable[[Any, Path], Any]
 class Stage:
     """A part of a check: its test cases, or something that later stages need.
 
-    `counts` are globs of cases whose verdict is a count or a time (see unsteady.py); `group` is
-    the one in whose turn it runs, '' if it always does.
+    One of the `background` builds, one after the other. One in `virtual` time may wait for a
+    processor as long as it has to. `counts` are globs of cases whose verdict is a count or a
+    time (see unsteady.py); `group` is the one in whose turn it runs, '' if it always does.
     """
 
     name: str
@@ -52,6 +55,12 @@ class Stage:
     background: bool = False
     counts: tuple[str, ...] = ()
     group: str = ""
+    virtual: bool = False
+
+    @property
+    def aside(self) -> bool:
+        """Whether it runs beside those that need the processors for themselves."""
+        return self.background or self.virtual
 
 
 class Times(msgspec.Struct, frozen=True):
@@ -86,15 +95,18 @@ class Runner:
     _began: float = field(default_factory=time.monotonic)
     _lock: threading.Lock = field(default_factory=threading.Lock)
 
-    def start(self, pool: ThreadPoolExecutor) -> None:
-        """Begin with the stages of the background."""
+    def start(self, builder: ThreadPoolExecutor, guests: ThreadPoolExecutor) -> None:
+        """Begin with the stages that run aside."""
         for stage in self.stages:
             if stage.background:
-                self._ended[stage.name] = pool.submit(self._run, stage)
+                self._ended[stage.name] = builder.submit(self._run, stage)
+        for stage in self.stages:
+            if stage.virtual:
+                self._ended[stage.name] = guests.submit(self._run, stage)
 
     def end(self, stage: Stage) -> list[Case]:
         """Return a stage's cases, without those that have to run again, alone."""
-        if not stage.background:
+        if not stage.aside:
             self._ended[stage.name] = Future()
             self._ended[stage.name].set_result(self._run(stage))
         cases = self._ended[stage.name].result().cases
@@ -285,12 +297,16 @@ def run(out: Path, stages: Sequence[Stage]) -> int:
         "-qq", "-rfs", "-s", "-c", os.devnull, "--rootdir", str(ROOT), "-p", "no:cacheprovider",
         f"--junitxml={out}/junit.xml",
     ]  # fmt: skip
-    with ThreadPoolExecutor(max_workers=1, initializer=process.only_when_idle) as pool:
+    with (
+        ThreadPoolExecutor(1, initializer=process.only_when_idle) as builder,
+        ThreadPoolExecutor(_GUESTS, initializer=process.only_when_idle) as guests,
+    ):
         try:
-            runner.start(pool)
+            runner.start(builder, guests)
             status = pytest.main(options, plugins=[plugin])
         except BaseException:
-            pool.shutdown(wait=False, cancel_futures=True)
+            for pool in (builder, guests):
+                pool.shutdown(wait=False, cancel_futures=True)
             raise
     counts = ktap.Counts(plugin.statuses)
     ui.plain(str(counts))

@@ -3,6 +3,7 @@
 import json
 import re
 import sys
+import threading
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -182,6 +183,25 @@ def test_suites_run_again_when_nothing_runs_beside_them(
     )
     check(tmp_path, capfd, *some)
     assert beside == [True, False, False]
+
+
+def test_two_stages_in_virtual_time_run_beside_builds_and_one_of_the_foreground(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    all_at_once = threading.Barrier(4)
+
+    def meet(*_: object) -> list[Case]:
+        all_at_once.wait(timeout=60)
+        return [GOOD]
+
+    _, last, _ = check(
+        tmp_path,
+        capfd,
+        Stage("churn", meet),
+        Stage("kernel", meet, background=True),
+        *(Stage(name, meet, virtual=True) for name in ("faults", "rules")),
+    )
+    assert last == "4 passed, 0 failed, 0 skipped"
 
 
 def test_the_time_goes_to_the_stage_that_took_it(
