@@ -3,8 +3,8 @@
 A stage that fails does not keep later ones from running unless they need its product; those
 are skipped. Stages of the foreground run one after the other. Meanwhile other threads run those
 of the background, and two at once of those in virtual time, with the time that the foreground
-leaves: what they start has the scheduling class SCHED_IDLE, so that tests with time limits do not
-compete with compilers.
+leaves: they have the scheduling class SCHED_IDLE, so that tests with time limits do not compete
+with compilers.
 
 <out>/stages.jsonl has each stage as soon as it has ended, with its cases and its time;
 <out>/junit.xml is pytest's.
