@@ -116,33 +116,12 @@ def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
     assert booted[-1].memory_mib == 10240
 
 
-def test_the_guest_is_told_whose_turn_it_is(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "guest/suites").mkdir(parents=True)
-    (tmp_path / "guest/suites/faults").write_text("# qemu: cpus=1\n")
-    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
-    kernel = Kernel("base", "", "", tmp_path, tmp_path)
-    seen: list[str] = []
-
-    def run(guest: vm.Guest, *_: object) -> vm.Run:
-        seen.append(guest.command_line)
-        return vm.Run(FINISHED, "", "")
-
-    monkeypatch.setattr(vm, "run", run)
-    for turn in ("", "arm64,faults"):
-        suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", turn=turn)
-    assert "mig.turn" not in seen[0] and "mig.untimed" not in seen[0]
-    assert " mig.turn=arm64,faults " in seen[1]
-
-
-def test_a_suite_in_virtual_time_may_run_by_the_wall_without_its_times(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "guest/suites").mkdir(parents=True)
-    (tmp_path / "guest/suites/faults").write_text("# qemu: virtual\n")
-    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
-    kernel = Kernel("base", "", "", tmp_path, tmp_path)
+def booting(
+    root: Path, monkeypatch: pytest.MonkeyPatch, head: str
+) -> tuple[Paths, Kernel, list[vm.Guest]]:
+    """Return a checkout with one suite, a kernel, and where guests go instead of booting."""
+    (root / "guest/suites").mkdir(parents=True)
+    (root / "guest/suites/faults").write_text(f"# qemu: {head}\n")
     seen: list[vm.Guest] = []
 
     def run(guest: vm.Guest, *_: object) -> vm.Run:
@@ -150,6 +129,25 @@ def test_a_suite_in_virtual_time_may_run_by_the_wall_without_its_times(
         return vm.Run(FINISHED, "", "")
 
     monkeypatch.setattr(vm, "run", run)
+    paths = Paths(root, root / "cache", root / "out")
+    return paths, Kernel("base", "", "", root, root), seen
+
+
+def test_the_guest_is_told_whose_turn_it_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, kernel, seen = booting(tmp_path, monkeypatch, "cpus=1")
+    for turn in ("", "arm64,faults"):
+        suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", turn=turn)
+    lines = [guest.command_line for guest in seen]
+    assert "mig.turn" not in lines[0] and "mig.untimed" not in lines[0]
+    assert " mig.turn=arm64,faults " in lines[1]
+
+
+def test_a_suite_in_virtual_time_may_run_by_the_wall_without_its_times(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, kernel, seen = booting(tmp_path, monkeypatch, "virtual")
     monkeypatch.setattr(suite, "accelerator", lambda *_: "tcg")
     monkeypatch.setenv("SEED", "5")
     suite.run_suite(paths, kernel, "faults", "", tmp_path / "log")
