@@ -58,6 +58,7 @@ def _compile(
     """Compile single files below `root` as the configuration of `tree` has them."""
     if not sources:
         return []
+    root = root.resolve()  # the pristine tree may be a link, and compilers print its target
     architecture = build.CONFIGS[config].architecture
     objects.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(build.object_dir(tree, config) / ".config", objects / ".config")
