@@ -400,7 +400,7 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 	do {
 		EXPECT_EQ(area_move(&run->area, run->test.nodes[++moves % 2]), 0);
 		wall = seconds_now() - begin;
-	} while (wall < 4 || moves % 2);
+	} while (wall < 1.5 || moves % 2);
 	took = helper_seconds(0) + helper_seconds(1) - took;
 	for (cpu = 0; cpu < 2; cpu++)
 		stop(spinners[cpu]);
@@ -448,7 +448,7 @@ static long preemptions(pid_t pid)
  * and lends the helper its priority meanwhile: so the wait ends before that process is
  * done with the CPU, and afterwards the helper is what it was.
  */
-#define BURST		3.0
+#define BURST		1.0
 TEST_F_TIMEOUT(mtcopy, preempted_helper_is_lent_priority, TIMEOUT)
 {
 	struct watch watch = { .helper = find_helper(1) };
@@ -602,7 +602,7 @@ TEST_F_TIMEOUT(mtcopy, late_helper_runs_above_others, TIMEOUT)
 
 	ASSERT_EQ(engine_set_timeout(10), 0);
 	do {
-		moves = move_beside_hog(_metadata, &self->run, 1, 10);
+		moves = move_beside_hog(_metadata, &self->run, 1, 4);
 		preempted += moves.preempted;
 		printf("# %u moves, %u late, the longest took %.0f ms; %ld preemptions\n",
 		       moves.nr, moves.late, moves.longest * 1000, moves.preempted);

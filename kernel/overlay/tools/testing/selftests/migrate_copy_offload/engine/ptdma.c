@@ -221,7 +221,7 @@ static bool survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 {
 	const struct fault *pair[] = { a, b };
 	const char *fallback = a->fallback ?: b->fallback;
-	const unsigned int enough = a == b && !debug_kernel() ? 3 : 1;
+	const unsigned int enough = a == b && !debug_kernel() ? 2 : 1;
 	unsigned int rounds = 0;
 
 	if (!is_ptdma() && (a->needs_stop || b->needs_stop))
@@ -409,11 +409,11 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	load(_metadata, "", 100);
 	offload_mark();
 	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
-	sleep(1);
+	usleep(200000);
 	self->window.device[0].knobs[GONE] = 1;
-	sleep(2);
+	usleep(500000);
 	EXPECT_EQ(driver("unbind", self->window.device[0].name), 0);
-	sleep(1);
+	usleep(200000);
 	EXPECT_TRUE(movers_stop(&result));
 	offload_show_grown();
 	EXPECT_GT(result.moves, 0);
