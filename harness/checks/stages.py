@@ -2,9 +2,8 @@
 
 A stage that fails does not keep later ones from running unless they need its product; those
 are skipped. Stages of the foreground run one after the other. Meanwhile other threads run those
-of the background, and two at once of those in virtual time, with the time that the foreground
-leaves: they have the scheduling class SCHED_IDLE, so that tests with time limits do not compete
-with compilers.
+of the background, and two at once of those in virtual time. They are nice, as tests with time
+limits run in the foreground.
 
 <out>/stages.jsonl has each stage as soon as it has ended, with its cases and its time;
 <out>/junit.xml is pytest's.
@@ -298,8 +297,8 @@ def run(out: Path, stages: Sequence[Stage]) -> int:
         f"--junitxml={out}/junit.xml",
     ]  # fmt: skip
     with (
-        ThreadPoolExecutor(1, initializer=process.only_when_idle) as builder,
-        ThreadPoolExecutor(_GUESTS, initializer=process.only_when_idle) as guests,
+        ThreadPoolExecutor(1, initializer=process.be_nice) as builder,
+        ThreadPoolExecutor(_GUESTS, initializer=process.be_nice) as guests,
     ):
         try:
             runner.start(builder, guests)

@@ -22,11 +22,6 @@ SKIPPED = Case("skipped", Status.SKIPPED, "no huge pages")
 COUNT = Case("few/times", Status.FAILED, "Expected moves (3) > 20 (20)")
 
 
-@pytest.fixture(autouse=True)
-def _no_lower_priority(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(process, "only_when_idle", lambda: None)  # it would last
-
-
 def having(*cases: Case) -> Run:
     return lambda *_: list(cases)
 
