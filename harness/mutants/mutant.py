@@ -10,7 +10,7 @@ import tomllib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -138,13 +138,21 @@ class Outcome(msgspec.Struct, frozen=True):
 
     @property
     def bad(self) -> bool:
-        """Whether somebody has to do something about it."""
+        """Whether it needs a change of a test or of the mutant."""
         known = bool(self.mutant.survives) and self.fate is Fate.SURVIVED
         return self.fate is not Fate.KILLED and not known
 
 
 def _each(lines: str | tuple[str, ...]) -> tuple[str, ...]:
     return (lines,) if isinstance(lines, str) else lines
+
+
+def _tables(document: dict[str, Any]) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Yield the fields of each mutant; those of a group have the group's as well."""
+    for group in document.pop("in", ()):
+        shared = {key: value for key, value in group.items() if isinstance(value, str)}
+        yield from ((name, shared | group[name]) for name in group.keys() - shared.keys())
+    yield from document.items()
 
 
 def load(directory: Path) -> list[Mutant]:
@@ -156,9 +164,9 @@ def load(directory: Path) -> list[Mutant]:
     for path in sorted(directory.glob("*.toml")):
         where = f"mutants/{path.name}"
         try:
-            for name, table in tomllib.loads(path.read_text()).items():
+            for name, fields in _tables(tomllib.loads(path.read_text())):
                 where = f"mutants/{path.name}: {name}"
-                mutant = msgspec.convert({**table, "name": name, "room": path.stem}, Mutant)
+                mutant = msgspec.convert({**fields, "name": name, "room": path.stem}, Mutant)
                 if name in found:
                     raise ValueError(f"{found[name].room}.toml has one of this name")
                 found[name] = mutant
