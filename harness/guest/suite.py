@@ -133,15 +133,23 @@ def prepare(
         image.build(paths, kernel, programs.get(paths, tools, kernel.architecture))
         for machine in kernel.architecture.machines:
             if machine.device_tree:
-                source = paths.guest / "machines" / machine.device_tree
-                fresh = _device_tree(kernel, machine).with_suffix(".new")
-                process.run_logged(
-                    ["dtc", "-I", "dts", "-O", "dtb", "-o", str(fresh), str(source)],
-                    paths.logs / f"dtc-{machine.name}.log",
-                    f"device tree of {machine.name}",
-                )
-                fresh.replace(_device_tree(kernel, machine))
+                _build_device_tree(paths, kernel, machine)
         return kernel
+
+
+def _build_device_tree(paths: Paths, kernel: Kernel, machine: Machine) -> None:
+    """Compile a device tree, through the preprocessor as the kernel does."""
+    source = paths.guest / "machines" / machine.device_tree
+    final = _device_tree(kernel, machine)
+    plain, fresh = final.with_suffix(".dts"), final.with_suffix(".new")
+    cpp = [kernel.architecture.compiler, "-E", "-P", "-undef", "-x", "assembler-with-cpp"]
+    for command in (
+        [*cpp, "-o", str(plain), str(source)],
+        ["dtc", "-I", "dts", "-O", "dtb", "-o", str(fresh), str(plain)],
+    ):
+        log = paths.logs / f"device-tree-{machine.name}.log"
+        process.run_logged(command, log, f"device tree of {machine.name}")
+    fresh.replace(final)
 
 
 def _device_tree(kernel: Kernel, machine: Machine) -> Path:
