@@ -1,10 +1,10 @@
 """The guest: its command line, and the verdict on what it left behind."""
 
-import dataclasses
 import subprocess
 import time
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,11 +17,9 @@ RESULTS = Path("/o/results.log")
 DONE = "KTAP version 1\n1..1\nok 1 a\nguest: done rc=0\n"
 
 
-def guest(accelerator: str = "tcg") -> Guest:
-    return Guest(
-        Path("/k/bzImage"), Path("/k/initrd"), "console=ttyS0", 3073, 2, accelerator,
-        qemu=Path("/o/qemu/bin"),
-    )  # fmt: skip
+def guest() -> Guest:
+    kernel, initrd = Path("/k/bzImage"), Path("/k/initrd")
+    return Guest(kernel, initrd, "console=ttyS0", 3073, 2, qemu=Path("/o/qemu/bin"))
 
 
 def console(name: str) -> str:
@@ -32,92 +30,81 @@ def values(argv: list[str], option: str) -> list[str]:
     return [argv[i + 1] for i, word in enumerate(argv) if word == option]
 
 
-def test_argv_has_two_nodes_with_half_of_the_memory_each() -> None:
-    argv = vm.qemu_argv(guest(), "file:c", RESULTS)
-    assert values(argv, "-m") == ["3072M"]
-    assert values(argv, "-object") == [
-        "memory-backend-ram,id=memory0,size=1536M",
-        "memory-backend-ram,id=memory1,size=1536M",
-    ]
-    assert values(argv, "-numa") == [
-        "node,nodeid=0,cpus=0-0,memdev=memory0",
-        "node,nodeid=1,cpus=1-1,memdev=memory1",
-    ]
-    assert values(argv, "-smp") == ["2,sockets=2,cores=1,threads=1"]
+def nodes(*cpus: str) -> list[str]:
+    return [f"node,nodeid={node},{some}memdev=memory{node}" for node, some in enumerate(cpus)]
 
 
-def test_argv_shares_more_cpus_between_the_nodes() -> None:
-    four = dataclasses.replace(guest(), cpus=4)
-    argv = vm.qemu_argv(four, "c", RESULTS)
-    assert values(argv, "-smp") == ["4,sockets=2,cores=2,threads=1"]
-    assert values(argv, "-numa") == [
-        "node,nodeid=0,cpus=0-1,memdev=memory0",
-        "node,nodeid=1,cpus=2-3,memdev=memory1",
-    ]
-
-
-def test_argv_of_one_processor_is_in_virtual_time_on_the_first_node() -> None:
-    argv = vm.qemu_argv(replace(guest(), cpus=1, clock=vm.Clock(seed=7)), "c", RESULTS)
-    assert values(argv, "-smp") == ["1"]
-    assert values(argv, "-accel") == ["tcg,thread=single"]
-    assert values(argv, "-icount") == ["shift=0,sleep=off"]
-    assert values(argv, "-numa") == [
-        "node,nodeid=0,cpus=0,memdev=memory0",
-        "node,nodeid=1,memdev=memory1",
-    ]
-
-
-def test_argv_of_several_processors_in_virtual_time_has_a_quantum_and_a_seed() -> None:
-    argv = vm.qemu_argv(replace(guest(), cpus=4, clock=vm.Clock(7, 2000, 300)), "c", RESULTS)
-    assert values(argv, "-accel") == ["tcg,thread=single"]
-    assert values(argv, "-icount") == ["shift=0,sleep=off,quantum=2000,ipi=300,seed=7"]
-    assert values(argv, "-rtc") == ["base=2026-01-01T00:00:00,clock=vm"]
-    wall = vm.qemu_argv(replace(guest(), cpus=4), "c", RESULTS)
-    assert values(wall, "-icount") == []
-    assert values(wall, "-accel") == ["tcg,thread=multi"]
-
-
-def test_runs_are_equal_if_the_guest_printed_the_same() -> None:
-    verdict = vm.Verdict(vm.Outcome.FINISHED, "", 0)
-    assert vm.Run(verdict, "a", "b").digest == vm.Run(verdict, "a", "b").digest
-    assert vm.Run(verdict, "a", "b").digest != vm.Run(verdict, "ab", "").digest
-
-
-def test_argv_has_the_devices_of_a_machine() -> None:
-    modelled = vm.qemu_argv(replace(guest(), machine=PTDMA), "c", RESULTS)
-    assert values(modelled, "-device") == ["ptdma"] * 16
-    assert values(vm.qemu_argv(guest(), "c", RESULTS), "-device") == []
-
-
-def test_argv_puts_the_console_first_and_results_second() -> None:
-    argv = vm.qemu_argv(guest(), "file:c", RESULTS)
-    assert values(argv, "-serial") == ["file:c", "file:/o/results.log"]
-    assert values(argv, "-append") == ["console=ttyS0"]
+@pytest.mark.parametrize(
+    ("changes", "wanted"),
+    [
+        (
+            {},
+            {
+                "-m": ["3072M"],
+                "-object": [f"memory-backend-ram,id=memory{n},size=1536M" for n in (0, 1)],
+                "-numa": nodes("cpus=0-0,", "cpus=1-1,"),
+                "-smp": ["2,sockets=2,cores=1,threads=1"],
+                "-serial": ["file:c", "file:/o/results.log"],
+                "-append": ["console=ttyS0"],
+                "-device": [],
+                "-accel": ["tcg,thread=multi"],
+                "-machine": ["q35"],  # the one that qemu/x86_64.mak has
+                "-cpu": ["max,-erms,-fsrm,-la57"],
+                "-icount": [],
+            },
+        ),
+        (
+            {"cpus": 4},
+            {
+                "-smp": ["4,sockets=2,cores=2,threads=1"],
+                "-numa": nodes("cpus=0-1,", "cpus=2-3,"),
+            },
+        ),
+        (
+            {"cpus": 1, "clock": vm.Clock(seed=7)},
+            {
+                "-smp": ["1"],
+                "-accel": ["tcg,thread=single"],
+                "-icount": ["shift=0,sleep=off"],
+                "-numa": nodes("cpus=0,", ""),
+            },
+        ),
+        (
+            {"cpus": 4, "clock": vm.Clock(7, 2000, 300)},
+            {
+                "-accel": ["tcg,thread=single"],
+                "-icount": ["shift=0,sleep=off,quantum=2000,ipi=300,seed=7"],
+                "-rtc": ["base=2026-01-01T00:00:00,clock=vm"],
+            },
+        ),
+        ({"machine": PTDMA}, {"-device": ["ptdma"] * 16}),
+        ({"qemu": vm.DEBIAN}, {"-accel": ["tcg,thread=single"]}),
+        ({"erms": True}, {"-cpu": ["max,+erms,-fsrm,-la57"]}),
+        ({"accelerator": "kvm"}, {"-accel": ["kvm"], "-cpu": ["host"]}),
+        # QEMU 7.2 refuses `-audio none`.
+        ({"machine": ZCU102, "qemu": vm.DEBIAN}, {"-audio": []}),
+        (
+            {"machine": ZCU102, "cpus": 4, "device_tree": Path("/k/z.dtb")},
+            {
+                "-dtb": ["/k/z.dtb"],
+                "-audio": ["none"],
+                "-smp": ["4"],
+                "-m": ["3073M"],
+                "-serial": ["file:c", "file:/o/results.log"],
+                "-numa": [],
+                "-cpu": [],
+            },
+        ),
+    ],
+)
+def test_options_of_qemu(changes: dict[str, Any], wanted: dict[str, list[str]]) -> None:
+    argv = vm.qemu_argv(replace(guest(), **changes), "file:c", RESULTS)
+    assert {option: values(argv, option) for option in wanted} == wanted
     assert "-no-reboot" in argv
 
 
-def test_argv_of_both_accelerators() -> None:
-    tcg = vm.qemu_argv(guest(), "c", RESULTS)
-    kvm = vm.qemu_argv(guest("kvm"), "c", RESULTS)
-    assert values(tcg, "-accel") == ["tcg,thread=multi"]
-    assert values(tcg, "-machine") == ["q35"]  # the one that qemu/x86_64.mak has
-    assert values(tcg, "-cpu") == ["max,-erms,-fsrm,-la57"]
-    in_turns = vm.qemu_argv(replace(guest(), qemu=vm.DEBIAN), "c", RESULTS)
-    assert values(in_turns, "-accel") == ["tcg,thread=single"]
-    with_erms = vm.qemu_argv(replace(guest(), erms=True), "c", RESULTS)
-    assert values(with_erms, "-cpu") == ["max,+erms,-fsrm,-la57"]
-    assert (values(kvm, "-accel"), values(kvm, "-cpu")) == (["kvm"], ["host"])
-
-
-def test_only_our_qemu_gets_a_machines_options() -> None:
-    board = replace(guest(), machine=ZCU102)
-    assert values(vm.qemu_argv(board, "c", RESULTS), "-audio") == ["none"]
-    # QEMU 7.2 refuses `-audio none`.
-    assert "-audio" not in vm.qemu_argv(replace(board, qemu=vm.DEBIAN), "c", RESULTS)
-
-
-def test_argv_of_an_arm64_guest_with_tags_has_one_serial_port_and_a_virtio_console() -> None:
-    argv = vm.qemu_argv(dataclasses.replace(guest(), machine=VIRT), "file:c", Path("/a,b/r"))
+def test_an_arm64_guest_with_tags_has_one_serial_port_and_a_virtio_console() -> None:
+    argv = vm.qemu_argv(replace(guest(), machine=VIRT), "file:c", Path("/a,b/r"))
     assert argv[0] == "/o/qemu/bin/qemu-system-aarch64"
     assert values(argv, "-machine") == ["virt,mte=on"]
     assert values(argv, "-serial") == ["file:c"]
@@ -126,15 +113,10 @@ def test_argv_of_an_arm64_guest_with_tags_has_one_serial_port_and_a_virtio_conso
     assert len(values(argv, "-numa")) == 2
 
 
-def test_argv_of_a_machine_with_a_device_tree_has_neither_nodes_nor_a_cpu() -> None:
-    board = dataclasses.replace(guest(), machine=ZCU102, cpus=4, device_tree=Path("/k/z.dtb"))
-    argv = vm.qemu_argv(board, "file:c", RESULTS)
-    assert values(argv, "-dtb") == ["/k/z.dtb"]
-    assert values(argv, "-audio") == ["none"]
-    assert values(argv, "-smp") == ["4"]
-    assert values(argv, "-m") == ["3073M"]
-    assert values(argv, "-serial") == ["file:c", "file:/o/results.log"]
-    assert values(argv, "-numa") == values(argv, "-cpu") == []
+def test_runs_are_equal_if_the_guest_printed_the_same() -> None:
+    verdict = vm.Verdict(vm.Outcome.FINISHED, "", 0)
+    assert vm.Run(verdict, "a", "b").digest == vm.Run(verdict, "a", "b").digest
+    assert vm.Run(verdict, "a", "b").digest != vm.Run(verdict, "ab", "").digest
 
 
 def test_a_suite_that_ends_is_finished_whatever_its_status() -> None:
