@@ -33,7 +33,7 @@ ktap_result()
 	esac
 }
 
-# ktap_absorb <exit status>: counts a result whose line somebody else printed.
+# ktap_absorb <exit status>: counts a result whose line another program printed.
 ktap_absorb()
 {
 	ktap_count=$((ktap_count + 1))
@@ -191,7 +191,7 @@ load_engine()
 	fi
 }
 
-# all_channels <n>: the machine's engine has so many.
+# all_channels <n>: the machine's engine has that many.
 all_channels()
 {
 	load_engine || return 1

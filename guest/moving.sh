@@ -4,7 +4,7 @@
 # read after /lib.sh. They define $debian, before a program's name; $server, the process whose
 # memory must follow; "processes", which says all that are moved; "restore", after which the program
 # is as before its first case; "benchmark <case>", which runs the load generator, and "figures", which
-# then says what it measured; and "intact", which fails if memory holds what nobody wrote. Suites in
+# then says what it measured; and "intact", which fails if memory is not what was written. Suites in
 # which the kernel moves memory by itself only take "setup" and what is short.
 
 mover=/sys/fs/cgroup/mover
@@ -16,7 +16,7 @@ fail()
 	moving_rc=1
 }
 
-# setup off|cpu|dcbm <live> <us>: who copies. Nobody but migratepages(8) moves anything. On one
+# setup off|cpu|dcbm <live> <us>: who copies. Only migratepages(8) moves anything. On one
 # processor khugepaged, which is nice 19, may keep a program's mmap_lock until the mover is done.
 setup()
 {

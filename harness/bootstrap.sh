@@ -176,7 +176,7 @@ hold()
 	{ exec 6<"$venv"; } 2>/dev/null && flock --shared 6 && [ -e "$venv/complete" ]
 }
 
-# Makes $venv; only one harness at a time, and nobody uses it before it is complete.
+# Makes $venv; only one harness at a time, and none uses it before it is complete.
 make_venv()
 {
 	local log=$cache/log/venv.log

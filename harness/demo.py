@@ -37,7 +37,7 @@ class Engine:
     """A DMA engine that the demo can show: the kernel and the machine that have it.
 
     `machine` is '' for the first machine of the kernel's architecture; `driver` is what the
-    guest calls the engine. Debian's QEMU, which nobody has to wait for, has those that are not
+    guest calls the engine. Debian's QEMU, which needs no build, has those that are not
     ours. One with several processors does not run in `virtual_time` (see vm.Guest).
     """
 
@@ -177,7 +177,7 @@ def _problems(result: Result, engine: Engine, longest: float) -> Iterator[str]:
     if result.bytes_verified != moved * result.folio_kib * 1024:
         yield f"{result.bytes_verified} bytes of {moved} folios were verified"
     if not result.inaccessible_us:
-        yield "nobody measured how long memory was inaccessible"
+        yield "how long memory was inaccessible is unknown"
     elif result.mode == "live" and engine.virtual_time and result.inaccessible_us >= longest:
         yield "memory was inaccessible for no less time than in mode dcbm"
     live = result.folios_live
@@ -263,8 +263,8 @@ def main(paths: Paths, name: str = DMASIM.name) -> int:
         Console(width=None if sys.stdout.isatty() else _WIDTH).print(table(report.results))
         ui.plain(
             "Speeds and times are those of an emulated machine (QEMU): they prove that the "
-            "path works and say nothing about hardware. The longest wait is for how long "
-            "nobody could touch the folio that waited longest."
+            "path works and say nothing about hardware. The longest wait is how long "
+            "the folio that waited longest was inaccessible."
         )
     if report.problems:
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""

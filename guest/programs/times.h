@@ -76,7 +76,7 @@ static void wait_after(const char *word)
 	puts(word);
 	fflush(stdout);
 	if (!fgets(line, sizeof(line), stdin))
-		errx(1, "nobody says go");
+		errx(1, "no line says go");
 }
 
 /* Memory in huge pages or in small ones. */

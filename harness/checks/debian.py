@@ -33,7 +33,7 @@ PARTS = ("install", "doctor", "use", "remove", "back")
 """What happens between reboots: parts of guest/debian/lane."""
 
 _INCLUDE = ("linux-image-amd64", "initramfs-tools", "zstd", "numactl", "trace-cmd")
-# Nobody is asked at the first boot, and the disk is the root file system.
+# The first boot asks nothing, and the disk is the root file system.
 _HOOKS = (
     'chroot "$1" systemd-machine-id-setup',
     'echo debian >"$1/etc/hostname"',

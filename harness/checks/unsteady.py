@@ -63,5 +63,5 @@ def decide(
 
 
 def too_many(unsteady: Sequence[str]) -> bool:
-    """Tell whether so many cases are unsteady that the check fails."""
+    """Tell whether unsteady cases are too many for the check to pass."""
     return len(unsteady) > _MOST

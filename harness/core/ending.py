@@ -60,7 +60,7 @@ def _wait(reader: int) -> None:
 
 
 def descendants(root: int) -> set[int]:
-    """Return the processes below `root`, also those that nobody has waited for."""
+    """Return the processes below `root`, also those that have not been waited for."""
     children: dict[int, set[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         with suppress(OSError):

@@ -105,7 +105,7 @@ def start(argv: Sequence[str | Path], **options: Any) -> Child:
 
 def stop(child: subprocess.Popen[Any]) -> None:
     """End a child that we started, and wait for it."""
-    with starting:  # never again if the harness is being ended: nobody blames the child then
+    with starting:  # never again if the harness is being ended: the child is not to blame then
         pass
     child.terminate()  # nothing if it has ended
     try:

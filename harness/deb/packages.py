@@ -20,7 +20,7 @@ TOOLS = "migrate-copy-tools"
 AUTHOR, ADDRESS = "The copy-offload project", "copy-offload@localhost"
 
 # Of what bindeb-pkg makes, only the kernel: headers want a compiler of another name, debugging
-# symbols are not built, and nobody should replace Debian's linux-libc-dev.
+# symbols are not built, and Debian's linux-libc-dev must stay.
 _PROFILES = "pkg.linux-upstream.nokernelheaders pkg.linux-upstream.nokerneldbg"
 _SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_copy_doctor", "migrate_lib",
             "migrate_copy_times.awk")  # in tools/mm  # fmt: skip

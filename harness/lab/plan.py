@@ -43,7 +43,7 @@ _QUICK_MIB = 16
 _LIVE_MIB = 512
 _LIVE_LARGE_KIB = 64
 _TOUCHED_KIB = (2048, 64)
-# Measurements of so many pages take long.
+# Measurements of this many pages take long.
 _LARGE_PAGES = 32768
 
 WORKLOADS: dict[Addresses, tuple[int, ...]] = {"all": (64, 1024), "range": (4, 64, 1024)}
@@ -182,7 +182,7 @@ class Boot:
 
 
 _with_gigantic = partial(Boot, memory="10G", append=("hugepagesz=1G", "hugepages=0:1,1:1"))
-"""A guest with a huge page of 1 GB on each node, set aside when nobody has used the memory."""
+"""A guest with a huge page of 1 GB on each node, set aside while the memory is unused."""
 
 
 def keys(quick: bool, preset: str) -> list[Key]:

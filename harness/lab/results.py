@@ -143,7 +143,7 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
     how much they copy together: their `batch_pages` is None. `move` is 1 for the
     first move and 2 for the way back. With `writes_per_ms` threads use the memory while it
-    moves: one writes to so many pages a millisecond, and another reads. `addresses` are those
+    moves: one writes to that many pages a millisecond, and another reads. `addresses` are those
     that move_pages(2) gets. `bound_us` is for how long memory may be inaccessible that is not
     copied live; 0 is for no bound.
     """

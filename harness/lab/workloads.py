@@ -1,7 +1,7 @@
 """What `make lab WORKLOAD=...` can run, and how its load generators talk.
 
-Programs of Debian's whose memory somebody moves; and where the kernel moves memory by itself,
-two of guest/programs and Debian's redis.
+Programs of Debian's whose memory migratepages(8) moves; and where the kernel moves memory by
+itself, two of guest/programs and Debian's redis.
 """
 
 import re
@@ -58,7 +58,7 @@ class Workload:
     ways: tuple[Way, ...] = tuple(way for way in WAY_NAMES if way != "dcbm 50us")
     moved: Callable[[str], Figures | None] = migratepages
     what: str = "requests"
-    """What there are so many a second of."""
+    """The unit of what is counted by the second."""
     kernels: tuple[str, str] = ("programs", "programs-vanilla")
     """Ours, and an unmodified one."""
     tiers: bool = False

@@ -332,8 +332,8 @@ class _Rules:
             split=split,
             copied=copied,
             freed=freed,
-            # The last owner of a small page that was shared writes in place unless somebody
-            # else holds a reference, as the lists of each CPU do. How full these are depends
+            # The last owner of a small page that was shared writes in place unless there
+            # is another reference, as the lists of each CPU do. How full these are depends
             # on the number of folios: it is another one where vanilla has split some.
             shared=back.keys("shared") & small if split else frozenset(),
             zeros=split & there.keys("zero"),
@@ -623,7 +623,7 @@ def _mark(_: Page, old: Folio, page: Page, new: Folio) -> str:
 
 
 def _reference(was: Page, old: Folio, page: Page, new: Folio) -> str:
-    """Tell of references that nobody has an account of."""
+    """Tell of references that nothing explains."""
     more = old.order == new.order and page.references > was.references
     return f"{page.references} more references" if more else ""
 

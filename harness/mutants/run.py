@@ -44,7 +44,7 @@ _PYTEST_SECONDS = 300
 _CHECK_SECONDS = 1800
 _GUESTS = 2  # at a time
 _SEEDS = 50  # of layouts in a boot: a mutant that one of them finds is run on no more
-# Headers of so many objects that these are copied again rather than compiled again.
+# Headers of most objects: these are copied again rather than compiled again.
 _WIDE = re.compile(r"^(include/|mm/internal\.h$)")
 _NICE = 4  # of builds: a test beside them keeps its time limits
 _OURS = "base"  # whose layouts are compared with those of vanilla

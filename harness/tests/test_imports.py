@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.paths import ROOT
 
-# The rule. A package imports only itself and packages of rows above its own; nobody imports
+# The rule. A package imports only itself and packages of rows above its own; none imports
 # the last row.
 LAYERS = (
     ("core",),

@@ -152,7 +152,7 @@ def unmaintained(tree: Tree, new: Iterable[str]) -> list[str]:
 
 
 def maintained(name: str, before: str, after: str) -> bool:
-    """Tell whether somebody looks after a new file, by MAINTAINERS before and after.
+    """Tell whether a new file has a maintainer, by MAINTAINERS before and after.
 
     What counts is an F: line that came with the series, or an older one for exactly the
     file's directory; the catch-alls for whole subsystems do not.

@@ -35,7 +35,7 @@ class Measured:
     def key(self, **wanted: object) -> Key | None:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
-        Nobody uses the memory meanwhile, and callers name the first page of each folio, unless
+        The memory is unused meanwhile, and callers name the first page of each folio, unless
         `writes_per_ms` and `addresses` are among them; it is anonymous, unless `memory` is.
         Of several, that with the most channels and the largest workload counts.
         """

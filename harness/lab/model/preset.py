@@ -43,8 +43,8 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
     def total_mbps(self, active: int) -> float:
         """Return the whole engine's MB/s with that many channels active.
 
-        Linear between the numbers that the preset names. HarnessError if the engine has not
-        so many.
+        Linear between the numbers that the preset names. HarnessError if the engine has
+        fewer.
         """
         known = sorted((int(key), mbps) for key, mbps in self.bandwidth.items())
         for (low, slow), (high, fast) in pairwise([(0, 0), *known]):
@@ -56,7 +56,7 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
         """Return QEMU's options for that many channels of this engine in a slower clock.
 
         `dilation` is the virtual time of one unit of the modelled machine's time. HarnessError
-        if the engine has not so many channels or a figure rounds to nothing.
+        if the engine has fewer channels or a figure rounds to nothing.
         """
         self.total_mbps(channels)
         totals = [round(self.total_mbps(n) / dilation) for n in range(1, self.channels + 1)]

@@ -169,7 +169,3 @@ def test_every_kind_of_failure_has_its_words() -> None:
     )
     assert suite.describe(FAILED, (good,)) == "the suite failed: the suite ended with status 1"
     assert suite.describe(hung, (good,)) == "the guest hung: silent for 120 s"
-
-
-def test_a_failed_test_counts_even_if_the_suite_returns_zero() -> None:
-    assert suite.describe(FINISHED, (Case("a", Status.FAILED),)) == "the guest failed a test: a"

@@ -112,12 +112,6 @@ def test_a_figure_that_is_a_fifth_worse_fails_in_every_run(whole: Results, figur
         assert figure in found.get(name, ""), name
 
 
-def test_one_figure_of_one_run_is_enough() -> None:
-    for one in QUICK.runs:
-        worse = worsened(one, "gbps")
-        assert one.name in failed(changed(QUICK, one, gbps=worse.gbps))
-
-
 @BOTH
 def test_a_claim_that_is_a_fifth_worse_fails(whole: Results) -> None:
     judged = [claim for claim in claims_of(whole) if not claim.fitted]

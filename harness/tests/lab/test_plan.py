@@ -6,7 +6,7 @@ from harness.kernel import build
 from harness.lab import plan
 from harness.lab.model.published import OFFLOAD, SWEEP, rows
 from harness.lab.plan import Boot, Measurement
-from harness.lab.results import ENGINE_DESIGNS, Addresses
+from harness.lab.results import ENGINE_DESIGNS
 
 
 def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
@@ -56,11 +56,6 @@ def test_off_is_measured_without_the_feature_too() -> None:
     assert {one.design for one in without.measurements} == {"off"}
 
 
-def test_no_kernel_is_built_for_nothing() -> None:
-    assert plan.kernels(quick=False) == list(plan.KERNEL)
-    assert plan.kernels(quick=True) == [plan.OURS, plan.VANILLA, plan.TRACED]
-
-
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
     keys = plan.keys(quick, "toy")
@@ -91,6 +86,19 @@ def test_a_plan_is_lines_for_the_guest() -> None:
     assert Boot("b", plan.VANILLA, 0, ()).plan() == "\n"
 
 
+def test_a_plan_asks_for_what_its_measurements_need() -> None:
+    file = Measurement("live", 16, (64,), 16, None, memory="file", bound_us=500)
+    huge = Measurement("live", 16, (4,), 16, None, addresses="compaction")
+    cold = Measurement("off", 0, (4,), 16, addresses="reclaim")
+    plain, boot = (Boot("b", plan.OURS, 16, some) for some in ((huge,), (file, huge, cold)))
+    assert (plain.tiers, boot.tiers) == (False, True)
+    *needs, first, second, third = boot.plan(4.0).splitlines()
+    assert needs == ["engine 16", "files", "cgroup"]
+    assert " live 0 2000 --folio-kib" in first and " --memory=file --dir=/tmp/lab" in first
+    assert second.endswith(" --addresses=compaction --from=1")
+    assert third.endswith(" --addresses=reclaim")
+
+
 def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     one = Measurement("live", 4, (64,), 16, None, moves=1, writes_per_ms=10)
     boot = Boot("b", plan.OURS, 4, (one,))
@@ -98,88 +106,3 @@ def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     (key,) = boot.keys("toy")
     assert key.writes_per_ms == 10
     assert key.name.endswith(", 10 writes per ms")
-
-
-@pytest.mark.parametrize("quick", [False, True])
-@pytest.mark.parametrize("addresses", ["all", "range"])
-def test_workloads_are_measured_on_both_kernels(addresses: Addresses, quick: bool) -> None:
-    named = [(boot, one) for boot, one in measurements(quick) if one.addresses == addresses]
-    assert [boot.config for boot, _ in named] == [plan.VANILLA, plan.OURS]
-    assert len({one for _, one in named}) == 1
-    for boot, one in named:
-        assert one.line("0").endswith(f" --addresses={addresses}")
-        keys = [key for key in boot.keys("toy") if key.addresses == addresses]
-        assert [(key.folio_kib, key.move) for key in keys] == [
-            (size, 1) for size in plan.WORKLOADS[addresses]
-        ]
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_demotion_is_measured_in_three_ways(quick: bool) -> None:
-    called = [(boot, one) for boot, one in measurements(quick) if one.addresses == "reclaim"]
-    assert [(boot.config, one.design, one.channels) for boot, one in called] == [
-        (plan.TRACED, "off", 0),
-        (plan.OURS, "off", 0),
-        (plan.OURS, "live", 16),
-    ]
-    assert len({(one.mib, one.folio_kib, one.moves, one.instrument) for _, one in called}) == 1
-    for boot, one in measurements(quick):
-        assert boot.tiers == (one.addresses == "reclaim")
-        assert ("cgroup\n" in boot.plan()) == boot.tiers
-
-
-@pytest.mark.parametrize("addresses", ["compaction", "contig"])
-def test_what_makes_huge_pages_is_measured_in_four_ways(addresses: Addresses) -> None:
-    called = [(b, one) for b, one in measurements(False) if one.addresses == addresses]
-    assert [(boot.config, one.design, one.channels) for boot, one in called] == [
-        (plan.TRACED, "off", 0),
-        (plan.OURS, "off", 0),
-        (plan.OURS, "segments", 16),
-        (plan.OURS, "live", 16),
-    ]
-    assert len({(one.mib, one.folio_kib, one.moves, one.instrument) for _, one in called}) == 1
-    for _, one in called:
-        assert one.line("0").endswith(f" --addresses={addresses} --from=1")
-    # There must be room for a huge page of 1 GB, and for what was in it.
-    assert {boot.memory for boot, _ in called} == {"10G" if addresses == "contig" else ""}
-
-
-@pytest.mark.parametrize("quick", [False, True])
-def test_what_is_not_copied_live_is_measured_as_by_default(quick: bool) -> None:
-    kinds = [(boot, one) for boot, one in measurements(quick) if one.memory != "anon"]
-    ours = [one for boot, one in kinds if boot.config == plan.OURS]
-    assert {one.memory for one in ours} == {"shmem", "file", "hugetlb"} | (
-        set() if quick else {"mixed"}
-    )
-    assert {(one.design, one.channels, one.batch_pages) for one in ours} == {("live", 16, None)}
-    bounds = {one.memory: {other.bound_us for other in ours if other.memory == one.memory}
-              for one in ours}  # fmt: skip
-    assert bounds.pop("mixed", {100}) == {plan.MIXED_BOUND_US}
-    assert bounds.pop("shmem") == {plan.BOUND_US, *plan.LOW_BOUNDS_US}
-    assert set.union(*bounds.values()) == {plan.BOUND_US}
-    gigantic = [boot for boot, one in kinds if one.folio_kib == (plan.GIGANTIC_KIB,)]
-    assert [(boot.config, boot.memory) for boot in gigantic] == (
-        [] if quick else [(plan.TRACED, "10G"), (plan.OURS, "10G")]
-    )
-    for boot, one in kinds:
-        assert ("files\n" in boot.plan()) == any(
-            other.memory in ("file", "mixed") for other in boot.measurements
-        )
-        if one.bound_us:
-            assert f" live 0 {4 * one.bound_us} --folio-kib" in boot.plan(4.0)
-        if one.memory == "mixed":
-            assert (one.bound_us, one.folios(4)) == (plan.MIXED_BOUND_US, plan.MIXED_FOLIOS)
-
-
-def test_memory_is_used_while_it_moves_in_three_ways() -> None:
-    touched = [(boot, one) for boot, one in measurements(quick=False) if one.writes_per_ms]
-    assert {(boot.config, one.design, one.channels) for boot, one in touched} == {
-        (plan.VANILLA, "off", 0),
-        (plan.OURS, "segments", 16),
-        (plan.OURS, "live", 16),
-    }
-    for design in ("off", "segments", "live"):
-        rates = [one.writes_per_ms for _, one in touched if one.design == design]
-        assert rates == [1, 100, 10000]
-    assert {one.folio_kib for _, one in touched} == {(2048, 64)}
-    assert not [one for _, one in measurements(quick=True) if one.writes_per_ms]

@@ -53,32 +53,10 @@ def test_bandwidth_is_linear_between_what_is_given(tmp_path: Path) -> None:
     ("old", "new", "message"),
     [
         ("latency_ns = 100", "", "toy.toml: Object missing required field `latency_ns`"),
-        (
-            "latency_ns = 100",
-            "latency_ns = 100\nlatency_us = 1",
-            "toy.toml: Object contains unknown field `latency_us`",
-        ),
-        (
-            "latency_ns = 100",
-            'latency_ns = "1"',
-            "toy.toml: Expected `int`, got `str` - at `$.latency_ns`",
-        ),
-        (
-            "latency_ns = 100",
-            "latency_ns = -1",
-            "toy.toml: Expected `int` >= 0 - at `$.latency_ns`",
-        ),
-        ("channels = 4", "channels = 0", "toy.toml: Expected `int` >= 1 - at `$.channels`"),
         ("channels = 4", "channels = 17", "toy.toml: Expected `int` <= 16 - at `$.channels`"),
         ("1 = 1000", "", "toy.toml: bandwidth is not for 1 to 4"),
         ("4 = 4000", "", "toy.toml: bandwidth is not for 1 to 4"),
         ("4 = 4000", "4 = 4000\n5 = 1", "toy.toml: bandwidth is not for 1 to 4"),
-        ("4 = 4000", "4 = 0", "toy.toml: Expected `int` >= 1 - at `$.bandwidth[...]`"),
-        (
-            "4 = 4000",
-            "4 = 4000.5",
-            "toy.toml: Expected `int`, got `float` - at `$.bandwidth[...]`",
-        ),
         ("channels = 4", "channels =", "toy.toml: "),
     ],
 )

@@ -45,36 +45,17 @@ def test_runs_have_the_names_that_outside_checks_read() -> None:
     }  # fmt: skip
 
 
-def test_every_name_is_needed_and_no_other_is_taken() -> None:
-    whole = document(real_results())
-    for holder in (whole, whole["runs"][0], whole["engine"]):
-        for name in list(holder):
-            value = holder.pop(name)
-            assert f"missing required field `{name}`" in refused(whole)
-            holder[name] = value
-        holder["colour"] = 1
-        assert "unknown field `colour`" in refused(whole)
-        del holder["colour"]
-    assert lab_results.convert(whole, Results, "r.json") == real_results()
-
-
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
         ({"kernel": "theirs"}, "Invalid enum value 'theirs' - at `$.runs[0].kernel`"),
         ({"kernel": "vanilla"}, "design 'batch' on the kernel 'vanilla'"),
-        ({"kernel": "without"}, "design 'batch' on the kernel 'without'"),
         ({"design": "cpu"}, "design 'cpu' with engine 'zen3-ptdma'"),
-        ({"design": "threads"}, "design 'threads' with engine 'zen3-ptdma'"),
         ({"engine": None, "channels": 0}, "design 'batch' with engine None"),
         ({"engine": "other"}, "a run has engine 'other', the results 'zen3-ptdma'"),
         ({"channels": 0}, "0 channels with engine 'zen3-ptdma'"),
         ({"move": 3}, "Invalid enum value 3 - at `$.runs[0].move`"),
-        ({"gbps": 0}, "Expected `float` > 0.0 - at `$.runs[0].gbps`"),
-        ({"folio_kib": 2}, "Expected `int` >= 4 - at `$.runs[0].folio_kib`"),
         ({"folios_failed": -1}, "Expected `int` >= 0 - at `$.runs[0].folios_failed`"),
-        ({"first_folio_us": "fast"}, "got `str` - at `$.runs[0].first_folio_us`"),
-        ({"phases_us": {"copy": 1}}, "missing required field `unmap`"),
         ({"inaccessible_us": {"p50": 1, "p99": 2, "max": -1}}, "$.runs[0].inaccessible_us.max"),
     ],
 )

@@ -115,11 +115,6 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
     assert (run.gbps, run.first_folio_us) == (60.0, 480.0)
 
 
-def test_latencies_that_are_lost_are_told() -> None:
-    (run,) = lab.runs_of(BOOT, printed(latency_lost=5), "toy", 5.0)
-    assert run.latency_lost == 5
-
-
 @pytest.mark.parametrize(("loss", "status"), [(1.0, 0), (0.8, 1)])
 @pytest.mark.parametrize("whole", [QUICK, FULL], ids=["quick", "full"])
 def test_a_failed_claim_is_the_exit_status(
