@@ -109,8 +109,8 @@ def runs_of(
 
     With `dilation`, the benchmark ran in virtual time, that many times slower than that
     machine; an instruction is a nanosecond then, so the time for which the calling thread
-    ran is the number of instructions. Without, it is a real machine, and no
-    instructions were counted. `kernel` and `preset` are what the lab calls the kernel and the engine, and
+    ran is the number of instructions. Without, it is a real machine, and no instructions were
+    counted. `kernel` and `preset` are what the lab calls the kernel and the engine, and
     `batch_pages` what its knob was set to, if not 0.
     """
     runs = []

@@ -8,6 +8,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -37,14 +38,10 @@ def make(root: Path, *words: str, cache: Path | str) -> "subprocess.CompletedPro
 
 
 @pytest.fixture
-def no_host(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def no_host(tool: Callable[[str, str], Path]) -> None:
     """Let the host have no packages, and refuse to install any."""
-    tools = tmp_path / "tools"
-    tools.mkdir()
     for name in ("dpkg-query", "apt-get", "sudo"):
-        (tools / name).write_text("#!/bin/sh\nexit 1\n")
-        (tools / name).chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+        tool(name, "exit 1")
 
 
 def environment_in(root: Path, shared: Path, program: str) -> Path:

@@ -56,7 +56,7 @@ _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
 
 
 _COMPARED = ("off", "dcbm", "dcbm 50us")
-"""Compared with vanilla where migratepages(8) moves memory; live ways with the program at rest."""
+"""Compared with vanilla where migratepages(8) moves memory; live ways with rest."""
 
 
 def claims_of(programs: Sequence[Program]) -> Iterator[Claim]:

@@ -1,6 +1,7 @@
 """The parts of the linters that decide."""
 
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -121,12 +122,8 @@ def test_missing_tool_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert case.detail == "ruff is not installed"
 
 
-def test_sparse_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    fake = tmp_path / "bin/sparse"
-    fake.parent.mkdir()
-    fake.write_text('#!/bin/sh\necho "probe.c:1:1: error: what is this?"\necho "$@"\n')
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{fake.parent}:/usr/bin:/bin")
+def test_sparse_command(tmp_path: Path, tool: Callable[[str, str], Path]) -> None:
+    tool("sparse", 'echo "probe.c:1:1: error: what is this?"\necho "$@"')
     command = compilers.sparse_command(tmp_path / "home")
     done = subprocess.run([command, "x.c"], capture_output=True, text=True, check=True)
     assert "-D_Static_assert(...)= -D__typeof_unqual__=__typeof__ x.c" in done.stdout

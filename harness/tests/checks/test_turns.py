@@ -1,8 +1,8 @@
 """Turns: the groups that a commit has to run, by name and by the files that changed."""
 
-import os
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -84,14 +84,10 @@ def test_what_is_not_committed_has_changed_too(root: Path) -> None:
 
 
 def test_continuous_integration_runs_the_turn_with_a_cache_of_its_own(
-    root: Path, monkeypatch: pytest.MonkeyPatch
+    root: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], Path]
 ) -> None:
     shutil.copy(ROOT / ".ci/run", root / ".ci/run")
-    tools = root / "tools"
-    tools.mkdir()
-    (tools / "make").write_text('#!/bin/sh\necho "$PWD $CACHE_DIR $*"\n')
-    (tools / "make").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    tool("make", 'echo "$PWD $CACHE_DIR $*"')
     monkeypatch.setenv("CACHE_DIR", "/cache/of/others")
     said = process.capture([str(root / ".ci/run")], cwd=Path("/"))
     assert said == f"{root} {root}/.cache check TURN=faults\n"

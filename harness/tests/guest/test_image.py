@@ -3,6 +3,7 @@
 import os
 import stat
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -27,10 +28,10 @@ def test_cpio_reads_what_we_write(tmp_path: Path) -> None:
 
 
 def test_libraries_are_followed_and_found_in_either_layout(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    tmp_path: Path, tool: Callable[[str, str], Path]
 ) -> None:
     library, older = tmp_path / "usr/lib/aarch64-linux-gnu", tmp_path / "lib/aarch64-linux-gnu"
-    for directory in (library, older, tmp_path / "sbin", tmp_path / "bin"):
+    for directory in (library, older, tmp_path / "sbin"):
         directory.mkdir(parents=True)
     loader = "[Requesting program interpreter: /lib/ld-linux-aarch64.so.1]"
     (tmp_path / "sbin/tool").write_text(f"{loader}\n 0x1 (NEEDED)  Shared library: [liba.so.1]")
@@ -38,12 +39,9 @@ def test_libraries_are_followed_and_found_in_either_layout(
     (library / "libb.so.2").write_text("0xe (SONAME)  Library soname: [libx.so.1]")
     for name in ("ld-linux-aarch64.so.1", "libgcc_s.so.1"):
         (older / name).touch()
-    readelf = tmp_path / "bin/aarch64-linux-gnu-readelf"
-    readelf.write_text('#!/bin/sh\nshift; cat "$@"\n')
-    readelf.chmod(0o755)
-    monkeypatch.setenv("PATH", str(readelf.parent), prepend=":")
-    tool = image.program(tmp_path, "tool")
-    assert image.libraries(tmp_path, "aarch64-linux-gnu-", [tool]) == {
+    tool("aarch64-linux-gnu-readelf", 'shift; cat "$@"')
+    found = image.program(tmp_path, "tool")
+    assert image.libraries(tmp_path, "aarch64-linux-gnu-", [found]) == {
         "/lib/libgcc_s.so.1": older / "libgcc_s.so.1",
         "/lib/ld-linux-aarch64.so.1": older / "ld-linux-aarch64.so.1",
         "/lib/liba.so.1": library / "liba.so.1",
@@ -53,7 +51,7 @@ def test_libraries_are_followed_and_found_in_either_layout(
         image.program(tmp_path, "fsck")
     (library / "libb.so.2").unlink()
     with pytest.raises(HarnessError, match=r"has no library libb\.so\.2"):
-        image.libraries(tmp_path, "aarch64-linux-gnu-", [tool])
+        image.libraries(tmp_path, "aarch64-linux-gnu-", [found])
 
 
 def test_programs_of_debian_bring_their_own_libraries(

@@ -1,7 +1,6 @@
 """The record of vanilla's guests: it is used where its key fits, and nowhere else."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -18,13 +17,14 @@ GUESTS = [PLAIN, TRACED]
 
 
 @pytest.fixture
-def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
+def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project whose `traced` kernel has one patch, and a record of both guests."""
-    made = Project(tmp_path)
-    made.write(made.paths.configs / "a.config", "CONFIG_A=y\n")
-    made.write(made.paths.guest / "suites/lab", "# check: base\n# qemu: memory=1G\nmeasure\n")
-    made.write(made.paths.root / FILE, "")
-    monkeypatch.setattr(pristine, "get", lambda _: made.source)
+    project.write(project.paths.configs / "a.config", "CONFIG_A=y\n")
+    project.write(
+        project.paths.guest / "suites/lab", "# check: base\n# qemu: memory=1G\nmeasure\n"
+    )
+    project.write(project.paths.root / FILE, "")
+    monkeypatch.setattr(pristine, "get", lambda _: project.source)
     monkeypatch.setattr(qemu, "version", lambda _: "QEMU 10")
     monkeypatch.setattr(build, "compiler", lambda: "gcc 12")
     configs = {
@@ -34,10 +34,10 @@ def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Project:
     monkeypatch.setattr(build, "CONFIGS", configs)
     record = {
         name: Entry(key, f"printed by {name}")
-        for name, key in recorded.keys(made.paths, GUESTS).items()
+        for name, key in recorded.keys(project.paths, GUESTS).items()
     }
-    recorded.write(made.paths, record)
-    return made
+    recorded.write(project.paths, record)
+    return project
 
 
 def test_what_fits_is_known(project: Project, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,6 +1,7 @@
 """Debian's packages: what the apt of another architecture is told, and its failures."""
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -25,17 +26,10 @@ def test_a_private_apt_keeps_everything_below_its_directory(tmp_path: Path) -> N
 
 
 def test_a_userland_is_whole_or_not_there(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], Path]
 ) -> None:
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    fake = tools / "mmdebstrap"
-    fake.write_text(
-        '#!/bin/sh\nmkdir "$6" "$6/lib64"; echo "$@" >"$6/argv"\n'
-        'ln -s /lib/ld.so.2 "$6/lib64"; exit "$MM_STATUS"\n'
-    )
-    fake.chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    made = 'mkdir "$6" "$6/lib64"; echo "$@" >"$6/argv"; ln -s /lib/ld.so.2 "$6/lib64"'
+    tool("mmdebstrap", f'{made}; exit "$MM_STATUS"')
     monkeypatch.setattr(debian, "mirrors", lambda _: ["mirror:/debian"])
     paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
     paths.cache.mkdir()

@@ -1,7 +1,7 @@
 """The emulators: built from a patched source once, and again when a device changes."""
 
-import os
 import subprocess
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,19 +15,20 @@ CONFIGURE = """#!/bin/sh
 echo configured >>../log
 touch build.ninja
 """
-NINJA = """#!/bin/sh
+NINJA = """\
 shift
 echo "$*" | sed "s/qemu-system-//g" >>../log
 grep -q bad ../source/hw/misc/migrate/*.c && echo "ninja: error: bad device" && exit 1
 echo "[1/2] Compiling C object"
 for program; do
 	cat ../source/hw/misc/migrate/*.c >$program
-done
-"""
+done"""
 
 
 @pytest.fixture
-def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
+def paths(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], Path]
+) -> Paths:
     """Return a checkout with a device, a source that was fetched, and a fast compiler."""
     found = Paths(tmp_path / "root", tmp_path / "cache", tmp_path / "out")
     ours = found.root / "qemu"
@@ -38,11 +39,7 @@ def paths(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Paths:
     (ours / "device.c").write_text("first\n")
     tarball = pack(found, "old\n")
     monkeypatch.setattr(debian, "download", lambda *_, **__: tarball)
-    tools = tmp_path / "tools"
-    tools.mkdir()
-    (tools / "ninja").write_text(NINJA)
-    (tools / "ninja").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}:{os.environ['PATH']}")
+    tool("ninja", NINJA)
     monkeypatch.setattr(qemu, "_ROMS", (ours / "meson.build",))
     return found
 

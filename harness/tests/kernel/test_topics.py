@@ -1,17 +1,10 @@
 """kernel/patches as it is read: what contradicts itself is refused before anything is built."""
 
-from pathlib import Path
-
 import pytest
 
 from harness.core.errors import HarnessError
 from harness.kernel import topics
 from harness.tests.kernel_project import Project
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
 
 
 def problems(project: Project) -> str:

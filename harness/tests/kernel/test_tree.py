@@ -11,11 +11,6 @@ from harness.kernel.source import Source
 from harness.tests.kernel_project import LINES, Project
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
-
-
 def rewritten(tree: patches.Tree) -> list[str]:
     return sorted(
         str(path.relative_to(tree.path))

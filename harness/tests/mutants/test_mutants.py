@@ -33,8 +33,7 @@ def test_zero():
 
 
 @pytest.fixture
-def project(tmp_path: Path) -> Project:
-    project = Project(tmp_path)
+def project(tmp_path: Path, project: Project) -> Project:
     project.write(tmp_path / "mutants/.gitkeep", "")
     project.write(tmp_path / "sum.py", SUM)
     project.write(tmp_path / ".gitignore", "/out/\n/cache/\n")

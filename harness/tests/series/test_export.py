@@ -2,7 +2,6 @@
 
 import subprocess
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
@@ -13,11 +12,6 @@ from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
 from harness.series import export
 from harness.tests.kernel_project import Project
-
-
-@pytest.fixture
-def project(tmp_path: Path) -> Project:
-    return Project(tmp_path)
 
 
 @pytest.fixture
