@@ -127,16 +127,6 @@ elif [ -L "$shared" ]; then
 fi
 own "$shared"
 
-# Runs a command as root, with sudo if need be.
-as_root()
-{
-	if [ "$(id -u)" = 0 ]; then
-		"$@"
-	else
-		sudo "$@"
-	fi
-}
-
 # Prints those of the packages that are not installed.
 missing_packages()
 {
@@ -151,17 +141,18 @@ missing_packages()
 
 install_packages()
 {
-	local log=$cache/log/apt.log
+	local log=$cache/log/apt.log sudo=(sudo)
 
+	[ "$(id -u)" != 0 ] || sudo=()
 	command -v apt-get >/dev/null ||
 		die "this host is not Debian (no apt-get): the harness needs Debian 12 or 13"
-	[ "$(id -u)" = 0 ] || command -v sudo >/dev/null ||
+	[ -z "${sudo[*]}" ] || command -v sudo >/dev/null ||
 		die "not root and no sudo; please install: $*"
 	echo "host: installing $# missing Debian packages: $*"
 	mkdir -p "$cache/log"
-	as_root apt-get -q -o DPkg::Lock::Timeout=300 update >"$log" 2>&1 ||
+	"${sudo[@]}" apt-get -q -o DPkg::Lock::Timeout=300 update >"$log" 2>&1 ||
 		die "apt-get update failed: $(tail -n 1 "$log")"
-	as_root env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
+	"${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -q -y --no-install-recommends \
 		-o DPkg::Lock::Timeout=300 install "$@" >>"$log" 2>&1 ||
 		die "apt-get install failed: $(grep '^E:' "$log" | head -n 1) (log: $log)"
 	echo "host: installed in ${SECONDS}s"

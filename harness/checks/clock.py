@@ -6,10 +6,9 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core import process
-from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import suite, vm
-from harness.guest.ktap import Case, Status
+from harness.guest.ktap import Case
 from harness.kernel.build import Kernel
 
 SUITE = "virtual-time"
@@ -35,20 +34,20 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
     timers, ipis = measured.get("timer", {}), measured.get("ipi", {})
     alone = threads.get(1, [0])[0]
     return [
-        _case(
+        Case.judged(
             "threads_are_as_fast_as_one",
             set(threads) == {1, 2, 4}
             and all(len(values) == number for number, values in threads.items())
             and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row),
-            threads,
+            f"{threads}",
         ),
         # Two quanta for a reader that is behind the writer, which then is ahead of it.
-        _case(
+        Case.judged(
             "a_store_is_seen_within_two_quanta",
             set(hops) == {0, 1} and all(0 < row[0] <= 2 * quantum for row in hops.values()),
-            hops,
+            f"{hops}",
         ),
-        _case(
+        Case.judged(
             "a_timer_is_not_late_beside_busy_processors",
             set(timers) == {0, 3}
             and [len(row) for row in timers.values()] == [2, 2]
@@ -56,19 +55,15 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
                 0 < late < idle + quantum // 4
                 for idle, late in zip(timers[0], timers[3], strict=True)
             ),
-            timers,
+            f"{timers}",
         ),
-        _case(
+        Case.judged(
             "an_interrupt_costs_its_sender_for_each_target",
             set(ipis) == {1, 2, 3}
             and all(n * ipi < row[0] < n * ipi + 3 * quantum for n, row in ipis.items()),
-            ipis,
+            f"{ipis}",
         ),
     ]
-
-
-def _case(name: str, right: bool, detail: object) -> Case:
-    return Case(name, Status.PASSED if right else Status.FAILED, "" if right else f"{detail}")
 
 
 @contextmanager
@@ -86,18 +81,14 @@ def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
     """Measure in a guest, and boot it again beside a load and with another seed."""
 
     def boot(name: str, clock: vm.Clock = CLOCK) -> vm.Run:
-        return ended(
-            name, suite.run_quietly(paths, kernel, SUITE, out / name, {}, cpus=4, clock=clock)
-        )
+        directory = out / name
+        done = suite.run_quietly(paths, kernel, SUITE, directory, {}, cpus=4, clock=clock)
+        return done.finished(str(directory))
 
     def alone(name: str, *options: str) -> vm.Run:
-        done = suite.run_quietly(paths, kernel, "hello", out / name, {}, devices=options)
-        return ended(name, done)
-
-    def ended(name: str, done: vm.Run) -> vm.Run:
-        if done.verdict.outcome is not vm.Outcome.FINISHED:
-            raise HarnessError(f"{out / name}: {done.verdict.message}", done.what_happened)
-        return done
+        directory = out / name
+        done = suite.run_quietly(paths, kernel, "hello", directory, {}, devices=options)
+        return done.finished(str(directory))
 
     first = boot("first")
     with busy():
@@ -107,7 +98,11 @@ def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
     plain = alone("single-plain")
     return [
         *judge(parse(first.results)),
-        _case("a_loaded_host_changes_nothing", first.digest == again.digest, out),
-        _case("another_seed_interleaves_otherwise", first.digest != other.digest, out),
-        _case("one_processor_is_as_without_a_quantum", single.digest == plain.digest, out),
+        Case.judged("a_loaded_host_changes_nothing", first.digest == again.digest, str(out)),
+        Case.judged(
+            "another_seed_interleaves_otherwise", first.digest != other.digest, str(out)
+        ),
+        Case.judged(
+            "one_processor_is_as_without_a_quantum", single.digest == plain.digest, str(out)
+        ),
     ]

@@ -23,7 +23,7 @@ from harness.core.paths import Paths
 from harness.deb import packages
 from harness.deb.packages import Packages
 from harness.guest import ktap, suite, vm
-from harness.guest.ktap import Case, Status
+from harness.guest.ktap import Case
 from harness.kernel import arch, build, debian, kconfig, qemu
 
 CONFIG = "systemd"
@@ -212,14 +212,14 @@ def documented(paths: Paths, seen: Path) -> list[Case]:
     """Compare the commands that docs/debian.md shows with those that were typed."""
     shown, real = (typed(path.read_text()) for path in (paths.root / DOCUMENT, seen))
     apart = [line for pair in zip_longest(shown, real) if pair[0] != pair[1] for line in pair]
-    return [_case(DOCUMENT, bool(real) and not apart, "\n".join(map(str, apart)))]
+    return [Case.judged(DOCUMENT, bool(real) and not apart, "\n".join(map(str, apart)))]
 
 
 def lintian(paths: Paths, made: Packages) -> list[Case]:
     """Let lintian judge the package of the tools; that of the kernel is bindeb-pkg's."""
     words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.tools)]
     status, said = process.attempt(words, paths.root)
-    return [_case(made.tools.name, not status and not said.strip(), said)]
+    return [Case.judged(made.tools.name, not status and not said.strip(), said)]
 
 
 def distribution(paths: Paths, machine: Machine) -> list[Case]:
@@ -242,14 +242,10 @@ def distribution(paths: Paths, machine: Machine) -> list[Case]:
         warnings = [line for line in said.splitlines() if "warning:" in line]
         step.done(f"{len(warnings)} warnings")
     return [
-        _case("loaded modules are kept", not lost, f"lost: {', '.join(lost)}"),
-        _case("others are not", number <= _MODULES, f"{number} modules"),
-        _case("our files compile without a warning", not warnings, "\n".join(warnings)),
+        Case.judged("loaded modules are kept", not lost, f"lost: {', '.join(lost)}"),
+        Case.judged("others are not", number <= _MODULES, f"{number} modules"),
+        Case.judged("our files compile without a warning", not warnings, "\n".join(warnings)),
     ]
-
-
-def _case(name: str, passed: bool, detail: str) -> Case:
-    return Case(name, Status.PASSED if passed else Status.FAILED, detail)
 
 
 def main(paths: Paths) -> int:

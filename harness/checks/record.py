@@ -44,7 +44,7 @@ def cases(record: Record, now: Record, unlike: Mapping[str, Unlike]) -> Iterator
             yield Case(case, Status.SKIPPED, next(iter(other.values())))
         elif known:
             found = unlike[name](known.text, entry.text)
-            yield Case(case, Status.FAILED if found else Status.PASSED, "\n".join(found))
+            yield Case.judged(case, not found, "\n".join(found))
 
 
 def _unlike() -> dict[str, Unlike]:

@@ -53,6 +53,11 @@ class Case:
     status: Status
     detail: str = ""
 
+    @classmethod
+    def judged(cls, name: str, passed: object, detail: str) -> "Case":
+        """Return a test that has passed or failed; `detail` is for one that failed."""
+        return cls(name, Status.PASSED) if passed else cls(name, Status.FAILED, detail)
+
 
 class Counts(Counter[Status]):
     """Totals by status; as text, the line that ends `make check`."""

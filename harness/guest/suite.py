@@ -197,7 +197,7 @@ def _guest(
     args: str,
     settings: Settings,
     accelerator: str,
-    clock: vm.Clock,
+    clock: vm.Clock = vm.Clock(),  # noqa: B008 (it is frozen)
 ) -> vm.Guest:
     machine = machine_of(kernel.architecture, settings)
     factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
@@ -229,7 +229,7 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
     if known.get("boot") != boot:
         with ui.step("KVM probe") as step:
             settings = Settings(timeout=_KVM_PROBE_SECONDS, silent=_KVM_PROBE_SECONDS)
-            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm", vm.Clock())
+            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm")
             try:
                 verdict = vm.run(guest, paths.out / "kvm-probe", step.progress).verdict
                 works, why = verdict.status == 0, verdict.message
@@ -263,9 +263,8 @@ def run_quietly(
     suite asks for if it is ''; `append` is for the kernel's command line.
     """
     settings = quiet_settings(paths, suite, cpus, memory, append)
-    guest = _guest(
-        qemu.programs(paths), kernel, suite, args, settings, "tcg", clock or vm.Clock()
-    )
+    time = clock or vm.Clock()
+    guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg", time)
     shutil.rmtree(directory, ignore_errors=True)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
     guest = replace(guest, machine=machine, tiers=tiers, extra=image.archive(files))
@@ -303,15 +302,10 @@ def run_suite(
         virtual=settings.virtual and not wall,
         append=(*settings.append, *more),
     )
-    guest = _guest(
-        vm.DEBIAN if debian else qemu.programs(paths),
-        kernel,
-        suite,
-        args,
-        settings,
-        "tcg" if settings.virtual else accelerator(paths, kernel),
-        clock or vm.Clock(seed()),
-    )
+    emulators = vm.DEBIAN if debian else qemu.programs(paths)
+    chosen = "tcg" if settings.virtual else accelerator(paths, kernel)
+    time = clock or vm.Clock(seed())
+    guest = _guest(emulators, kernel, suite, args, settings, chosen, time)
     guest = replace(guest, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
     with ui.step(f"guest {kernel.config} {suite} {args}".rstrip()) as step:
@@ -353,14 +347,7 @@ def shell(paths: Paths, config: str) -> int:
     """Boot a guest with a shell on this terminal."""
     kernel = prepare(paths, config)
     settings = settings_of(paths, "shell")
-    guest = _guest(
-        qemu.programs(paths),
-        kernel,
-        "shell",
-        "",
-        settings,
-        accelerator(paths, kernel),
-        vm.Clock(),
-    )
+    chosen = accelerator(paths, kernel)
+    guest = _guest(qemu.programs(paths), kernel, "shell", "", settings, chosen)
     ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

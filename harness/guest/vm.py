@@ -129,6 +129,12 @@ class Run:
         """Whether the guest hung before anything of ours ran in it."""
         return self.verdict.outcome is Outcome.HUNG and _BOOTED not in self.console
 
+    def finished(self, where: str) -> "Run":
+        """Return this run; HarnessError if the guest did not come to its end."""
+        if self.verdict.outcome is not Outcome.FINISHED:
+            raise HarnessError(f"{where}: {self.verdict.message}", self.what_happened)
+        return self
+
     @property
     def console_end(self) -> str:
         """The last lines of the console."""

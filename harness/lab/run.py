@@ -79,9 +79,7 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
 
 def said(run: vm.Run, where: str) -> str:
     """Return what a guest printed; HarnessError if anything went wrong."""
-    if run.verdict.outcome is not vm.Outcome.FINISHED:
-        raise HarnessError(f"{where}: {run.verdict.message}", run.what_happened)
-    if run.verdict.status:
+    if run.finished(where).verdict.status:
         words = [line for line in run.results.splitlines() if not line.startswith(_PREFIX)]
         words.sort(key=lambda line: not line.startswith("# "))  # what a suite says of failures
         raise HarnessError(f"{where}: {words[0]}", "\n".join(words))

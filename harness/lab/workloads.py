@@ -115,31 +115,25 @@ def pgbench(words: str) -> Figures | None:
     return {"per_s": float(tps[1])} | times
 
 
-_POSTGRESQL = "usr/{}/postgresql/17/"
+_LIBRARY, _SHARE = "usr/lib/postgresql/17", "usr/share/postgresql/17"
 
 POSTGRES = Workload(
     name="postgres",
     group="PostgreSQL while its memory moves",
     packages=("postgresql-17", "numactl"),
     programs=(
-        *(
-            f"{_POSTGRESQL.format('lib')}bin/{name}"
-            for name in ("initdb", "postgres", "pgbench", "psql")
-        ),
-        "migratepages",
+        f"{_LIBRARY}/bin/initdb", f"{_LIBRARY}/bin/postgres", f"{_LIBRARY}/bin/pgbench",
+        f"{_LIBRARY}/bin/psql", "migratepages",
     ),
-    files=(
-        # what initdb(1) reads
-        *(
-            f"{_POSTGRESQL.format('share')}{name}"
-            for name in ("*", "extension/plpgsql*", "timezonesets/*", "tsearch_data/*")
-        ),
-        *(f"{_POSTGRESQL.format('lib')}lib/{name}.so" for name in ("dict_snowball", "plpgsql")),
+    files=(  # what initdb(1) reads
+        f"{_SHARE}/*", f"{_SHARE}/extension/plpgsql*", f"{_SHARE}/timezonesets/*",
+        f"{_SHARE}/tsearch_data/*", f"{_LIBRARY}/lib/dict_snowball.so",
+        f"{_LIBRARY}/lib/plpgsql.so",
     ),
     requests=10_000,
     cases={"select": "select-only", "tpcb": "TPC-B"},
     figures=pgbench,
-)
+)  # fmt: skip
 
 _CPU = re.compile(r"^cpu us: ([\d.e+-]+)$", re.MULTILINE)
 _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)

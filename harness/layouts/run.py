@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import recorded, suite, vm
+from harness.guest import recorded, suite
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
@@ -32,7 +32,6 @@ RECORDED = range(SEED, SEED + 120)
 
 _DIRECTORY = f"tools/testing/selftests/migrate_large/{MODULE}"
 _PER_BOOT = 250
-_WORTH_A_BOOT = 50
 _GUESTS = 2  # at a time
 _ATTEMPTS = 2  # of a seed that differed with two processors, before it counts
 _LISTED = 20
@@ -210,10 +209,8 @@ def _boot(
         progress=progress,
     )
     where = f"layouts: {config}, {len(seeds)} seeds from {seeds[0]}"
-    if run.verdict.outcome is not vm.Outcome.FINISHED:
-        raise HarnessError(f"{where}: {run.verdict.message}", run.what_happened)
     try:
-        boot = parse_boot(run.results)
+        boot = parse_boot(run.finished(where).results)
     except ValueError as error:
         raise HarnessError(f"{where}: {error}") from error
     if len(boot.layouts) != len(seeds):
@@ -255,7 +252,6 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
     with (
         ui.step(f"layouts: {machine}") as step,
         process.Threads(max_workers=_GUESTS) as pool,
-        process.Threads(max_workers=_GUESTS) as halves,
     ):
 
         def look(seeds: range, what: str = "all") -> tuple[Boot, dict[int, Finding]]:
@@ -277,13 +273,9 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
             ours, *vanilla = pool.map(boot, machine.configs)
             return ours, judge(ours, *vanilla, live=machine.offload)
 
-        # Without a kernel to compare with a second guest of ours runs beside the first.
-        alone = machine.vcpus == 1 and len(machine.configs) == 1
-        size = min(_PER_BOOT, max(_WORTH_A_BOOT, -(-count // _GUESTS))) if alone else _PER_BOOT
-        starts = range(first, first + count, size)
-        parts = [range(start, min(start + size, first + count)) for start in starts]
-        looks = halves.map(look, parts) if alone else map(look, parts)
-        for seeds, (boot, found) in zip(parts, looks, strict=True):
+        for start in range(first, first + count, _PER_BOOT):
+            seeds = range(start, min(start + _PER_BOOT, first + count))
+            boot, found = look(seeds)
             layouts = boot.layouts.values()
             outcome.seeds += len(seeds)
             outcome.pages += sum(map(dump.pages_moved, layouts))
@@ -334,32 +326,19 @@ def cases(outcome: Outcome) -> list[Case]:
     checks = [
         ("contents are right at first sight", not outcome.wrong, _told(outcome.wrong)),
         ("none differs twice", not outcome.differences, _told(outcome.differences)),
-        (
-            f"at most {limit} differed once",
-            len(outcome.unsteady) <= limit,
-            " ".join(map(str, outcome.unsteady)),
-        ),
-        (
-            f"no folio or charge stays, less than {_LOST_PAGES} pages lost",
-            not outcome.totals,
-            "\n".join(outcome.totals),
-        ),
-        (
-            f"several large folios in a batch at least {together} times",
-            outcome.together >= together,
-            f"{outcome.together} times",
-        ),
     ]
+    unsteady = " ".join(map(str, outcome.unsteady))
+    checks.append((f"at most {limit} differed once", len(outcome.unsteady) <= limit, unsteady))
+    name = f"no folio or charge stays, less than {_LOST_PAGES} pages lost"
+    checks.append((name, not outcome.totals, "\n".join(outcome.totals)))
+    name = f"several large folios in a batch at least {together} times"
+    checks.append((name, outcome.together >= together, f"{outcome.together} times"))
     if machine.config == "arm64":
         name = f"contiguous PTEs map at least {number} pages that moved"
         checks.append((name, outcome.contiguous >= number, f"{outcome.contiguous} pages"))
-    seeds = (
-        f"{machine}: {number} layouts, seeds {outcome.first} to {outcome.first + number - 1}"
-    )
-    return [
-        Case(f"{seeds}: {name}", *((Status.PASSED,) if passed else (Status.FAILED, said)))
-        for name, passed, said in checks
-    ]
+    last = outcome.first + number - 1
+    where = f"{machine}: {number} layouts, seeds {outcome.first} to {last}"
+    return [Case.judged(f"{where}: {name}", passed, said) for name, passed, said in checks]
 
 
 def _told(found: Mapping[int, Sequence[str]]) -> str:

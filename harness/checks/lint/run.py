@@ -78,7 +78,7 @@ def run_check(name: str, check: Check) -> Case:
         step.done(f"FAILED, {len(problems)} complaints" if problems else "clean")
     for problem in problems[:_SHOWN]:
         ui.plain(f"    {problem}")
-    return Case(name, Status.FAILED if problems else Status.PASSED, "\n".join(problems))
+    return Case.judged(name, not problems, "\n".join(problems))
 
 
 def run_lint(paths: Paths, tree: patches.Tree) -> list[Case]:

@@ -82,9 +82,7 @@ def _repeats(first: Results, second: Results) -> Case:
     both = map(compare.all_figures, (part, second))
     apart = [one for one in compare.differences(*both) if not one.repeats()]
     name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
-    if not apart:
-        return Case(name, Status.PASSED)
-    return Case(name, Status.FAILED, "; ".join(map(str, apart[:3])))
+    return Case.judged(name, not apart, "; ".join(map(str, apart[:3])))
 
 
 def _runs(results: Results) -> Iterator[Case]:
@@ -101,5 +99,4 @@ def _runs(results: Results) -> Iterator[Case]:
         else:
             both = map(compare.figures, (known[name], found[name]))
             worse = [one for one in compare.differences(*both) if one.is_worse(SLACK)]
-            status = Status.FAILED if worse else Status.PASSED
-            yield Case(case, status, "; ".join(map(str, worse)))
+            yield Case.judged(case, not worse, "; ".join(map(str, worse)))

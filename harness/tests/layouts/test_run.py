@@ -716,20 +716,9 @@ def test_in_virtual_time_vanilla_is_booted_once_for_the_same_seeds(
 def test_seeds_are_split_into_boots(
     monkeypatch: pytest.MonkeyPatch, kernels: run.Kernels, booted: list[tuple[str, range]]
 ) -> None:
-    with monkeypatch.context() as patch:
-        patch.setattr(run, "_PER_BOOT", 3)
-        assert run.run(kernels, Machine(1, "debug"), 5, 7).seeds == 7
-    parts = sorted((seeds for _, seeds in booted), key=min)
-    assert parts == [range(5, 8), range(8, 11), range(11, 12)]
-    for machine, count, sizes in (
-        (Machine(1, "arm64"), 101, {51, 50}),
-        (Machine(1, "arm64"), 60, {50, 10}),
-        (Machine(2, "arm64"), 100, {100}),
-        (Machine(1), 100, {100}),
-    ):
-        booted.clear()
-        run.run(kernels, machine, 1, count)
-        assert {len(seeds) for _, seeds in booted} == sizes
+    monkeypatch.setattr(run, "_PER_BOOT", 3)
+    assert run.run(kernels, Machine(1, "debug"), 5, 7).seeds == 7
+    assert [seeds for _, seeds in booted] == [range(5, 8), range(8, 11), range(11, 12)]
 
 
 @pytest.mark.usefixtures("booted")
