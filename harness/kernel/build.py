@@ -190,21 +190,12 @@ def run(
 
     Return what make said.
     """
-    known = _known(config)
-    command = make(
-        tree.path,
-        object_dir(tree, config),
-        *known.variables,
-        *targets,
-        architecture=known.architecture,
-    )
-    return process.run_logged(
-        command,
-        paths.logs / f"{Path(targets[0]).name}-{config}.log",
-        f"kernel {config}",
-        env={**_STAMPS, **(env or {})},
-        on_line=on_line,
-    )
+    known, objects = _known(config), object_dir(tree, config)
+    words = (*known.variables, *targets)
+    command = make(tree.path, objects, *words, architecture=known.architecture)
+    log = paths.logs / f"{Path(targets[0]).name}-{config}.log"
+    stamps = {**_STAMPS, **(env or {})}
+    return process.run_logged(command, log, f"kernel {config}", env=stamps, on_line=on_line)
 
 
 def configure(

@@ -170,17 +170,11 @@ def _configure(paths: Paths, home: Path) -> None:
     objects = home / "objects"
     shutil.rmtree(objects, ignore_errors=True)
     objects.mkdir()
-    process.run_logged(
-        [
-            str(home / "source/configure"),
-            f"--python={sys.executable}",
-            f"--cc=/usr/bin/{X86_64.compiler}",  # the host's, as its libraries are
-            *_OPTIONS,
-        ],
-        paths.logs / "qemu-configure.log",
-        "configuring QEMU",
-        cwd=objects,
-    )
+    # The compiler is the host's, as its libraries are.
+    words = [f"--python={sys.executable}", f"--cc=/usr/bin/{X86_64.compiler}", *_OPTIONS]
+    log = paths.logs / "qemu-configure.log"
+    configure = str(home / "source/configure")
+    process.run_logged([configure, *words], log, "configuring QEMU", cwd=objects)
 
 
 def _compile(paths: Paths, objects: Path, program: str, step: ui.Step) -> None:
@@ -188,13 +182,9 @@ def _compile(paths: Paths, objects: Path, program: str, step: ui.Step) -> None:
         if found := _STEP.match(line):
             step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
 
-    process.run_logged(
-        ["ninja", f"-j{build.jobs()}", program],
-        paths.logs / "qemu-build.log",
-        "building QEMU",
-        cwd=objects,
-        on_line=watch,
-    )
+    ninja = ["ninja", f"-j{build.jobs()}", program]
+    log = paths.logs / "qemu-build.log"
+    process.run_logged(ninja, log, "building QEMU", cwd=objects, on_line=watch)
 
 
 def _install_roms(out: Path) -> None:

@@ -49,10 +49,7 @@ class Tree:
 
 
 def get(
-    paths: Paths,
-    source: Source,
-    name: str = ALL,
-    only: Sequence[str] | None = None,
+    paths: Paths, source: Source, name: str = ALL, only: Sequence[str] | None = None
 ) -> Tree:
     """Bring a patched tree up to date and return it.
 
@@ -70,10 +67,7 @@ def get(
         changed = update(made, revision, source.home / name)
         brought = sum(len(one.overlay) for one in steps)
         updated = f", {changed} files updated" if changed else ""
-        step.done(
-            f"{len(steps)} patches, {brought} new files{updated}",
-            reused=not changed,
-        )
+        step.done(f"{len(steps)} patches, {brought} new files{updated}", reused=not changed)
         absent = made.options(made.tip) - made.options(revision)
         return Tree(source, made.files(revision), name, frozenset(absent))
 

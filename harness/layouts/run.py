@@ -249,10 +249,7 @@ def judge(ours: Boot, vanilla: Boot | None = None, *, live: bool = False) -> dic
 def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
     """Judge seeds; with two processors, those that differ in flags up to twice more."""
     outcome = Outcome(machine, first)
-    with (
-        ui.step(f"layouts: {machine}") as step,
-        process.Threads(max_workers=_GUESTS) as pool,
-    ):
+    with ui.step(f"layouts: {machine}") as step, process.Threads(max_workers=_GUESTS) as pool:
 
         def look(seeds: range, what: str = "all") -> tuple[Boot, dict[int, Finding]]:
             def told(line: str) -> None:

@@ -36,11 +36,7 @@ def test_an_error_is_one_line_after_its_details(
     ("argv", "function", "handed_over"),
     [
         (["series", "--build"], "series.export.main", (True,)),
-        (
-            ["edit", "--discard", "fixes/0001"],
-            "series.edit.main_edit",
-            ("fixes/0001", True),
-        ),
+        (["edit", "--discard", "fixes/0001"], "series.edit.main_edit", ("fixes/0001", True)),
         (
             ["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],
             "guest.suite.main",

@@ -251,21 +251,12 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
     listing.write_text("Module Size Used by\nxfs 1 0\n")
     build.configure(paths, tree, "debian", wishes)
     assert len(made) == 3
+    made.clear()
+    build.configure(paths, tree, "debian", {})
+    assert [target for target, _, _ in made] == ["olddefconfig"] * 2  # all modules stay
     listing.write_text("ext4\n")
     with pytest.raises(HarnessError, match="is not what lsmod prints"):
         build.configure(paths, tree, "debian", wishes)
-
-
-def test_a_machine_s_kernel_keeps_all_modules_that_nobody_lists(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    paths = replace(default_paths(), cache=tmp_path, out=tmp_path)
-    monkeypatch.setattr(source, "configuration", lambda *_: "CONFIG_X=m\n")
-    tree = Tree(Source(version="7.3", home=tmp_path, revision="r"), {})
-    made: list[object] = []
-    monkeypatch.setattr(build, "run", lambda *words, **_: made.append(words[3]))
-    build.configure(paths, tree, "debian")
-    assert made == ["olddefconfig", "olddefconfig"]
 
 
 def test_objects_of_the_same_tree_leave_it_alone(tmp_path: Path) -> None:

@@ -28,10 +28,8 @@ def make_tree(where: Path, *version: object) -> Path:
     ("fields", "version"),
     [
         ((7, 3, 4, ""), "7.3.4"),
-        ((7, 3, 12, ""), "7.3.12"),
         ((7, 3, 0, ""), "7.3"),
         ((7, 3, 4, " -custom"), "7.3.4-custom"),
-        ((7, 3, 0, " -custom"), "7.3-custom"),
     ],
 )
 def test_every_point_release_is_accepted(
@@ -44,7 +42,6 @@ def test_every_point_release_is_accepted(
     ("fields", "version"),
     [
         ((7, 4, 0, ""), "7.4"),
-        ((7, 2, 9, ""), "7.2.9"),
         ((7, 30, 1, ""), "7.30.1"),
         ((7, 3, 0, " -rc5"), "7.3-rc5"),
         ((17, 3, 0, ""), "17.3"),
@@ -149,21 +146,16 @@ def test_a_tarball_of_another_version_is_refused_and_forgotten(
     assert not list((tmp_path / "cache/shared").iterdir())
 
 
-def test_a_file_that_is_no_tarball_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("junk", "cannot unpack .*/junk"), ("none", "no such file or directory")],
+)
+def test_what_is_neither_a_tree_nor_a_tarball_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str
 ) -> None:
-    junk = tmp_path / "junk"
-    junk.write_text("no tarball")
-    monkeypatch.setenv("LINUX_SRC", str(junk))
-    with pytest.raises(HarnessError, match=f"cannot unpack {junk}"):
-        source.get(paths_in(tmp_path))
-
-
-def test_a_path_that_is_missing_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("LINUX_SRC", str(tmp_path / "nowhere"))
-    with pytest.raises(HarnessError, match="no such file or directory"):
+    (tmp_path / "junk").write_text("no tarball")
+    monkeypatch.setenv("LINUX_SRC", str(tmp_path / name))
+    with pytest.raises(HarnessError, match=words):
         source.get(paths_in(tmp_path))
 
 

@@ -76,10 +76,7 @@ def changed(stage: str, old: str, new: str, layout: Layout = GOOD) -> Layout:
 
 
 def test_pages_are_taken_out_of_their_runs() -> None:
-    assert GOOD.built == (
-        "region anon at 10+4 folios 16k written 100 = 0",
-        "p0 fork 10+4 = 0",
-    )
+    assert GOOD.built == ("region anon at 10+4 folios 16k written 100 = 0", "p0 fork 10+4 = 0")
     stage = dump.parse_stage(GOOD.stages["there"])
     assert sorted(stage.pages) == [
         *((0, page) for page in range(0x10, 0x14)),

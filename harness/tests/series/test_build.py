@@ -1,10 +1,6 @@
 """What a step must build."""
 
-from harness.series.build import (
-    SWITCH,
-    compiled_files,
-    wanted_options,
-)
+from harness.series.build import SWITCH, compiled_files, wanted_options
 
 
 def test_compiled_files() -> None:

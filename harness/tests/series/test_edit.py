@@ -208,13 +208,8 @@ def test_what_cannot_be_attributed_is_refused(desk: Desk) -> None:
     desk.refused(r"speed/0002-more.patch is not in its place")
 
     desk.edit("speed/0002", discard=True)
-    desk.git(
-        "commit",
-        "-q",
-        "--allow-empty",
-        "-m",
-        "mm: once\n\nTwo.\n\nPatch: speed/0002-more.patch",
-    )
+    twice = "mm: once\n\nTwo.\n\nPatch: speed/0002-more.patch"
+    desk.git("commit", "-q", "--allow-empty", "-m", twice)
     desk.refused(r"speed/0002-more.patch is there twice")
 
     desk.edit("speed/0002", discard=True)

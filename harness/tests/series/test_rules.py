@@ -6,12 +6,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.kernel.topics import Step, Topic
-from harness.series.rules import (
-    check,
-    cover_problems,
-    header,
-    patch_problems,
-)
+from harness.series.rules import check, cover_problems, header, patch_problems
 
 PATCH = """\
 From 0000000000000000000000000000000000000000 Mon Sep 17 00:00:00 2001
