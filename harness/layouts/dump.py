@@ -584,13 +584,11 @@ def unlike_before(layout: Layout) -> list[str]:
     if not any(_HOLD.search(line) for lines in layout.stages.values() for line in lines):
         rules.append(_reference)
     found = []
-    moves: dict[tuple[str, str], list[_Rule]] = {
-        ("before", "there"): rules,
-        ("before", "back"): rules,
-        ("there", "back"): [_size],
-        ("back", "written"): [_size_when_written],
-    }
-    for (then, now), judges in moves.items():
+    moves: list[tuple[str, str, list[_Rule]]] = [
+        ("before", "there", rules), ("before", "back", rules),
+        ("there", "back", [_size]), ("back", "written", [_size_when_written]),
+    ]  # fmt: skip
+    for then, now, judges in moves:
         if then not in stages or now not in stages:
             continue
         for (process, number), page in stages[now].pages.items():

@@ -180,6 +180,17 @@ def load(directory: Path) -> list[Mutant]:
     return sorted(found.values(), key=place)
 
 
+def stale(root: Path, tree: Path) -> list[str]:
+    """Return the mutants that do not apply to the checkout or to the patched kernel."""
+    problems = []
+    for one in load(root / "mutants"):
+        try:
+            one.broken(tree if one.tree == "kernel" else root)
+        except HarnessError as error:
+            problems.append(f"mutants/{one.room}.toml: {one.name}: {error}")
+    return problems
+
+
 def select(mutants: Sequence[Mutant], only: str) -> list[Mutant]:
     """Return the mutants that a comma separated list names: by room, name, prefix or glob."""
     chosen: list[Mutant] = []

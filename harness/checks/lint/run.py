@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness.checks.lint import checkpatch, compilers, docs, mutants, names
+from harness.checks.lint import checkpatch, compilers, docs, names
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core import process, ui
 from harness.core.errors import HarnessError
@@ -16,6 +16,7 @@ from harness.core.paths import Paths
 from harness.guest.ktap import Case, Status
 from harness.kernel import source, stack, topics
 from harness.kernel import tree as patches
+from harness.mutants import mutant
 from harness.series import export
 
 _SHOWN = 200  # complaints of one check that are printed
@@ -58,7 +59,7 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
         "mypy": tool("mypy", "--strict", "harness"),
         "shellcheck": tool("shellcheck", "--external-sources", "--format=gcc", *scripts),
         "names": lambda: names.check(paths.root, files),
-        "mutants": lambda: mutants.stale(paths, tree.path),
+        "mutants": lambda: mutant.stale(paths.root, tree.path),
     }
 
 

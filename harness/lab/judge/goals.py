@@ -7,21 +7,10 @@ import math
 from collections.abc import Iterator
 from itertools import product
 
+from harness.lab import plan
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.judge.claim import Claim, Measured, promise
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import (
-    BOUND_US,
-    CALLER_KIB,
-    FOLIO_KIB,
-    GIGANTIC_KIB,
-    HUGE_KIB,
-    LOW_BOUNDS_US,
-    MIXED_BOUND_US,
-    SEGMENT_CHANNELS,
-    SIZE_BATCH_PAGES,
-    WORKLOADS,
-)
 from harness.lab.results import WORKLOAD_NAMES, Addresses, Results, Run, size_name
 
 OFF, GAIN, WHOLE, SEGMENTS, LIVE, KINDS, CALLERS = (
@@ -36,7 +25,7 @@ A range that is copied at once takes about 16 fewer a page, so that too little i
 outside. The copy phase of a batch takes more: it has reporting, probes and interrupts in it.
 """
 
-_HUGE = FOLIO_KIB[-1]
+_HUGE = plan.FOLIO_KIB[-1]
 _INSTRUCTIONS = "instructions_per_folio"
 _P99 = "inaccessible, 99th percentile"
 
@@ -46,7 +35,7 @@ Wanted = dict[str, object]
 def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
     """Yield every promise that was to be measured."""
     dilation = results.calibration.dilation if results.calibration else None
-    for size in FOLIO_KIB:
+    for size in plan.FOLIO_KIB:
         off: Wanted = {"design": "off", "folio_kib": size}
         ours, vanilla, without = (
             off | {"kernel": kernel} for kernel in ("ours", "vanilla", "without")
@@ -62,7 +51,7 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
             if split is not None and split < 0:  # it could not be seen
                 split = math.nan
             yield from promise(WHOLE, f"{name}: folios split, {word}", "", split)
-        for addresses in (one for one, those in WORKLOADS.items() if size in those):
+        for addresses in (one for one, those in plan.WORKLOADS.items() if size in those):
             named: Wanted = {"addresses": addresses}
             word = WORKLOAD_NAMES[addresses]
             faster = _quotient(measured, "gbps", ours | named, vanilla | named)
@@ -86,14 +75,14 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
 def _segments(measured: Measured) -> Iterator[Claim]:
     cut: Wanted = {"design": "segments", "channels": 16, "folio_kib": _HUGE}
     small = cut | {"batch_pages": VANILLA_BATCH_PAGES}
-    for channels in reversed(SEGMENT_CHANNELS):
+    for channels in reversed(plan.SEGMENT_CHANNELS):
         name, wanted = f"{channels} channels, 2 MB, 512 pages", small | {"channels": channels}
         first = measured.figure("first_folio_us", **wanted)
         yield from promise(SEGMENTS, f"{name}: first folio", "us", first)
         speed = measured.figure("gbps", **wanted)
         yield from promise(SEGMENTS, f"{name}: speed", "GB/s", speed)
     for size in (64, 1024):
-        large = cut | {"folio_kib": size, "batch_pages": SIZE_BATCH_PAGES}
+        large = cut | {"folio_kib": size, "batch_pages": plan.SIZE_BATCH_PAGES}
         name, speed = f"16 channels, {size_name(size)}: speed", measured.figure("gbps", **large)
         yield from promise(SEGMENTS, name, "GB/s", speed)
     page: Wanted = {"folio_kib": PAGE_KIB}
@@ -118,10 +107,10 @@ def _segments(measured: Measured) -> Iterator[Claim]:
 
 def _live(measured: Measured) -> Iterator[Claim]:
     vanilla: Wanted = {"kernel": "vanilla"}
-    for channels in (max(SEGMENT_CHANNELS), min(SEGMENT_CHANNELS), 0):
+    for channels in (max(plan.SEGMENT_CHANNELS), min(plan.SEGMENT_CHANNELS), 0):
         live: Wanted = {"design": "live", "channels": channels}
         who = f"live, {channels} channels" if channels else "live, by the CPU"
-        for size in FOLIO_KIB:
+        for size in plan.FOLIO_KIB:
             sized = live | {"folio_kib": size}
             name = f"{who}, {size_name(size)}"
             yield from promise(LIVE, f"{name}: speed", "GB/s", measured.figure("gbps", **sized))
@@ -139,11 +128,11 @@ def _live(measured: Measured) -> Iterator[Claim]:
 
 def _kinds(measured: Measured) -> Iterator[Claim]:
     """Yield what is not copied live, with an engine and a bound."""
-    for size, bound in product((_HUGE, 64), (BOUND_US, *LOW_BOUNDS_US)):
+    for size, bound in product((_HUGE, 64), (plan.BOUND_US, *plan.LOW_BOUNDS_US)):
         shmem: Wanted = {"design": "live", "memory": "shmem", "folio_kib": size,
                          "bound_us": bound}  # fmt: skip
         name, speed = f"shmem, {size_name(size)}", measured.figure("gbps", **shmem)
-        if bound != BOUND_US:
+        if bound != plan.BOUND_US:
             name += f", at most {bound} us"
         yield from promise(KINDS, f"{name}: speed", "GB/s", speed)
         p99 = _inaccessible(measured, "p99", shmem)
@@ -153,7 +142,7 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
         waits = _waits(measured, file | {"design": "live"}, file | {"design": "off"})
         name = f"ext4, {size_name(size)}: {_P99}, of vanilla's"
         yield from promise(KINDS, name, "", waits)
-    for size in (HUGE_KIB, GIGANTIC_KIB):
+    for size in (plan.HUGE_KIB, plan.GIGANTIC_KIB):
         huge: Wanted = {"memory": "hugetlb", "folio_kib": size}
         ours = huge | {"design": "live"}
         time = _quotient(measured, "gbps", huge | {"design": "off"}, ours)
@@ -162,7 +151,7 @@ def _kinds(measured: Measured) -> Iterator[Claim]:
         p99 = _inaccessible(measured, "p99", ours)
         yield from promise(KINDS, f"{name}: {_P99}", "us", p99)
     longest = _inaccessible(measured, "max", {"memory": "mixed"})
-    name = f"mixed memory, at most {MIXED_BOUND_US} us: longest inaccessible"
+    name = f"mixed memory, at most {plan.MIXED_BOUND_US} us: longest inaccessible"
     yield from promise(KINDS, name, "us", longest)
 
 
@@ -175,7 +164,7 @@ def _callers(measured: Measured) -> Iterator[Claim]:
         "compaction": within,
         "contig": within,
     }
-    for addresses, size in product(callers, CALLER_KIB):
+    for addresses, size in product(callers, plan.CALLER_KIB):
         called: Wanted = {"addresses": addresses, "folio_kib": size}
         vanilla = called | {"kernel": "vanilla"}
         for design, word in callers[addresses].items():

@@ -6,11 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.checks.lint import checkpatch, compilers, docs, mutants, names, run
+from harness.checks.lint import checkpatch, compilers, docs, names, run
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest.ktap import Status
+from harness.mutants import mutant
 
 # Split, so that the check of names does not find them in this file.
 MIRROR = "deb.debian" + ".org"
@@ -153,8 +154,7 @@ def test_a_mutant_whose_line_is_not_there_once_is_named(tmp_path: Path) -> None:
             for old, runner in lines
         )
     )
-    paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
-    assert mutants.stale(paths, tmp_path / "tree") == [
+    assert mutant.stale(tmp_path, tmp_path / "tree") == [
         "mutants/room.toml: one: stale: a.c has 2 times, not once: one",
         "mutants/room.toml: three: stale: a.c has 0 times, not once: three",
     ]

@@ -24,12 +24,3 @@ def test_a_step_that_fails_leaves_the_word_to_the_error(
     with pytest.raises(ValueError, match="broken"), ui.step("build"):
         raise ValueError("broken")
     assert capsys.readouterr().out == ""
-
-
-def test_durations() -> None:
-    assert [ui.clock(seconds) for seconds in (0, 59.9, 61, 3600)] == [
-        "0:00",
-        "0:59",
-        "1:01",
-        "60:00",
-    ]

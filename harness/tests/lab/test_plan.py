@@ -48,14 +48,6 @@ def test_the_calibration_has_all_sizes_and_both_kernels_the_same(quick: bool) ->
             assert one.line("0").replace("=off", "=only") == other.line("0")
 
 
-def test_off_is_measured_without_the_feature_too() -> None:
-    boots = {boot.name: boot for boot in plan.ours(quick=False)}
-    off, without = boots["ours-off"], boots["without-off"]
-    assert (off.config, without.config) == (plan.OURS, plan.WITHOUT)
-    assert off.measurements == without.measurements
-    assert {one.design for one in without.measurements} == {"off"}
-
-
 @pytest.mark.parametrize("quick", [False, True])
 def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
     keys = plan.keys(quick, "toy")

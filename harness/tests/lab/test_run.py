@@ -62,21 +62,6 @@ def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
     assert (run.engine, run.channels, run.batch_pages, run.kernel) == ("toy", 16, 8192, "ours")
 
 
-def test_a_run_says_which_kernel_it_was() -> None:
-    off = (Measurement("off", 0, (2048,), 64, moves=1),)
-    told = printed(None, pages=0)
-    found = {
-        config: lab.runs_of(Boot("b", config, 0, off), told, "toy", 5.0)[0].kernel
-        for config in plan.KERNEL
-    }
-    assert found == {
-        "lab-vanilla": "vanilla",
-        "lab-traced": "vanilla",
-        "base": "ours",
-        "lab-without": "without",
-    }
-
-
 @pytest.mark.parametrize(
     "told",
     [
