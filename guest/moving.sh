@@ -1,6 +1,6 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2086,SC2034,SC2154 # $debian is a list of words; /lib.sh and suites share names
-# What suites share in which a program of Debian's serves while migratepages(8) moves its memory;
+# Functions of suites in which a program of Debian's serves while migratepages(8) moves its memory;
 # read after /lib.sh. They define $debian, before a program's name; $server, the process whose
 # memory must follow; "processes", which says all that are moved; "restore", after which the program
 # is as before its first case; "benchmark <case>", which runs the load generator, and "figures", which
@@ -47,7 +47,7 @@ value()
 begin()
 {
 	[ -p /run/go ] || mkfifo /run/go
-	# What an earlier one said is gone before the pipe has a reader.
+	# The output of an earlier one is gone before the pipe has a reader.
 	"$@" >/run/said </run/go &
 	program=$!
 	exec 3>/run/go

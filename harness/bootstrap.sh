@@ -11,7 +11,7 @@ set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
 cache=$(realpath -m "${CACHE_DIR:-$root/.cache}")
-# What never changes is for all clones, unless CACHE_DIR names a place for everything.
+# All clones share things that never change, unless CACHE_DIR names a place for everything.
 shared=$cache/shared
 if [ -z "${CACHE_DIR:-}" ] && { [ -L "$shared" ] || [ ! -e "$shared" ]; }; then
 	base=~/.cache

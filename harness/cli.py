@@ -28,7 +28,7 @@ from harness.series import edit, export
 _WITHOUT_COMPILER = ("edit", "save", "report")
 
 Main = Callable[..., int]
-"""What a command runs: it gets the paths, and the values of the command's options in order."""
+"""A command's function: it gets the paths, and the values of the command's options in order."""
 
 
 class _Parser(argparse.ArgumentParser):

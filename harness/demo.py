@@ -113,7 +113,7 @@ class _Bench(msgspec.Struct, frozen=True):
 
 
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the guest prints: the output of migrate_bench, and the route's counters."""
+    """A line of the guest: the output of migrate_bench, and the route's counters."""
 
     mode: Mode
     counters: dict[str, Count]

@@ -17,7 +17,7 @@ PROGRAM = "cow"
 _UNRELIABLE = re.compile(rf"\b{PROGRAM}\b.*(swapped.out|memfd hugetlb)")
 _SKIPPED_NOW = "passes with the offload off, skipped with it on: "
 _MISSING = "did not run with the offload on"  # or was skipped: then a number is its name
-# What such a failure says: a call failed. Contents that are wrong are no matter of chance.
+# Such a failure says that a call failed. Contents that are wrong are no matter of chance.
 _BY_CHANCE = re.compile(rf"^(\S+ failed\b|{_SKIPPED_NOW}|{_MISSING})", re.MULTILINE)
 
 

@@ -30,7 +30,7 @@ CONFIG = "systemd"
 DOCUMENT = "docs/debian.md"
 SUITE = packages.DISTRIBUTION
 PARTS = ("install", "doctor", "use", "remove", "back")
-"""What happens between reboots: parts of guest/debian/lane."""
+"""Parts of guest/debian/lane, between which the machine reboots."""
 
 _INCLUDE = ("linux-image-amd64", "initramfs-tools", "zstd", "numactl", "trace-cmd")
 # The first boot asks nothing, and the disk is the root file system.

@@ -1,1 +1,1 @@
-"""What every room needs: errors, paths, processes, locks, words for the user."""
+"""Errors, paths, processes, locks, words for the user: all rooms use them."""

@@ -1,4 +1,4 @@
-"""What only one harness at a time may do: change a cache, and run in a checkout."""
+"""Locks: one harness at a time may change a cache, and run in a checkout."""
 
 import fcntl
 import os

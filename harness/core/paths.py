@@ -37,7 +37,7 @@ class Paths:
 
     @property
     def shared(self) -> Path:
-        """What never changes, for all clones: bootstrap.sh links it to the cache."""
+        """The cache of all clones, of things that never change: bootstrap.sh links it."""
         return (self.cache / "shared").resolve()
 
     @property

@@ -8,7 +8,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
 WHOLE_GB = 12
-"""What the cache and out/ take after `make check`."""
+"""The size of the cache and out/ after `make check`."""
 
 GONE = (errno.ENOSPC, errno.EDQUOT)
 _GB = 1e9

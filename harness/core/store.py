@@ -1,8 +1,8 @@
-"""What never changes, by name, for all clones: downloads, sources, emulators, kernels.
+"""Things that never change, by name, for all clones: downloads, sources, emulators, kernels.
 
 An entry is a directory. It appears when it is whole, and a process that uses one holds a shared
-flock on it until it ends; eviction removes only what it can lock for itself. What is being made
-has a name of its own, which its maker has locked.
+flock on it until it ends; eviction removes only what it can lock for itself. Its maker locks an
+entry that is not finished, which has another name until then.
 
 Needs only Python's own library: `make clean` runs this file before there is more.
 """
@@ -87,7 +87,7 @@ def empty(directory: Path) -> None:
 def evict(shared: Path, most: int) -> list[Path]:
     """Remove entries, least recently used first, until `most` bytes are left; return the rest.
 
-    One that a process uses stays. What a maker has left unfinished goes in any case.
+    One that a process uses stays. Unfinished entries without a maker go in any case.
     """
     found = [path for path in shared.iterdir() if path.is_dir()]
     left = [path for path in found if path.suffix in (_MAKING, _GOING)]

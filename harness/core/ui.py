@@ -1,4 +1,4 @@
-"""What the user sees of long steps: what runs, how far it is, how long it took."""
+"""Lines for the user about long steps: their names, progress and time."""
 
 import sys
 import time

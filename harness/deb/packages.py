@@ -37,7 +37,7 @@ class Packages:
 
     @property
     def files(self) -> tuple[Path, Path]:
-        """What to give apt."""
+        """The files to give apt."""
         return self.kernel, self.tools
 
 

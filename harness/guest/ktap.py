@@ -25,7 +25,7 @@ _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f]")
 
 
 class Status(Enum):
-    """What became of a test.
+    """The end of a test.
 
     KNOWN is a bound that holds although the goal behind it is missed, and XFAIL a test that its
     author expects to fail.

@@ -1,4 +1,4 @@
-"""What guests of vanilla kernels printed: lab/recorded/vanilla.json.xz.
+"""Recorded output of guests of vanilla kernels: lab/recorded/vanilla.json.xz.
 
 Such a guest has one processor, and runs in virtual time: it prints the same on every machine
 as long as its key is the same. A key names the kernel, the compiler, QEMU, and the programs,
@@ -43,7 +43,7 @@ class Guest:
 
 
 class Entry(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a guest printed, and its key."""
+    """The output of a guest, and its key."""
 
     key: dict[str, str]
     text: str

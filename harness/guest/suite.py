@@ -28,7 +28,7 @@ _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What a suite asks for in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
+    """A suite's wishes in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
 
     `timeout` and `silent` are in seconds. `virtual` is for virtual time (see vm.Clock), in
     which a single processor always runs; two nodes share several. `machine` is '' for the first

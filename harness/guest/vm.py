@@ -64,7 +64,7 @@ _DONE = re.compile(r"^guest: done rc=(\d+)\s*$", re.MULTILINE)
 
 @dataclass(frozen=True)
 class Guest:
-    """What to boot, and how; `timeout` and `silent` are the seconds until we end it.
+    """A guest to boot; `timeout` and `silent` are the seconds until we end it.
 
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
     `erms` only on demand. With a `clock` time is virtual: an instruction takes one nanosecond,

@@ -1,4 +1,4 @@
-"""What differs between architectures when kernels are built, and between machines of QEMU.
+"""Differences between architectures when kernels are built, and between machines of QEMU.
 
 x86-64 is the host's own architecture; arm64 is cross-built and always emulated.
 """
@@ -68,7 +68,7 @@ class Architecture:
 
     @property
     def make_variables(self) -> tuple[str, ...]:
-        """What every make of the kernel tree is told."""
+        """The variables of every make of the kernel tree."""
         return (*self.make_flags, f"CC={self.compiler}")
 
 

@@ -116,12 +116,12 @@ class Kernel:
 
     @property
     def objects(self) -> Path:
-        """What modules are built with: of an object directory, the little that they need."""
+        """The little of an object directory that modules need to be built."""
         return self.out / _FEW
 
     @property
     def image(self) -> Path:
-        """What QEMU boots."""
+        """The file that QEMU boots."""
         return self.out / Path(self.architecture.image).name
 
     @property
@@ -287,7 +287,7 @@ def seed(tree: Tree, config: str) -> None:
     """Start from the objects of another configuration, if there are any.
 
     make goes by modification times: files that are not the same in both trees are rewritten,
-    and the others get the same time. What is a link to a pristine file has not changed.
+    and the others get the same time. A link to a pristine file has not changed.
     """
     first = _known(config).seed
     if not first or not has_objects(tree, first):

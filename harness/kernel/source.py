@@ -29,7 +29,7 @@ CONFIG_MEMBER = f"./usr/src/{CONFIG_PACKAGE}/config.amd64_none_amd64.xz"
 
 _TREE_GB = 2.0  # 1.8, unpacked
 
-# What a build leaves in a source tree: kbuild refuses to build out of tree next to it.
+# Files that a build leaves in a source tree: kbuild refuses to build out of tree next to it.
 _BUILD_PRODUCTS = (
     ".git", "__pycache__", "*.o", "*.a", "*.ko", ".*.cmd", "/vmlinux*",
     "/.config", "/.config.old",

@@ -25,11 +25,11 @@ from harness.lab.results import (
 )
 
 VANILLA_BATCH_PAGES = 512
-"""What an unmodified kernel migrates together (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
+"""The batch of an unmodified kernel (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
 
 
 class Touched(Struct, frozen=True):
-    """What threads met that used the memory while it moved."""
+    """Accesses of threads that used the memory while it moved."""
 
     reads_per_s: int
     writes_per_s: int
@@ -69,7 +69,7 @@ class BenchRun(Struct, frozen=True):
 
 
 class Offload(Struct, frozen=True):
-    """What copied, and how.
+    """The migrator, and how it copied.
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
     drivers `providers`, and None where debugfs does not tell. `copy_pages` is the primitive

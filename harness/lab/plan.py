@@ -1,4 +1,4 @@
-"""What the laboratory measures: which guests boot, and what each of them runs.
+"""The guests that the laboratory boots, and the measurements in each of them.
 
 A boot has a kernel, perhaps an engine, and measurements one after the other; the first of
 each size warms up the guest's allocator and is dropped by the benchmark itself.
@@ -25,7 +25,7 @@ KERNEL: dict[str, Kernel] = {
     TRACED: "vanilla",
     WITHOUT: "without",
 }
-"""What results call the kernel of a configuration; each is built after what it starts from."""
+"""The kernels' names in results; each is built after the one that it starts from."""
 
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)
@@ -35,7 +35,7 @@ SEGMENT_CHANNELS = (4, 16)
 # here on.
 SIZE_BATCH_PAGES = 16384
 
-# What is compared to a fraction of a per cent: a timer tick more or less is as much.
+# For figures that are compared to a fraction of a per cent: a tick of the timer is as much.
 _REPEAT = 5
 
 _MIB = 64
@@ -67,7 +67,7 @@ HUGE_KIB = 2048
 GIGANTIC_KIB = 1024 * 1024
 
 MIXED_FOLIOS, MIXED_MIB = 10000, 468
-"""What migrate_bench takes for mixed memory."""
+"""Mixed memory as migrate_bench takes it."""
 
 _FILES = "/tmp/lab"
 _ON_FILES = {"file", "mixed"}
@@ -262,7 +262,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     )  # fmt: skip
     yield Boot("workloads-vanilla", VANILLA, 0, named)
     yield Boot("workloads-ours", OURS, 0, named)
-    # What follows is measured once. Large folios go first: small ones leave pages on the
+    # The rest is measured once. Large folios go first: small ones leave pages on the
     # processor's free lists, and whichever large one is freed then frees those as well.
     sizes = sizes[::-1]
     yield from _engine(quick, sizes)
@@ -297,7 +297,7 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
             and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
         found.sort(key=lambda one: -min(one.folio_kib))
-        # What takes long is apart from the rest, so that guests can share the processors.
+        # Long measurements are apart from the rest, so that guests can share the processors.
         small = tuple(one for one in found if (one.batch_pages or 0) < _LARGE_PAGES)
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
         if large := tuple(one for one in found if one not in small):

@@ -42,7 +42,7 @@ class Boot:
 
     @property
     def name(self) -> str:
-        """What its directory is called."""
+        """The name of its directory."""
         return f"{self.workload.name}-{self.way.replace(' ', '-')}-{self.folio_kib}k"
 
     def args(self, dilation: float) -> str:

@@ -18,7 +18,7 @@ Kernel = Literal["vanilla", "ours", "without"]
 """Which kernel ran; "without" is ours with the feature compiled out."""
 
 Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "live", "other"]
-"""What copies: processors, or one of ENGINE_DESIGNS.
+"""The copier: processors, or one of ENGINE_DESIGNS.
 
 "cpu" and "bulk" are the kernel's own migrator, as by default and with the primitive that its
 calibration chose; "threads" is mtcopy.
@@ -49,7 +49,7 @@ WORKLOAD_NAMES: dict[Addresses, str] = {
 """How people call what moves memory otherwise than by "heads"."""
 
 Memory = Literal["anon", "shmem", "file", "hugetlb", "mixed"]
-"""What is moved; "file" is the page cache of ext4, and "mixed" ten thousand folios of three."""
+"""Kinds of memory; "file" is ext4's page cache, "mixed" ten thousand folios of three kinds."""
 
 MEMORY_NAMES: dict[Memory, str] = {
     "shmem": "shmem",
@@ -73,7 +73,7 @@ def size_name(folio_kib: float) -> str:
 
 
 class _Struct(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """What results.json is made of; every field must be there, and nothing else."""
+    """A part of results.json; every field must be there, and nothing else."""
 
 
 class CalibrationRow(_Struct, frozen=True):
@@ -100,7 +100,7 @@ class Calibration(_Struct, frozen=True):
 
 
 class Engine(_Struct, frozen=True):
-    """What copied: a preset of the model, or a real engine's name."""
+    """The engine that copied: a preset of the model, or a real engine's name."""
 
     preset: str
     is_model: bool
@@ -137,7 +137,7 @@ class Touch(_Struct, frozen=True):
 
 
 class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What identifies a run: the lab plans keys, and measures a run for each.
+    """The identity of a run: the lab plans keys, and measures a run for each.
 
     `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
     copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
@@ -215,7 +215,7 @@ class Run(Key, frozen=True, kw_only=True):
 
 
 Way = Literal["vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
-"""Who copies a program's memory: an unmodified kernel, ours switched off, or a migrator.
+"""The copier of a program's memory: an unmodified kernel, ours switched off, or a migrator.
 
 With a time, memory is inaccessible for at most that, instead of the default.
 """
@@ -231,14 +231,14 @@ WAY_NAMES: dict[Way, str] = {
 """How people call ways to move a program's memory."""
 
 State = Literal["rest", "busy", "moving"]
-"""What goes on beside a program: nothing, a program that only wants the processor, or moves."""
+"""The load beside a program: nothing, a program that only wants the processor, or moves."""
 
 
 Counted = Literal[
     "demoted_per_s", "promoted_per_s", "near",
     "huge", "huge_missed", "stalls", "compactions_failed", "compactions", "moved",
 ]  # fmt: skip
-"""What the kernel counted beside a program.
+"""Counters of the kernel beside a program.
 
 Pages demoted and promoted, and which share of its hot set was on the fast node when that moved
 on. Large pages that it got and missed; how often it waited for compaction, how many attempts of
@@ -247,7 +247,7 @@ all failed and succeeded, and how many pages they moved.
 
 
 class Program(_Struct, frozen=True):
-    """What a program's clients got in one case, from its own load generator.
+    """The service that a program's clients got in one case, by its own load generator.
 
     `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, and the
     processor for `mover_ms`. Where the kernel moves memory by itself there are none: `mover_ms`
@@ -302,7 +302,7 @@ class Results(_Struct, frozen=True):
 
     @property
     def label(self) -> str:
-        """What every figure and table says about where it comes from."""
+        """The origin that every figure and table names."""
         if not self.engine:
             return "no engine; real hardware"
         kind = "model" if self.engine.is_model else "real hardware,"

@@ -2,7 +2,7 @@
 
 Guests boot in pairs: first vanilla, which the clock is fitted to, then ours, and then ours
 with an engine whose speed that clock decides: PTDMA as a device of QEMU, with its own driver.
-What it moves is compared, byte by byte, after each move that is timed.
+Its memory is compared, byte by byte, after each move that is timed.
 """
 
 from collections.abc import Mapping, Sequence
@@ -61,7 +61,7 @@ def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
         if names:
             raise HarnessError(f"{where}: {word}: {min(names)}", "\n".join(sorted(names)))
     for run in runs:
-        # What is demoted, or makes way, is up to the kernel.
+        # The kernel chooses the folios that are demoted, or make way.
         if run.folios_failed and run.addresses not in plan.BY_KERNEL:
             raise HarnessError(f"lab: {run.folios_failed} folios did not arrive: {run.name}")
     return runs

@@ -1,4 +1,4 @@
-"""What `make lab WORKLOAD=...` can run, and how its load generators talk.
+"""The workloads of `make lab WORKLOAD=...`, and the output of their load generators.
 
 Programs of Debian's whose memory migratepages(8) moves; and where the kernel moves memory by
 itself, two of guest/programs and Debian's redis.
@@ -43,7 +43,7 @@ class Workload:
 
     name: str
     group: str
-    """What the report and names of claims call it."""
+    """Its name in the report and in claims."""
     requests: int
     """How many, or how much of what the program does."""
     cases: Mapping[str, str]

@@ -1,4 +1,4 @@
-"""What two kernels left of random layouts of memory: parsed, and compared.
+"""Random layouts of memory after their move by two kernels: parsed, and compared.
 
 Where our kernel is meant to differ from vanilla, a rule in _Rules or _keep_locks() says so;
 nothing else may.
@@ -62,7 +62,7 @@ Key = tuple[int, int]
 
 @dataclass(frozen=True)
 class Layout:
-    """What a seed stands for, and the lines of each stage."""
+    """The layout of a seed, and the lines of each stage."""
 
     seed: int
     built: tuple[str, ...]
@@ -71,7 +71,7 @@ class Layout:
 
 @dataclass(frozen=True)
 class Finding:
-    """What is wrong with a layout, and what only differs; false if there is nothing."""
+    """Mistakes in a layout, and mere differences; false if there is neither."""
 
     wrong: list[str] = field(default_factory=list)
     different: list[str] = field(default_factory=list)
@@ -284,7 +284,7 @@ def changes(old: Layout, new: Layout) -> list[str]:
 
 @dataclass(frozen=True)
 class _Rules:
-    """What is not compared of two layouts.
+    """Parts of two layouts that are not compared.
 
     `split` are the pages of folios that either splits on the way back. Vanilla marks every
     large anonymous folio that it moves as partially mapped, and queues it; what is marked
@@ -385,7 +385,7 @@ class _Rules:
     def _page(self, name: str, late: bool, stage: Stage, key: Key, page: Page) -> Page:
         """Return a page with what is compared of it."""
         # The LRU's idea of a folio's age depends on lists of each CPU and on how many folios
-        # are in them. What page tables say of it is compared.
+        # are in them. The words of page tables on it are compared.
         flags, pte, folio, node = page.flags - _AGE, page.pte, page.folio, page.node
         bits = pte.split(",")
         if self.live and "fdirty" in flags and "uffd" in bits:
@@ -402,7 +402,7 @@ class _Rules:
         if late and key in self.split:
             # Small folios are mlocked where a part of a large one would not be.
             if page.by_pmd and folio:
-                # What a PMD maps is exclusive if its first page is.
+                # All pages below a PMD are exclusive if the first one is.
                 first = stage.pages.get((key[0], key[1] - folio.index), page)
                 flags |= first.flags & {"exclusive"}
             # Where vanilla writes in place ours may copy, or the other way round.

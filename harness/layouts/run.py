@@ -84,7 +84,7 @@ class Machine:
 
 @dataclass(frozen=True)
 class Boot:
-    """What a guest printed: layouts by seed, and its totals."""
+    """The output of a guest: layouts by seed, and its totals."""
 
     layouts: Mapping[int, Layout]
     totals: Mapping[str, int]
@@ -113,7 +113,7 @@ class Kernels:
 
 @dataclass
 class Outcome:
-    """What seeds from `first` on gave on a machine; `unsteady` are those that differed once."""
+    """Results of seeds from `first` on; `unsteady` are those that differed only once."""
 
     machine: Machine
     first: int = SEED

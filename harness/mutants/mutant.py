@@ -1,4 +1,4 @@
-"""What a mutant is, and what becomes of it: no running here.
+"""Mutants, their tests and their fates; nothing here runs a test.
 
 `mutants/<room>.toml` has a table for each: what the code promises, the lines that break it, and
 the test that must go red.
@@ -113,7 +113,7 @@ class Mutant(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Note(msgspec.Struct, frozen=True):
-    """What a test said, after how many seconds; `key` names all that decided it."""
+    """The result of a test, after how many seconds; `key` names all that decided it."""
 
     key: str
     result: Result
@@ -121,7 +121,7 @@ class Note(msgspec.Struct, frozen=True):
 
 
 class Fate(StrEnum):
-    """What became of a mutant."""
+    """The fate of a mutant."""
 
     KILLED = "killed"
     SURVIVED = "survived"
@@ -129,7 +129,7 @@ class Fate(StrEnum):
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What became of one mutant, why, and after how many seconds."""
+    """The fate of one mutant, the reason, and the seconds that it took."""
 
     mutant: Mutant
     fate: Fate

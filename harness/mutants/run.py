@@ -53,7 +53,7 @@ _OURS = "base"  # whose layouts are compared with those of vanilla
 _WORDS = r"^(docs|mutants)/|\.md$"
 _OF_GUESTS = r"^(guest/(?!debian/|suites/)|qemu/|harness/(guest|kernel)/)"
 _OF_LAYOUTS = r"^harness/layouts/"
-# What pytest says of a test that found something, and not of one that broke.
+# Words of pytest for a test that found something, and not for one that broke.
 _ASSERTION = re.compile(r"assert\b|AssertionError|Failed: ")
 
 
@@ -129,7 +129,7 @@ class Checkout:
         """Copy every file that git would commit, and make a repository of them."""
         self._root = directory
         directory.mkdir(parents=True, exist_ok=True)
-        # What git ignores stays, such as kernels of the last run.
+        # Files that git ignores stay, such as kernels of the last run.
         process.capture(["rsync", "-a", "--delete", "--exclude=.git", "--filter=:- .gitignore",
                          f"{paths.root}/", f"{directory}/"])  # fmt: skip
         self._git = Git(directory, ())

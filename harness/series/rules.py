@@ -1,4 +1,4 @@
-"""What a patch and a cover letter must look like to be mailed."""
+"""The rules that a patch and a cover letter keep to be mailed."""
 
 import email.header
 import email.parser

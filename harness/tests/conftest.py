@@ -1,4 +1,4 @@
-"""What all tests share."""
+"""Fixtures that tests share."""
 
 from collections.abc import Callable
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""Who may import whom: packages in one direction, no circles, matplotlib in two places."""
+"""Imports: packages in one direction, no circles, matplotlib in two places."""
 
 import ast
 from graphlib import TopologicalSorter

@@ -1,4 +1,4 @@
-"""What compilers and kernel tools complain about, as comparable records."""
+"""Complaints of compilers and kernel tools, as comparable records."""
 
 import re
 from collections import Counter
@@ -36,7 +36,7 @@ class Diagnostic:
 
     @property
     def identity(self) -> tuple[str, str, str]:
-        """What stays the same when lines move."""
+        """The parts that stay the same when lines move."""
         return self.file, self.level, re.sub(r"\bline \d+|:\d+\b", "", self.text)
 
     @property

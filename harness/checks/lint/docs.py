@@ -93,7 +93,7 @@ def abi_problems(tree: Path, names: Iterable[str]) -> list[str]:
     problems = []
     for name in names:
         problems += [line for line in said if name in line]
-        # What the tool does not ask for.
+        # The tool does not ask for these.
         entries = re.split(r"(?:^What:.*\n)+", (tree / name).read_text(), flags=re.MULTILINE)
         problems += [f"{name}: describes nothing (no What:)"] * (len(entries) < 2)
         problems += [

@@ -65,7 +65,7 @@ def number(value: float) -> str:
 class Claim:
     """One figure and its goal, from `low` to `high`; `value` is NaN if it was not measured.
 
-    `published` is the figure that the lab reproduces. What is `fitted` is shown and not judged.
+    `published` is the figure that the lab reproduces. A `fitted` one is shown and not judged.
     """
 
     group: str
@@ -79,7 +79,7 @@ class Claim:
 
     @property
     def name(self) -> str:
-        """What identifies this claim."""
+        """The name of this claim."""
         return f"{self.group}: {self.what}"
 
     @property

@@ -1,4 +1,4 @@
-"""What the laboratory claims, as test cases.
+"""The laboratory's claims as test cases.
 
 It repeats, it reproduces what was published, off costs nothing, folios migrate as fast as
 promised, and no figure is worse than the one recorded in lab/recorded.

@@ -1,4 +1,4 @@
-"""What programs get while their memory moves: figures that lab/goals.toml has goals for."""
+"""Figures of programs while their memory moves that lab/goals.toml has goals for."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -52,7 +52,7 @@ _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
         ("CPU time, of vanilla's", "", lambda one: one.cpu_us),
     ),
 }  # fmt: skip
-"""What else is compared where the kernel moves memory by itself."""
+"""Further figures that are compared where the kernel moves memory by itself."""
 
 
 _COMPARED = ("off", "dcbm", "dcbm 50us")

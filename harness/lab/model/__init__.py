@@ -1,1 +1,1 @@
-"""What measurements are compared with: presets, published figures, the fit."""
+"""Presets, published figures and the fit, with which measurements are compared."""

@@ -1,1 +1,1 @@
-"""What the laboratory shows: tables and pictures."""
+"""Tables and pictures of the laboratory."""

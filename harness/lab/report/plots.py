@@ -1,6 +1,6 @@
 """The lab's figures as PNG files, for white paper and for readers who confuse colours.
 
-What a curve is shows in its marker as well as in its colour. Importing matplotlib takes a
+A curve's marker tells it apart as well as its colour. Importing matplotlib takes a
 while, so this module is imported only where a report is written.
 """
 
@@ -55,7 +55,7 @@ class Look(NamedTuple):
 
 
 class Bar(NamedTuple):
-    """What a program's clients get while its memory moves some way.
+    """The service that a program's clients get while its memory moves some way.
 
     The time of the slowest in a thousand, at rest and then, and the share of requests.
     """

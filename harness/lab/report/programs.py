@@ -1,4 +1,4 @@
-"""What the report shows of programs whose memory moves: a picture and a table."""
+"""A picture and a table of programs whose memory moves."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""What the clock of several processors promises, and results that break each promise."""
+"""Promises of the clock of several processors, and results that break each promise."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""What tools print, and which of it the series has to answer for."""
+"""Complaints of tools, and those that the series has to answer for."""
 
 from pathlib import Path
 

@@ -11,7 +11,7 @@ from harness.core.errors import HarnessError
 
 
 class Note(msgspec.Struct, forbid_unknown_fields=True):
-    """What the tests write."""
+    """A note of the tests."""
 
     key: str
     runs: tuple[int, ...] = ()

@@ -1,4 +1,4 @@
-"""What the Makefile of our selftests has a kselftest run do without being asked."""
+"""The programs that a default run of kselftest starts of ours."""
 
 import re
 

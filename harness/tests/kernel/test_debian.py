@@ -134,7 +134,7 @@ def test_on_another_release_only_the_kernel_s_tools_are_pinned(
     assert process.capture([f"{prefix}ld", "-v"]) == (
         f"{root}/usr/bin/x86_64-linux-gnu-ld {where} -v\n"
     )
-    # What runs on the host is made by the host's own tools.
+    # The host's own tools make programs of the host.
     assert {path.name for path in (paths.cache / "tools").iterdir()} == {
         "gcc-12",
         f"{prefix}ld",

@@ -1,4 +1,4 @@
-"""What the laboratory measures covers what it claims."""
+"""The laboratory's measurements cover its claims."""
 
 import pytest
 

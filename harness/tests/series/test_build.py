@@ -1,4 +1,4 @@
-"""What a step must build."""
+"""Files and options that a step must build."""
 
 from harness.series.build import SWITCH, compiled_files, wanted_options
 

@@ -1,4 +1,4 @@
-"""What a patch and a cover letter must look like."""
+"""The rules of patches and cover letters."""
 
 from dataclasses import replace
 
