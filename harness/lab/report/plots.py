@@ -1,7 +1,7 @@
 """The lab's figures as PNG files, for white paper and for readers who confuse colours.
 
-A curve's marker tells it apart as well as its colour. Importing matplotlib takes a
-while, so this module is imported only where a report is written.
+A curve's marker tells it apart as well as its colour. Importing matplotlib takes a while, so
+this module is imported only where a report is written.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import FuncFormatter, LogLocator, NullLocator
 
-from harness.lab.results import Phases, size_name
+from harness.lab.results import size_name
 
 # Okabe and Ito's palette, without its yellow, which is too faint on white.
 BLACK, GREY, BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
@@ -24,8 +24,6 @@ BLACK, GREY, BLUE, ORANGE, GREEN, RED, PURPLE, SKY = (
 )  # fmt: skip
 PALETTE = (BLUE, RED, GREEN, PURPLE, SKY, ORANGE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more, so that no pair comes twice soon
-_PHASES = {"unmap": (BLUE, ""), "flush": (ORANGE, ".."), "copy": (GREY, "//"),
-           "move": (GREEN, "\\\\")}  # fmt: skip
 
 _STYLE: dict[Any, Any] = {
     "font.size": 9,
@@ -39,7 +37,6 @@ _STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.6,
     "lines.linewidth": 1.5,
     "lines.markersize": 5,
-    "hatch.linewidth": 0.5,
     "legend.frameon": False,
 }
 
@@ -91,21 +88,6 @@ def _figure(path: Path, size: tuple[float, float], footer: str) -> Iterator[Figu
         figure.savefig(path, dpi=150, facecolor="white", metadata={"Software": None})
 
 
-def _shape(panels: int) -> tuple[int, int]:
-    return min(panels, 3), -(-panels // 3)
-
-
-def _grid(figure: Figure, titles: Sequence[str], y_label: str) -> Iterator[Axes]:
-    """Yield axes for each title, in rows of three."""
-    columns, rows = _shape(len(titles))
-    for number, title in enumerate(titles):
-        axes = figure.add_subplot(rows, columns, number + 1)
-        axes.set_title(title)
-        if number % columns == 0:
-            axes.set_ylabel(y_label)
-        yield axes
-
-
 def _logarithmic(axis: Axis, limits: tuple[float, float]) -> None:
     """Give a logarithmic axis as many plain numbers as there is room for."""
     span = limits[1] / limits[0]
@@ -147,10 +129,13 @@ def tradeoff(
     path: Path, panels: Mapping[str, Sequence[Curve]], time: str, word: str, footer: str
 ) -> None:
     """Draw throughput (GB/s) against a time (us), a panel for each folio size."""
-    columns, rows = _shape(len(panels))
+    columns, rows = min(len(panels), 3), -(-len(panels) // 3)
     with _figure(path, (max(4.9 * columns, 6.0), 3.9 * rows + 0.7), footer) as figure:
-        grid = _grid(figure, list(panels), "throughput, GB/s")
-        for axes, curves in zip(grid, panels.values(), strict=True):
+        for number, (title, curves) in enumerate(panels.items()):
+            axes = figure.add_subplot(rows, columns, number + 1)
+            axes.set_title(title)
+            if number % columns == 0:
+                axes.set_ylabel("throughput, GB/s")
             _draw(axes, curves)
             axes.set_xscale("log")
             _logarithmic(axes.xaxis, axes.get_xlim())
@@ -174,30 +159,6 @@ def throughput(path: Path, curves: Sequence[Curve], word: str, footer: str) -> N
         axes.set_xlabel("folio size")
         axes.set_ylabel("throughput, GB/s (log)")
         _legend(figure, curves, word, loc="outside right upper")
-
-
-def phases(path: Path, panels: Mapping[str, Mapping[str, Phases]], footer: str) -> None:
-    """Draw the phases of a batch as stacked bars, a panel for each folio size."""
-    columns, rows = _shape(len(panels))
-    with _figure(path, (max(3.4 * columns, 5.0), 2.9 * rows + 0.6), footer) as figure:
-        grid = _grid(figure, list(panels), "us per batch")
-        for axes, bars in zip(grid, panels.values(), strict=True):
-            names = list(bars)
-            bottom = [0.0] * len(names)
-            for phase, (colour, hatch) in _PHASES.items():
-                heights = [getattr(one, phase) for one in bars.values()]
-                axes.bar(
-                    names, heights, bottom=bottom, color=colour, width=0.7, label=phase,
-                    hatch=hatch, edgecolor="white", linewidth=0.5,
-                )  # fmt: skip
-                bottom = [low + high for low, high in zip(bottom, heights, strict=True)]
-            axes.grid(visible=False, axis="x")
-            axes.yaxis.set_major_formatter(FuncFormatter(_plain))
-            if len(names) > 4:
-                axes.set_xticks(range(len(names)), names, rotation=45, ha="right",
-                                rotation_mode="anchor")  # fmt: skip
-        handles, labels = figure.axes[0].get_legend_handles_labels()
-        figure.legend(handles, labels, loc="outside upper center", ncols=4)
 
 
 def programs(path: Path, panels: Mapping[str, Sequence[Bar]], footer: str) -> None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import jinja2
+from msgspec import structs
 
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
@@ -28,14 +29,13 @@ from harness.lab.report.select import (
     tradeoff_curves,
     waits,
 )
-from harness.lab.results import ENGINE_DESIGNS, Phases, Program, Results, convert, size_name
+from harness.lab.results import ENGINE_DESIGNS, Program, Results, convert, size_name
 from harness.lab.workloads import WORKLOADS
 
 FIGURES = (
     "tradeoff.png",
     "inaccessible.png",
     "throughput.png",
-    "phases.png",
     *programs.FIGURES,
 )
 """All figures that a report can have."""
@@ -241,19 +241,15 @@ class Report:
         }
 
     def _phases(self) -> list[list[str]]:
-        """Draw the figure, and return the rows of the table."""
-        panels: dict[str, dict[str, Phases]] = {}
+        """Return the table."""
         cells = []
         for kib, runs in phase_panels(self._results.runs).items():
-            pages = _pages(runs[0].batch_pages)
-            bars = {_short_name(configuration(r)): r.phases_us for r in runs if r.phases_us}
-            panels[f"{size_name(kib)}, batch of {pages}"] = bars
-            for name, one in bars.items():
-                times = (one.unmap, one.flush, one.copy, one.move)
+            for run in runs:
+                assert run.phases_us
+                times = structs.astuple(run.phases_us)
                 shown = [f"{time:,.2f}" for time in (*times, sum(times))]
-                cells.append([size_name(kib), pages, name, *shown])
-        if panels:
-            plots.phases(self._directory / "phases.png", panels, self._results.label)
+                name = _name(configuration(run))
+                cells.append([size_name(kib), _pages(run.batch_pages), name, *shown])
         return cells
 
 
@@ -285,15 +281,6 @@ def _name(key: Configuration) -> str:
         return "live, CPU"
     count = "unknown" if channels is None else channels
     return f"{label}, {count} {word}{'' if channels == 1 else 's'}"
-
-
-def _short_name(key: Configuration) -> str:
-    """Return a configuration's name for the axis of a bar."""
-    _, design, channels = key
-    if design not in ENGINE_DESIGNS:
-        return _name(key)
-    letter = {"segments": "s", "live": "l"}.get(design, "")
-    return f"{'?' if channels is None else channels} ch{letter}"
 
 
 def write(results: Results, directory: Path) -> None:
