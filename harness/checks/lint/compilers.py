@@ -13,9 +13,6 @@ from harness.core.paths import Paths
 from harness.kernel import build
 from harness.kernel.tree import Tree
 
-# Sources that one configuration alone has, though no directory says so.
-_CONFIG_OF = {"drivers/dma/dmasim_iova.c": "debug"}
-
 
 def kernel_sources(names: Iterable[str]) -> list[str]:
     """Return the C files that are compiled into the kernel or a module."""
@@ -27,7 +24,7 @@ def by_config(sources: Sequence[str]) -> dict[str, list[str]]:
     found: dict[str, list[str]] = {"base": []}
     for name in sources:
         own = re.match(r"arch/([^/]+)/", name)
-        config = own[1] if own and own[1] in build.CONFIGS else _CONFIG_OF.get(name, "base")
+        config = own[1] if own and own[1] in build.CONFIGS else "base"
         found.setdefault(config, []).append(name)
     return found
 

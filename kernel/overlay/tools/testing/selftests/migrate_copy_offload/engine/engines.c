@@ -2,8 +2,7 @@
 /*
  * Engines of every kind: how a batch is shared out over channels, public and
  * private ones, which of them the administrator allows, what comes and goes
- * while memory migrates, what an IOMMU does to addresses, and what an engine
- * cannot reach.
+ * while memory migrates, and what an engine cannot reach.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -110,25 +109,50 @@ static void move_once(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *
 	channels_since(self, before);
 }
 
-TEST_F_TIMEOUT(engines, large_folio_over_all_channels, TIMEOUT)
+/* Four channels have as much each, in one descriptor wherever that can be. */
+TEST_F_TIMEOUT(engines, shared_out_over_all_channels, TIMEOUT)
 {
-	unsigned int i;
+	static const struct {
+		const char *engine;
+		enum area_kind kind;
+		unsigned int descriptors, lists;
+	} moves[] = {
+		{ "channels=4 sg=0", AREA_ANON_2M, 1, 0 },
+		{ "channels=4", AREA_ANON_4K, 1, 1 },
+		{ "channels=4 sg=0 ring_depth=32", AREA_ANON_4K, 128, 0 },
+	};
 
-	ASSERT_TRUE(engine_load("channels=4 sg=0", "segment_bytes=65536"));
-	move_once(_metadata, self, AREA_ANON_2M, 2 * MIB);
-	ASSERT_EQ(self->nr, 4);
-	for (i = 0; i < 4; i++) {
-		EXPECT_EQ(self->channels[i].bytes, 2 * MIB / 4);
-		EXPECT_EQ(self->channels[i].descriptors, 1);
+	for (unsigned int i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
+		ASSERT_TRUE(engine_load(moves[i].engine, "segment_bytes=65536"));
+		move_once(_metadata, self, moves[i].kind, 2 * MIB);
+		ASSERT_EQ(self->nr, 4);
+		for (unsigned int j = 0; j < 4; j++) {
+			EXPECT_EQ(self->channels[j].bytes, 2 * MIB / 4);
+			EXPECT_EQ(self->channels[j].descriptors, moves[i].descriptors);
+			EXPECT_EQ(self->channels[j].lists, moves[i].lists);
+		}
+		area_destroy(&self->area);
+		ASSERT_TRUE(engine_unload());
 	}
 }
 
-/* 31 channels do not divide 512 pages. */
-TEST_F_TIMEOUT(engines, segments_of_uneven_size, TIMEOUT)
+TEST_F_TIMEOUT(engines, every_kind_by_every_engine, TIMEOUT)
 {
-	ASSERT_TRUE(engine_load("channels=31 ring_depth=2 sg=0",
-				"segment_bytes=4096"));
-	every_kind(_metadata, self);
+	static const char * const pairs[][2] = {
+		/* 31 channels do not divide 512 pages. */
+		{ "channels=31 ring_depth=2 sg=0", "segment_bytes=4096" },
+		/* Of folios that are neighbours some have a descriptor together. */
+		{ "channels=2 sg=0", "merge=Y" },
+		{ "channels=2", "merge=Y" },
+		/* Public channels are held like private ones. */
+		{ "channels=4 public=1", "segment_bytes=65536" },
+	};
+
+	for (unsigned int i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+		ASSERT_TRUE(engine_load(pairs[i][0], pairs[i][1]));
+		every_kind(_metadata, self);
+		ASSERT_TRUE(engine_unload());
+	}
 }
 
 TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
@@ -143,62 +167,6 @@ TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
 		EXPECT_EQ(self->channels[i].bytes % (64 * KIB), 0);
 	}
 	EXPECT_EQ(used, 2);
-}
-
-TEST_F_TIMEOUT(engines, one_descriptor_for_a_list, TIMEOUT)
-{
-	unsigned int i;
-
-	ASSERT_TRUE(engine_load("channels=4", "segment_bytes=65536"));
-	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
-	ASSERT_EQ(self->nr, 4);
-	for (i = 0; i < 4; i++) {
-		EXPECT_EQ(self->channels[i].bytes, 2 * MIB / 4);
-		EXPECT_EQ(self->channels[i].descriptors, 1);
-		EXPECT_EQ(self->channels[i].lists, 1);
-	}
-}
-
-TEST_F_TIMEOUT(engines, one_descriptor_for_a_segment, TIMEOUT)
-{
-	unsigned int i;
-
-	ASSERT_TRUE(engine_load("channels=4 sg=0 ring_depth=32", "segment_bytes=65536"));
-	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
-	ASSERT_EQ(self->nr, 4);
-	for (i = 0; i < 4; i++) {
-		EXPECT_EQ(self->channels[i].descriptors, 128);
-		EXPECT_EQ(self->channels[i].lists, 0);
-	}
-}
-
-/* Of folios that are neighbours in physical memory some have a descriptor together. */
-TEST_F_TIMEOUT(engines, neighbours_are_merged, TIMEOUT)
-{
-	ASSERT_TRUE(engine_load("channels=2 sg=0", "merge=Y"));
-	every_kind(_metadata, self);
-	ASSERT_TRUE(engine_unload());
-	ASSERT_TRUE(engine_load("channels=2 sg=1", "merge=Y"));
-	every_kind(_metadata, self);
-}
-
-static bool translates(void)
-{
-	bool loaded = !module_load("dmasim", "iova_merge=1");
-
-	return loaded && !module_unload("dmasim");
-}
-
-/* What the IOMMU merged is one descriptor, however many folios it is. */
-TEST_F_TIMEOUT(engines, one_descriptor_for_merged_folios, TIMEOUT)
-{
-	if (!translates())
-		SKIP(return, "a kernel without CONFIG_DMASIM_IOVA");
-	ASSERT_TRUE(engine_load("channels=1 sg=0 iova_merge=1", ""));
-	move_once(_metadata, self, AREA_ANON_4K, 60 * 4 * KIB);
-	ASSERT_EQ(self->nr, 1);
-	/* Cut where either side ends: 20 sources of three pages, 12 destinations of five. */
-	EXPECT_EQ(self->channels[0].descriptors, 28);
 }
 
 /* An interrupt now and then, and one at the end, which the engine needs to call back. */
@@ -269,14 +237,6 @@ TEST_F_TIMEOUT(engines, limited_length, TIMEOUT)
 	EXPECT_EQ(self->channels[0].descriptors, 8);
 	expect_copies(_metadata, 1, "fallback_", 0);
 	area_destroy(&self->area);
-	every_kind(_metadata, self);
-}
-
-/* Public channels are held like private ones. */
-TEST_F_TIMEOUT(engines, public_channels, TIMEOUT)
-{
-	ASSERT_TRUE(engine_load("channels=4 public=1", "segment_bytes=65536"));
-	ASSERT_EQ(engine_channels(self->channels), 4);
 	every_kind(_metadata, self);
 }
 
@@ -458,18 +418,6 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	EXPECT_EQ(far, 0);
 }
 
-TEST_F_TIMEOUT(engines, merged_by_an_iommu, TIMEOUT)
-{
-	if (!translates())
-		SKIP(return, "a kernel without CONFIG_DMASIM_IOVA");
-	ASSERT_TRUE(engine_load("channels=4 iova_merge=1", "segment_bytes=65536"));
-	every_kind(_metadata, self);
-	ASSERT_TRUE(engine_unload());
-	ASSERT_TRUE(engine_load("channels=3 iova_merge=1 sg=0 ring_depth=8",
-				"segment_bytes=8192"));
-	every_kind(_metadata, self);
-}
-
 /* The CPU copies each folio, and the statistics say that the engine cannot reach it. */
 static void every_kind_is_unreachable(struct __test_metadata *_metadata,
 				      FIXTURE_DATA(engines) *self)
@@ -604,14 +552,12 @@ static int replace_provider(void)
  */
 static int replace_migrator(unsigned int *busy)
 {
-	double direct = seconds_now() + 0.2, end = seconds_now() + 30;
-	int err;
+	int err = module_unload("dcbm");
 
-	while ((err = module_unload("dcbm")) == -EAGAIN && seconds_now() < end) {
+	if (err == -EAGAIN) {
 		(*busy)++;
-		if (seconds_now() > direct)
-			offload_route_only("syscall_or_cpuset", "none");
-		usleep(random() % 2000);
+		offload_route_only("syscall_or_cpuset", "none");
+		err = engine_unload_busy("dcbm");
 	}
 	err = err ?: module_load("dcbm", random() % 2 ? "min_order=0" :
 						     "min_order=0 segment_bytes=16384");

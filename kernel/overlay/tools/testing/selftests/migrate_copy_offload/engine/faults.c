@@ -52,37 +52,7 @@ FIXTURE_VARIANT(fault)
 	const char *migrator;
 };
 
-#define FAULT_VARIANTS(name, cause_rarely, cause_always, ms)			\
-	FIXTURE_VARIANT_ADD(fault, name##_rarely)				\
-	{									\
-		.fault = #name,							\
-		.probability = 10,						\
-		.cause = cause_rarely,						\
-		.timeout_ms = ms,						\
-		.engine = "sg=0",						\
-		.migrator = "",							\
-	};									\
-	FIXTURE_VARIANT_ADD(fault, name##_always)				\
-	{									\
-		.fault = #name,							\
-		.probability = 100,						\
-		.cause = cause_always,						\
-		.timeout_ms = ms,						\
-		.engine = "sg=0",						\
-		.migrator = "",							\
-	}
-
-/* A prep that fails now and then means: submit, wait, continue. */
-FAULT_VARIANTS(prep_null, NULL, "fallback_", LONG_MS);
-FAULT_VARIANTS(submit_error, "fallback_error", "fallback_error", LONG_MS);
-FAULT_VARIANTS(result_error, "fallback_error", "fallback_error", LONG_MS);
-FAULT_VARIANTS(status_error, "fallback_error", "fallback_error", LONG_MS);
-FAULT_VARIANTS(short_copy, "fallback_error", "fallback_error", LONG_MS);
-FAULT_VARIANTS(never_complete, "fallback_timeout", "fallback_timeout", SHORT_MS);
-FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
-FAULT_VARIANTS(out_of_order, NULL, NULL, LONG_MS);
-
-#define SPECIAL_VARIANT(name, what, percent, because, ms, of_dmasim, of_dcbm)	\
+#define FAULT_VARIANT(name, what, percent, because, ms, of_dmasim, of_dcbm)		\
 	FIXTURE_VARIANT_ADD(fault, name)					\
 	{									\
 		.fault = #what,							\
@@ -93,19 +63,35 @@ FAULT_VARIANTS(out_of_order, NULL, NULL, LONG_MS);
 		.migrator = of_dcbm,						\
 	}
 
+#define FAULT_VARIANTS(what, cause_rarely, cause_always, ms)			\
+	FAULT_VARIANT(what##_rarely, what, 10, cause_rarely, ms, "sg=0", "");	\
+	FAULT_VARIANT(what##_always, what, 100, cause_always, ms, "sg=0", "")
+
+/* A prep that fails now and then means: submit, wait, continue. */
+FAULT_VARIANTS(prep_null, NULL, "fallback_", LONG_MS);
+FAULT_VARIANTS(submit_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(result_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(status_error, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(short_copy, "fallback_error", "fallback_error", LONG_MS);
+FAULT_VARIANTS(never_complete, "fallback_timeout", "fallback_timeout", SHORT_MS);
+FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
+
+/* Those that strike always would leave the order as it is. */
+FAULT_VARIANT(out_of_order_rarely, out_of_order, 10, NULL, LONG_MS, "sg=0", "");
+FAULT_VARIANT(out_of_order_often, out_of_order, 50, NULL, LONG_MS, "sg=0", "");
 /* One descriptor for all folios that a channel has. */
-SPECIAL_VARIANT(list_error, result_error, 100, "fallback_error", LONG_MS, "", "");
-SPECIAL_VARIANT(list_status, status_error, 100, "fallback_error", LONG_MS, "", "");
-SPECIAL_VARIANT(list_late, late, 100, "fallback_timeout", SHORT_MS, "", "");
+FAULT_VARIANT(list_error, result_error, 100, "fallback_error", LONG_MS, "", "");
+FAULT_VARIANT(list_status, status_error, 100, "fallback_error", LONG_MS, "", "");
+FAULT_VARIANT(list_late, late, 100, "fallback_timeout", SHORT_MS, "", "");
 /* Sixteen refusals in a row leave the rest to the CPU: one of two would come to that. */
-SPECIAL_VARIANT(list_prep_null, prep_null, 25, NULL, LONG_MS, "", "");
+FAULT_VARIANT(list_prep_null, prep_null, 25, NULL, LONG_MS, "", "");
 /* Many segments a folio: one that fails is enough. */
-SPECIAL_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, "sg=0",
-		"segment_bytes=16384");
-SPECIAL_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, "sg=0",
-		"segment_bytes=16384");
-SPECIAL_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0",
-		"segment_bytes=16384");
+FAULT_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, "sg=0",
+	      "segment_bytes=16384");
+FAULT_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, "sg=0",
+	      "segment_bytes=16384");
+FAULT_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0",
+	      "segment_bytes=16384");
 
 static bool load(const FIXTURE_VARIANT(fault) *variant)
 {

@@ -84,6 +84,16 @@ bool engine_unload(void)
 	return true;
 }
 
+int engine_unload_busy(const char *module)
+{
+	const double end = seconds_now() + 60;
+	int err;
+
+	while ((err = module_unload(module)) == -EAGAIN && seconds_now() < end)
+		usleep(1000);
+	return err;
+}
+
 int engine_set_timeout(int ms)
 {
 	return setting_write_number(OFFLOAD_DIR "/timeout_ms", ms);

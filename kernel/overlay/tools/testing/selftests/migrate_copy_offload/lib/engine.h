@@ -38,6 +38,8 @@ const char *engine_module(void);
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 /* Unloads both, and the other migrators; true also when they were not loaded. */
 bool engine_unload(void);
+/* Unloads a module that is in use until then, within a minute. 0 or -errno. */
+int engine_unload_busy(const char *module);
 /* What a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
 #define ENGINE_LONG_MS	20000
 int engine_set_timeout(int ms);

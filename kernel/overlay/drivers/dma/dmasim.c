@@ -16,24 +16,16 @@
 #include <linux/dma-map-ops.h>
 #include <linux/dma-mapping.h>
 #include <linux/dmaengine.h>
-#include <linux/err.h>
 #include <linux/fault-inject.h>
 #include <linux/hrtimer.h>
 #include <linux/kthread.h>
-#include <linux/ktime.h>
-#include <linux/list.h>
-#include <linux/minmax.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
-#include <linux/overflow.h>
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
 #include <linux/scatterlist.h>
 #include <linux/slab.h>
-#include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include "dmasim_iova.h"
 #include "virt-dma.h"
 
 #define DMASIM_MAX_CHANNELS	256
@@ -43,8 +35,8 @@
 /* Bytes copied between two looks at whether the descriptor was terminated */
 #define DMASIM_BURST		SZ_64K
 
-/* How long a held descriptor waits for a later one to overtake it */
-#define DMASIM_HOLD_MS		20
+/* How long a descriptor that is out of order lets those behind it go ahead */
+#define DMASIM_ASIDE_MS		20
 
 /*
  * Cookies remembered as failed. No smaller than a ring: the cookies of
@@ -87,10 +79,6 @@ static unsigned int dma_bits = 64;
 module_param(dma_bits, uint, 0444);
 MODULE_PARM_DESC(dma_bits, "Bits of an address that the engine reaches, 24 to 64 (default: 64)");
 
-static bool iova_merge;
-module_param(iova_merge, bool, 0444);
-MODULE_PARM_DESC(iova_merge, "Translate addresses, and merge neighbours as an IOMMU might, unevenly for sources and destinations (default: N)");
-
 static unsigned int ring_depth = 64;
 module_param(ring_depth, uint, 0444);
 MODULE_PARM_DESC(ring_depth, "Descriptors of a channel, 1 to 1024 (default: 64)");
@@ -116,64 +104,39 @@ MODULE_PARM_DESC(max_bytes, "Longest descriptor that prep accepts (default: 0, n
 
 static unsigned int latency_ns;
 module_param(latency_ns, uint, 0644);
-MODULE_PARM_DESC(latency_ns, "Time that a descriptor takes besides its bytes, in ns (default: 0)");
-
-static unsigned int bandwidth_mbps;
-module_param(bandwidth_mbps, uint, 0644);
-MODULE_PARM_DESC(bandwidth_mbps, "Bandwidth of a channel in MB/s (default: 0, no limit)");
+MODULE_PARM_DESC(latency_ns, "Time that a descriptor takes besides its copy, in ns (default: 0)");
 
 static unsigned int late_ms = 200;
 module_param(late_ms, uint, 0644);
 MODULE_PARM_DESC(late_ms, "How much later a late descriptor copies and completes, in ms (default: 200)");
 
-/* The faults, in the order in which they are decided for a descriptor */
+/* In the order in which they are decided for a descriptor */
 enum dmasim_fault {
 	DMASIM_PREP_NULL,
 	DMASIM_SUBMIT_ERROR,
+	/* what is copied, and what the client is told */
 	DMASIM_RESULT_ERROR,
 	DMASIM_STATUS_ERROR,
 	DMASIM_SHORT_COPY,
 	DMASIM_NO_COPY,
 	DMASIM_WRONG_BYTE,
+	/* when it is executed */
 	DMASIM_NEVER_COMPLETE,
 	DMASIM_LATE,
 	DMASIM_OUT_OF_ORDER,
 	DMASIM_TERMINATE_ERROR,
 	DMASIM_CALL_TWICE,
-	DMASIM_NR_FAULTS
+	DMASIM_NO_FAULT
 };
 
-/**
- * enum dmasim_outcome - what the client is told, and how much is copied
- * @DMASIM_OK: everything is copied, and that is what the client is told
- * @DMASIM_FAIL_RESULT: half is copied, the result is an error
- * @DMASIM_FAIL_STATUS: half is copied, the result says nothing, the status of
- *	the cookie is an error
- * @DMASIM_FAIL_SHORT: half is copied, the rest is the residue of the result
- * @DMASIM_LIE: nothing is copied, and nobody is told
- * @DMASIM_CORRUPT: one byte is wrong, and nobody is told
- */
-enum dmasim_outcome {
-	DMASIM_OK,
-	DMASIM_FAIL_RESULT,
-	DMASIM_FAIL_STATUS,
-	DMASIM_FAIL_SHORT,
-	DMASIM_LIE,
-	DMASIM_CORRUPT,
+static const char * const dmasim_fault_names[DMASIM_NO_FAULT] = {
+	"prep_null", "submit_error", "result_error", "status_error", "short_copy",
+	"no_copy", "wrong_byte", "never_complete", "late", "out_of_order",
+	"terminate_error", "call_twice",
 };
 
-/**
- * enum dmasim_turn - when a descriptor is executed
- * @DMASIM_IN_TURN: when those before it are done
- * @DMASIM_AFTER_NEXT: when one that was issued later is done
- * @DMASIM_MUCH_LATER: late_ms after its turn came
- * @DMASIM_NEVER: not at all
- */
-enum dmasim_turn {
-	DMASIM_IN_TURN,
-	DMASIM_AFTER_NEXT,
-	DMASIM_MUCH_LATER,
-	DMASIM_NEVER,
+static struct fault_attr dmasim_faults[DMASIM_NO_FAULT] = {
+	[0 ... DMASIM_NO_FAULT - 1] = FAULT_ATTR_INITIALIZER
 };
 
 /**
@@ -196,8 +159,10 @@ struct dmasim_side {
  * @len: how much
  * @pieces: how many copies an engine would make of it, each with its latency
  * @copied: how much is done; written by the worker alone
- * @outcome: decided when the descriptor is submitted
- * @turn: decided when the descriptor is submitted
+ * @outcome: decided when it is submitted: DMASIM_RESULT_ERROR to
+ *	DMASIM_WRONG_BYTE, or DMASIM_NO_FAULT
+ * @turn: decided when it is submitted: DMASIM_NEVER_COMPLETE to
+ *	DMASIM_OUT_OF_ORDER, or DMASIM_NO_FAULT
  * @due: when to execute it; 0 until its turn comes, KTIME_MAX for never
  * @twice: call back once more after the first time
  * @terminated: the worker must stop copying, and free the descriptor
@@ -216,8 +181,8 @@ struct dmasim_desc {
 	size_t			len;
 	unsigned int		pieces;
 	size_t			copied;
-	enum dmasim_outcome	outcome;
-	enum dmasim_turn	turn;
+	enum dmasim_fault	outcome;
+	enum dmasim_fault	turn;
 	ktime_t			due;
 	bool			twice;
 	bool			terminated;
@@ -228,11 +193,8 @@ struct dmasim_desc {
  * @vc: the channel that dmaengine and virt-dma know; vc.lock protects all that
  *	follows
  * @ring: all descriptors of the channel, while it has a client
- * @ring_depth: how many there are
  * @free: those of them that prep may hand out
- * @waiting: those whose turn came, but which run late, held or never
- * @held: the one in @waiting that the next completion lets go, or NULL. There
- *	is at most one, so that descriptors swap even if each is to be held
+ * @waiting: those whose turn came, but which let others go ahead
  * @active: the one the worker copies at this moment, without the lock, or NULL
  * @again: the callback of one that is complete, to be called once more when the
  *	next ones are issued
@@ -245,10 +207,8 @@ struct dmasim_desc {
 struct dmasim_chan {
 	struct virt_dma_chan	vc;
 	struct dmasim_desc	*ring;
-	unsigned int		ring_depth;
 	struct list_head	free;
 	struct list_head	waiting;
-	struct dmasim_desc	*held;
 	struct dmasim_desc	*active;
 	struct dmaengine_desc_callback again;
 	dma_cookie_t		failed[DMASIM_FAILED_COOKIES];
@@ -258,12 +218,7 @@ struct dmasim_chan {
 	struct hrtimer		timer;
 };
 
-/**
- * struct dmasim - the engine
- * @dma: what dmaengine knows of it
- * @nr_chans: number of channels
- * @chans: the channels
- */
+/* The engine */
 struct dmasim {
 	struct dma_device	dma;
 	unsigned int		nr_chans;
@@ -280,108 +235,21 @@ static struct dmasim_desc *to_dmasim_desc(struct virt_dma_desc *vd)
 	return container_of(vd, struct dmasim_desc, vd);
 }
 
-#ifdef CONFIG_DMASIM_FAULT_INJECTION
-
-static DECLARE_FAULT_ATTR(dmasim_prep_null);
-static DECLARE_FAULT_ATTR(dmasim_submit_error);
-static DECLARE_FAULT_ATTR(dmasim_result_error);
-static DECLARE_FAULT_ATTR(dmasim_status_error);
-static DECLARE_FAULT_ATTR(dmasim_short_copy);
-static DECLARE_FAULT_ATTR(dmasim_no_copy);
-static DECLARE_FAULT_ATTR(dmasim_wrong_byte);
-static DECLARE_FAULT_ATTR(dmasim_never_complete);
-static DECLARE_FAULT_ATTR(dmasim_late);
-static DECLARE_FAULT_ATTR(dmasim_out_of_order);
-static DECLARE_FAULT_ATTR(dmasim_terminate_error);
-static DECLARE_FAULT_ATTR(dmasim_call_twice);
-
-static const struct {
-	const char *name;
-	struct fault_attr *attr;
-} dmasim_faults[DMASIM_NR_FAULTS] = {
-	[DMASIM_PREP_NULL]	 = { "prep_null", &dmasim_prep_null },
-	[DMASIM_SUBMIT_ERROR]	 = { "submit_error", &dmasim_submit_error },
-	[DMASIM_RESULT_ERROR]	 = { "result_error", &dmasim_result_error },
-	[DMASIM_STATUS_ERROR]	 = { "status_error", &dmasim_status_error },
-	[DMASIM_SHORT_COPY]	 = { "short_copy", &dmasim_short_copy },
-	[DMASIM_NO_COPY]	 = { "no_copy", &dmasim_no_copy },
-	[DMASIM_WRONG_BYTE]	 = { "wrong_byte", &dmasim_wrong_byte },
-	[DMASIM_NEVER_COMPLETE]	 = { "never_complete", &dmasim_never_complete },
-	[DMASIM_LATE]		 = { "late", &dmasim_late },
-	[DMASIM_OUT_OF_ORDER]	 = { "out_of_order", &dmasim_out_of_order },
-	[DMASIM_TERMINATE_ERROR] = { "terminate_error", &dmasim_terminate_error },
-	[DMASIM_CALL_TWICE]	 = { "call_twice", &dmasim_call_twice },
-};
-
-static struct dentry *dmasim_debugfs;
-
 /* The size is 1, so that "space" counts descriptors */
 static bool dmasim_should_fail(enum dmasim_fault fault)
 {
-	return should_fail(dmasim_faults[fault].attr, 1);
+	return should_fail(&dmasim_faults[fault], 1);
 }
 
-static void dmasim_faults_create(void)
+/* Return the first fault of several that strikes */
+static enum dmasim_fault dmasim_decide(enum dmasim_fault fault,
+				       enum dmasim_fault last)
 {
-	int i;
-
-	dmasim_debugfs = debugfs_create_dir("dmasim", NULL);
-	for (i = 0; i < DMASIM_NR_FAULTS; i++)
-		fault_create_debugfs_attr(dmasim_faults[i].name, dmasim_debugfs,
-					  dmasim_faults[i].attr);
+	for (; fault <= last; fault++)
+		if (dmasim_should_fail(fault))
+			return fault;
+	return DMASIM_NO_FAULT;
 }
-
-static void dmasim_faults_remove(void)
-{
-	debugfs_remove_recursive(dmasim_debugfs);
-}
-
-#else
-
-static bool dmasim_should_fail(enum dmasim_fault fault)
-{
-	return false;
-}
-
-static void dmasim_faults_create(void)
-{
-}
-
-static void dmasim_faults_remove(void)
-{
-}
-
-#endif
-
-static enum dmasim_outcome dmasim_decide_outcome(void)
-{
-	if (dmasim_should_fail(DMASIM_RESULT_ERROR))
-		return DMASIM_FAIL_RESULT;
-	if (dmasim_should_fail(DMASIM_STATUS_ERROR))
-		return DMASIM_FAIL_STATUS;
-	if (dmasim_should_fail(DMASIM_SHORT_COPY))
-		return DMASIM_FAIL_SHORT;
-	if (dmasim_should_fail(DMASIM_NO_COPY))
-		return DMASIM_LIE;
-	if (dmasim_should_fail(DMASIM_WRONG_BYTE))
-		return DMASIM_CORRUPT;
-	return DMASIM_OK;
-}
-
-static enum dmasim_turn dmasim_decide_turn(void)
-{
-	if (dmasim_should_fail(DMASIM_NEVER_COMPLETE))
-		return DMASIM_NEVER;
-	if (dmasim_should_fail(DMASIM_LATE))
-		return DMASIM_MUCH_LATER;
-	if (dmasim_should_fail(DMASIM_OUT_OF_ORDER))
-		return DMASIM_AFTER_NEXT;
-	return DMASIM_IN_TURN;
-}
-
-/*
- * Descriptors
- */
 
 static void dmasim_put_desc(struct dmasim_chan *chan, struct dmasim_desc *desc)
 {
@@ -395,16 +263,14 @@ static void dmasim_put_desc(struct dmasim_chan *chan, struct dmasim_desc *desc)
 static void dmasim_desc_free(struct virt_dma_desc *vd)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(vd->tx.chan);
-	unsigned long flags;
 
 	/* does nothing for a descriptor that was executed */
 	dma_descriptor_unmap(&vd->tx);
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
+	guard(spinlock_irqsave)(&chan->vc.lock);
 	if (to_dmasim_desc(vd)->twice)
 		dmaengine_desc_get_callback(&vd->tx, &chan->again);
 	dmasim_put_desc(chan, to_dmasim_desc(vd));
-	spin_unlock_irqrestore(&chan->vc.lock, flags);
 }
 
 static void dmasim_set_failed(struct dmasim_chan *chan, dma_cookie_t cookie)
@@ -416,11 +282,11 @@ static void dmasim_set_failed(struct dmasim_chan *chan, dma_cookie_t cookie)
 
 static bool dmasim_has_failed(struct dmasim_chan *chan, dma_cookie_t cookie)
 {
-	unsigned int i, nr = min(chan->nr_failed, DMASIM_FAILED_COOKIES);
+	unsigned int nr = min(chan->nr_failed, DMASIM_FAILED_COOKIES);
 
 	lockdep_assert_held(&chan->vc.lock);
 
-	for (i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr; i++)
 		if (chan->failed[i] == cookie)
 			return true;
 	return false;
@@ -430,11 +296,9 @@ static bool dmasim_has_failed(struct dmasim_chan *chan, dma_cookie_t cookie)
 static struct dmasim_desc *dmasim_find_desc(struct dmasim_chan *chan,
 					    dma_cookie_t cookie)
 {
-	unsigned int i;
-
 	lockdep_assert_held(&chan->vc.lock);
 
-	for (i = 0; i < chan->ring_depth; i++)
+	for (unsigned int i = 0; i < ring_depth; i++)
 		if (chan->ring[i].vd.tx.cookie == cookie)
 			return &chan->ring[i];
 	return NULL;
@@ -445,20 +309,17 @@ static dma_cookie_t dmasim_tx_submit(struct dma_async_tx_descriptor *tx)
 	struct virt_dma_desc *vd = container_of(tx, struct virt_dma_desc, tx);
 	struct dmasim_chan *chan = to_dmasim_chan(tx->chan);
 	struct dmasim_desc *desc = to_dmasim_desc(vd);
-	unsigned long flags;
 
 	if (dmasim_should_fail(DMASIM_SUBMIT_ERROR)) {
 		/* the client has no way to free it */
-		spin_lock_irqsave(&chan->vc.lock, flags);
-		list_del(&vd->node);
-		spin_unlock_irqrestore(&chan->vc.lock, flags);
+		scoped_guard(spinlock_irqsave, &chan->vc.lock)
+			list_del(&vd->node);
 		dmasim_desc_free(vd);
 		return -EIO;
 	}
 
-	desc->outcome = dmasim_decide_outcome();
-	desc->turn = dmasim_decide_turn();
-
+	desc->outcome = dmasim_decide(DMASIM_RESULT_ERROR, DMASIM_WRONG_BYTE);
+	desc->turn = dmasim_decide(DMASIM_NEVER_COMPLETE, DMASIM_OUT_OF_ORDER);
 	return vchan_tx_submit(tx);
 }
 
@@ -469,23 +330,19 @@ dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
 {
 	struct dma_async_tx_descriptor *tx;
 	struct dmasim_desc *desc;
-	unsigned long flags;
 
 	/* a residue has 32 bits */
-	if (!len || len > (max_bytes ?: U32_MAX))
+	if (!len || len > (max_bytes ?: U32_MAX) ||
+	    dmasim_should_fail(DMASIM_PREP_NULL))
 		return NULL;
 
-	if (dmasim_should_fail(DMASIM_PREP_NULL))
-		return NULL;
-
-	spin_lock_irqsave(&chan->vc.lock, flags);
-	desc = list_first_entry_or_null(&chan->free, struct dmasim_desc,
-					vd.node);
-	if (desc)
+	scoped_guard(spinlock_irqsave, &chan->vc.lock) {
+		desc = list_first_entry_or_null(&chan->free, struct dmasim_desc,
+						vd.node);
+		if (!desc)
+			return NULL;
 		list_del(&desc->vd.node);
-	spin_unlock_irqrestore(&chan->vc.lock, flags);
-	if (!desc)
-		return NULL;
+	}
 
 	/* forget the last use, above all its callback */
 	memset(desc, 0, sizeof(*desc));
@@ -532,39 +389,16 @@ dmasim_prep_dma_memcpy_sg(struct dma_chan *c, struct scatterlist *dst_sg,
 			  unsigned int dst_nents, struct scatterlist *src_sg,
 			  unsigned int src_nents, unsigned long tx_flags)
 {
+	const size_t len = dmasim_sg_len(src_sg, src_nents);
 	struct dmasim_side dst, src;
-	size_t len;
 
-	if (!dst_nents || !src_nents)
-		return NULL;
-
-	len = dmasim_sg_len(src_sg, src_nents);
-	if (len != dmasim_sg_len(dst_sg, dst_nents))
+	if (!len || len != dmasim_sg_len(dst_sg, dst_nents))
 		return NULL;
 
 	dst = dmasim_side_of(dst_sg);
 	src = dmasim_side_of(src_sg);
 	return dmasim_prep(to_dmasim_chan(c), &dst, &src, len,
 			   max(dst_nents, src_nents), tx_flags);
-}
-
-/*
- * Execution: what completes a descriptor, and decides when one is executed
- */
-
-/* Find the memory of a side; reduce @len to the bytes that are contiguous */
-static void *dmasim_memory(struct device *dev, const struct dmasim_side *side,
-			   size_t *len)
-{
-	size_t in_row = side->left;
-	void *memory;
-
-	if (iova_merge)
-		memory = dmasim_iova_find(dev, side->addr, &in_row);
-	else
-		memory = phys_to_virt(dma_to_phys(dev, side->addr));
-	*len = min3(*len, side->left, in_row);
-	return memory;
 }
 
 static void dmasim_advance(struct dmasim_side *side, size_t len)
@@ -575,75 +409,29 @@ static void dmasim_advance(struct dmasim_side *side, size_t len)
 		*side = dmasim_side_of(sg_next(side->sg));
 }
 
-static size_t dmasim_bytes_to_copy(const struct dmasim_desc *desc)
-{
-	switch (desc->outcome) {
-	case DMASIM_OK:
-	case DMASIM_CORRUPT:
-		return desc->len;
-	case DMASIM_LIE:
-		return 0;
-	default:
-		return desc->len / 2;
-	}
-}
-
 static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
 {
 	struct device *dev = chan->vc.chan.device->dev;
-	size_t bytes = dmasim_bytes_to_copy(desc);
+	size_t bytes = desc->len;
 
+	if (desc->outcome == DMASIM_NO_COPY)
+		bytes = 0;
+	else if (desc->outcome <= DMASIM_SHORT_COPY)
+		bytes /= 2;
 	while (desc->copied < bytes && !READ_ONCE(desc->terminated)) {
-		size_t burst = min(bytes - desc->copied, DMASIM_BURST);
-		void *dst = dmasim_memory(dev, &desc->dst, &burst);
-		void *src = dmasim_memory(dev, &desc->src, &burst);
+		size_t burst = min(min(bytes - desc->copied, DMASIM_BURST),
+				   min(desc->dst.left, desc->src.left));
+		u8 *dst = phys_to_virt(dma_to_phys(dev, desc->dst.addr));
 
-		if (WARN_ON_ONCE(!dst || !src || !burst)) {
-			desc->outcome = DMASIM_FAIL_RESULT;
-			return;
-		}
-		memcpy(dst, src, burst);
-		if (desc->outcome == DMASIM_CORRUPT && !desc->copied)
-			*((u8 *)dst + burst / 2) ^= 1;
+		memcpy(dst, phys_to_virt(dma_to_phys(dev, desc->src.addr)),
+		       burst);
+		if (desc->outcome == DMASIM_WRONG_BYTE && !desc->copied)
+			dst[burst / 2] ^= 1;
 		dmasim_advance(&desc->dst, burst);
 		dmasim_advance(&desc->src, burst);
 		WRITE_ONCE(desc->copied, desc->copied + burst);
 		cond_resched();
 	}
-}
-
-static void dmasim_complete(struct dmasim_chan *chan, struct dmasim_desc *desc)
-{
-	dma_cookie_t cookie = desc->vd.tx.cookie;
-
-	lockdep_assert_held(&chan->vc.lock);
-
-	switch (desc->outcome) {
-	case DMASIM_OK:
-	case DMASIM_LIE:
-	case DMASIM_CORRUPT:
-		break;
-	case DMASIM_FAIL_RESULT:
-		/* No residue: a client has to look at the result itself. */
-		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
-		break;
-	case DMASIM_FAIL_STATUS:
-		dmasim_set_failed(chan, cookie);
-		break;
-	case DMASIM_FAIL_SHORT:
-		desc->vd.tx_result.residue = desc->len - desc->copied;
-		break;
-	}
-	if (!coalesce || desc->vd.tx.flags & DMA_PREP_INTERRUPT) {
-		atomic_long_inc(&interrupts);
-		vchan_cookie_complete(&desc->vd);
-	} else {
-		dma_cookie_complete(&desc->vd.tx);
-		list_add_tail(&desc->vd.node, &chan->vc.desc_completed);
-	}
-
-	if (chan->held && chan->held->vd.tx.cookie < cookie)
-		chan->held->due = 0;
 }
 
 /* Called with vc.lock held; drops it while it copies */
@@ -662,20 +450,22 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 		dmasim_put_desc(chan, desc);
 		return;
 	}
+
 	desc->twice = dmasim_should_fail(DMASIM_CALL_TWICE);
-	dmasim_complete(chan, desc);
-}
-
-/* Return how long a channel is busy with a descriptor */
-static u64 dmasim_service_ns(const struct dmasim_desc *desc)
-{
-	unsigned int mbps = READ_ONCE(bandwidth_mbps);
-	u64 ns = (u64)READ_ONCE(latency_ns) * desc->pieces;
-
-	/* a MB/s is a byte in a microsecond */
-	if (mbps)
-		ns += (u64)desc->len * NSEC_PER_USEC / mbps;
-	return ns;
+	/* No residue of an error: a client has to look at the result itself. */
+	if (desc->outcome == DMASIM_RESULT_ERROR)
+		desc->vd.tx_result.result = DMA_TRANS_WRITE_FAILED;
+	else if (desc->outcome == DMASIM_STATUS_ERROR)
+		dmasim_set_failed(chan, desc->vd.tx.cookie);
+	else if (desc->outcome == DMASIM_SHORT_COPY)
+		desc->vd.tx_result.residue = desc->len - desc->copied;
+	if (!coalesce || desc->vd.tx.flags & DMA_PREP_INTERRUPT) {
+		atomic_long_inc(&interrupts);
+		vchan_cookie_complete(&desc->vd);
+	} else {
+		dma_cookie_complete(&desc->vd.tx);
+		list_add_tail(&desc->vd.node, &chan->vc.desc_completed);
+	}
 }
 
 /* Schedule the first issued descriptor, whose turn it is, or put it aside */
@@ -684,23 +474,20 @@ static void dmasim_start(struct dmasim_chan *chan, struct dmasim_desc *desc,
 {
 	lockdep_assert_held(&chan->vc.lock);
 
-	if (desc->turn == DMASIM_AFTER_NEXT && chan->held)
-		desc->turn = DMASIM_IN_TURN;
-
 	switch (desc->turn) {
-	case DMASIM_IN_TURN:
-		desc->due = ktime_add_ns(now, dmasim_service_ns(desc));
-		return;
-	case DMASIM_AFTER_NEXT:
-		desc->due = ktime_add_ms(now, DMASIM_HOLD_MS);
-		chan->held = desc;
-		break;
-	case DMASIM_MUCH_LATER:
-		desc->due = ktime_add_ms(now, READ_ONCE(late_ms));
-		break;
-	case DMASIM_NEVER:
+	case DMASIM_NEVER_COMPLETE:
 		desc->due = KTIME_MAX;
 		break;
+	case DMASIM_LATE:
+		desc->due = ktime_add_ms(now, READ_ONCE(late_ms));
+		break;
+	case DMASIM_OUT_OF_ORDER:
+		desc->due = ktime_add_ms(now, DMASIM_ASIDE_MS);
+		break;
+	default:
+		desc->due = ktime_add_ns(now, (u64)READ_ONCE(latency_ns) *
+					 desc->pieces);
+		return;
 	}
 	list_move_tail(&desc->vd.node, &chan->waiting);
 }
@@ -737,8 +524,6 @@ static struct dmasim_desc *dmasim_next_due(struct dmasim_chan *chan,
 
 take:
 	list_del(&desc->vd.node);
-	if (chan->held == desc)
-		chan->held = NULL;
 	return desc;
 }
 
@@ -784,19 +569,13 @@ static enum hrtimer_restart dmasim_timer(struct hrtimer *timer)
 	return HRTIMER_NORESTART;
 }
 
-/*
- * Channel operations
- */
-
 static void dmasim_issue_pending(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
-	unsigned long flags;
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
+	guard(spinlock_irqsave)(&chan->vc.lock);
 	if (vchan_issue_pending(&chan->vc))
 		kthread_queue_work(chan->worker, &chan->work);
-	spin_unlock_irqrestore(&chan->vc.lock, flags);
 }
 
 /*
@@ -808,8 +587,6 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
 	struct dmasim_desc *desc;
-	enum dma_status status;
-	unsigned long flags;
 
 	/* the return value of a failed submit */
 	if (cookie < DMA_MIN_COOKIE)
@@ -817,38 +594,13 @@ static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 
 	dma_cookie_status(c, cookie, state);
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
-	status = DMA_COMPLETE;
+	guard(spinlock_irqsave)(&chan->vc.lock);
 	desc = dmasim_find_desc(chan, cookie);
 	if (desc) {
 		dma_set_residue(state, desc->len - READ_ONCE(desc->copied));
-		status = DMA_IN_PROGRESS;
-	} else if (dmasim_has_failed(chan, cookie)) {
-		status = DMA_ERROR;
+		return DMA_IN_PROGRESS;
 	}
-	spin_unlock_irqrestore(&chan->vc.lock, flags);
-
-	return status;
-}
-
-static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
-{
-	struct virt_dma_desc *vd;
-
-	lockdep_assert_held(&chan->vc.lock);
-
-	vchan_get_all_descriptors(&chan->vc, head);
-	list_splice_tail_init(&chan->waiting, head);
-	chan->held = NULL;
-	if (chan->active && !chan->active->terminated) {
-		WRITE_ONCE(chan->active->terminated, true);
-		dmasim_set_failed(chan, chan->active->vd.tx.cookie);
-	}
-	list_for_each_entry(vd, head, node) {
-		to_dmasim_desc(vd)->twice = false;
-		if (vd->tx.cookie)
-			dmasim_set_failed(chan, vd->tx.cookie);
-	}
+	return dmasim_has_failed(chan, cookie) ? DMA_ERROR : DMA_COMPLETE;
 }
 
 /*
@@ -858,13 +610,22 @@ static void dmasim_take_all(struct dmasim_chan *chan, struct list_head *head)
  */
 static void dmasim_stop(struct dmasim_chan *chan)
 {
-	unsigned long flags;
+	struct virt_dma_desc *vd;
 	LIST_HEAD(head);
 
-	spin_lock_irqsave(&chan->vc.lock, flags);
-	dmasim_take_all(chan, &head);
-	spin_unlock_irqrestore(&chan->vc.lock, flags);
-
+	scoped_guard(spinlock_irqsave, &chan->vc.lock) {
+		vchan_get_all_descriptors(&chan->vc, &head);
+		list_splice_tail_init(&chan->waiting, &head);
+		if (chan->active && !chan->active->terminated) {
+			WRITE_ONCE(chan->active->terminated, true);
+			dmasim_set_failed(chan, chan->active->vd.tx.cookie);
+		}
+		list_for_each_entry(vd, &head, node) {
+			to_dmasim_desc(vd)->twice = false;
+			if (vd->tx.cookie)
+				dmasim_set_failed(chan, vd->tx.cookie);
+		}
+	}
 	vchan_dma_desc_free_list(&chan->vc, &head);
 }
 
@@ -896,26 +657,24 @@ static int dmasim_alloc_chan_resources(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
 	struct kthread_worker *worker;
-	unsigned int i;
 
 	worker = kthread_run_worker(0, "dmasim-%d", c->chan_id);
 	if (IS_ERR(worker))
 		return PTR_ERR(worker);
 
-	chan->ring = kvcalloc(chan->ring_depth, sizeof(*chan->ring),
-			      GFP_KERNEL);
+	chan->ring = kvcalloc(ring_depth, sizeof(*chan->ring), GFP_KERNEL);
 	if (!chan->ring) {
 		kthread_destroy_worker(worker);
 		return -ENOMEM;
 	}
-	for (i = 0; i < chan->ring_depth; i++)
+	for (unsigned int i = 0; i < ring_depth; i++)
 		list_add_tail(&chan->ring[i].vd.node, &chan->free);
 
 	chan->worker = worker;
 	/* forget the previous worker */
 	kthread_init_work(&chan->work, dmasim_work);
 	chan->nr_failed = 0;
-	return chan->ring_depth;
+	return ring_depth;
 }
 
 static void dmasim_free_chan_resources(struct dma_chan *c)
@@ -929,26 +688,10 @@ static void dmasim_free_chan_resources(struct dma_chan *c)
 	kthread_destroy_worker(chan->worker);
 	chan->worker = NULL;
 
-	WARN_ON_ONCE(list_count_nodes(&chan->free) != chan->ring_depth);
+	WARN_ON_ONCE(list_count_nodes(&chan->free) != ring_depth);
 	INIT_LIST_HEAD(&chan->free);
 	kvfree(chan->ring);
 	chan->ring = NULL;
-}
-
-/*
- * Device and module
- */
-
-static void dmasim_init_chan(struct dmasim *sim, struct dmasim_chan *chan,
-			     unsigned int depth)
-{
-	chan->ring_depth = depth;
-	INIT_LIST_HEAD(&chan->free);
-	INIT_LIST_HEAD(&chan->waiting);
-	hrtimer_setup(&chan->timer, dmasim_timer, CLOCK_MONOTONIC,
-		      HRTIMER_MODE_ABS);
-	chan->vc.desc_free = dmasim_desc_free;
-	vchan_init(&chan->vc, &sim->dma);
 }
 
 /* Neither dmaengine nor a client uses the engine any more. */
@@ -963,22 +706,15 @@ static void dmasim_release(struct dma_device *dma)
 
 static int dmasim_probe(struct platform_device *pdev)
 {
-	unsigned int i, nr_chans = channels, depth = ring_depth;
 	struct device *dev = &pdev->dev;
 	struct dma_device *dma;
 	struct dmasim *sim;
 	int ret;
 
 	/* the copy must be able to find the memory behind a DMA address */
-	set_dma_ops(dev, NULL);
 	if (get_dma_ops(dev) || device_iommu_mapped(dev))
 		return dev_err_probe(dev, -EOPNOTSUPP,
 				     "needs direct DMA mappings\n");
-	if (iova_merge) {
-		ret = dmasim_iova_enable(dev);
-		if (ret)
-			return dev_err_probe(dev, ret, "no IOVAs\n");
-	}
 
 	/* the copy is done by a CPU, through its caches */
 	dev_assign_dma_coherent(dev, true);
@@ -990,10 +726,10 @@ static int dmasim_probe(struct platform_device *pdev)
 	dma_set_max_seg_size(dev, U32_MAX);
 	dma_set_seg_boundary(dev, ULONG_MAX);
 
-	sim = kzalloc(struct_size(sim, chans, nr_chans), GFP_KERNEL);
+	sim = kzalloc(struct_size(sim, chans, channels), GFP_KERNEL);
 	if (!sim)
 		return -ENOMEM;
-	sim->nr_chans = nr_chans;
+	sim->nr_chans = channels;
 
 	dma = &sim->dma;
 	dma->dev = dev;
@@ -1004,10 +740,6 @@ static int dmasim_probe(struct platform_device *pdev)
 		dma_cap_set(DMA_MEMCPY_SG, dma->cap_mask);
 	dma->reliable_terminate = reliable_terminate;
 	dma->reliable_result = reliable_result;
-	dma->copy_align = DMAENGINE_ALIGN_1_BYTE;
-	dma->src_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
-	dma->dst_addr_widths = BIT(DMA_SLAVE_BUSWIDTH_1_BYTE);
-	dma->directions = BIT(DMA_MEM_TO_MEM);
 	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_BURST;
 	dma->device_alloc_chan_resources = dmasim_alloc_chan_resources;
 	dma->device_free_chan_resources = dmasim_free_chan_resources;
@@ -1020,8 +752,16 @@ static int dmasim_probe(struct platform_device *pdev)
 	dma->device_synchronize = dmasim_synchronize;
 
 	INIT_LIST_HEAD(&dma->channels);
-	for (i = 0; i < nr_chans; i++)
-		dmasim_init_chan(sim, &sim->chans[i], depth);
+	for (unsigned int i = 0; i < channels; i++) {
+		struct dmasim_chan *chan = &sim->chans[i];
+
+		INIT_LIST_HEAD(&chan->free);
+		INIT_LIST_HEAD(&chan->waiting);
+		hrtimer_setup(&chan->timer, dmasim_timer, CLOCK_MONOTONIC,
+			      HRTIMER_MODE_ABS);
+		chan->vc.desc_free = dmasim_desc_free;
+		vchan_init(&chan->vc, dma);
+	}
 
 	ret = dma_async_device_register(dma);
 	if (ret) {
@@ -1050,13 +790,12 @@ static struct platform_driver dmasim_driver = {
 	.remove	= dmasim_remove,
 };
 
+static struct dentry *dmasim_debugfs;
 static struct platform_device *dmasim_pdevs[DMASIM_MAX_DEVICES];
 
 static void dmasim_remove_devices(void)
 {
-	unsigned int i;
-
-	for (i = 0; i < devices; i++)
+	for (unsigned int i = 0; i < devices; i++)
 		platform_device_unregister(dmasim_pdevs[i]);
 }
 
@@ -1082,24 +821,26 @@ static int __init dmasim_add_device(unsigned int i)
 	return platform_get_drvdata(pdev) ? 0 : -ENODEV;
 }
 
-static int __init dmasim_check_nodes(void)
+static bool __init dmasim_in_range(const char *name, unsigned int value,
+				   unsigned int min, unsigned int max)
 {
-	unsigned int i;
+	if (value >= min && value <= max)
+		return true;
+	pr_err("%s=%u is not in %u to %u\n", name, value, min, max);
+	return false;
+}
 
-	if (!devices || devices > DMASIM_MAX_DEVICES) {
-		pr_err("devices=%u is not in 1 to %u\n", devices,
-		       DMASIM_MAX_DEVICES);
-		return -EINVAL;
+static bool __init dmasim_nodes_online(void)
+{
+	for (unsigned int i = 0; i < devices; i++) {
+		if (node[i] == NUMA_NO_NODE ||
+		    (node[i] >= 0 && node[i] < MAX_NUMNODES &&
+		     node_online(node[i])))
+			continue;
+		pr_err("node=%d is not online\n", node[i]);
+		return false;
 	}
-	for (i = 0; i < devices; i++) {
-		if (node[i] != NUMA_NO_NODE &&
-		    (node[i] < 0 || node[i] >= MAX_NUMNODES ||
-		     !node_online(node[i]))) {
-			pr_err("node=%d is not online\n", node[i]);
-			return -EINVAL;
-		}
-	}
-	return 0;
+	return true;
 }
 
 static int __init dmasim_init(void)
@@ -1107,31 +848,18 @@ static int __init dmasim_init(void)
 	unsigned int i;
 	int ret;
 
-	if (!channels || channels > DMASIM_MAX_CHANNELS) {
-		pr_err("channels=%u is not in 1 to %u\n", channels,
-		       DMASIM_MAX_CHANNELS);
+	if (!dmasim_in_range("channels", channels, 1, DMASIM_MAX_CHANNELS) ||
+	    !dmasim_in_range("devices", devices, 1, DMASIM_MAX_DEVICES) ||
+	    !dmasim_in_range("ring_depth", ring_depth, 1,
+			     DMASIM_MAX_RING_DEPTH) ||
+	    !dmasim_in_range("dma_bits", dma_bits, 24, 64) ||
+	    !dmasim_nodes_online())
 		return -EINVAL;
-	}
-	if (!ring_depth || ring_depth > DMASIM_MAX_RING_DEPTH) {
-		pr_err("ring_depth=%u is not in 1 to %u\n", ring_depth,
-		       DMASIM_MAX_RING_DEPTH);
-		return -EINVAL;
-	}
 
-	if (dma_bits < 24 || dma_bits > 64) {
-		pr_err("dma_bits=%u is not in 24 to 64\n", dma_bits);
-		return -EINVAL;
-	}
-	if (iova_merge && (!IS_ENABLED(CONFIG_DMASIM_IOVA) || dma_bits != 64)) {
-		pr_err("iova_merge needs CONFIG_DMASIM_IOVA and dma_bits=64\n");
-		return -EINVAL;
-	}
-
-	ret = dmasim_check_nodes();
-	if (ret)
-		return ret;
-
-	dmasim_faults_create();
+	dmasim_debugfs = debugfs_create_dir("dmasim", NULL);
+	for (i = 0; i < DMASIM_NO_FAULT; i++)
+		fault_create_debugfs_attr(dmasim_fault_names[i], dmasim_debugfs,
+					  &dmasim_faults[i]);
 
 	ret = platform_driver_register(&dmasim_driver);
 	if (ret)
@@ -1144,7 +872,7 @@ static int __init dmasim_init(void)
 	dmasim_remove_devices();
 	platform_driver_unregister(&dmasim_driver);
 remove_faults:
-	dmasim_faults_remove();
+	debugfs_remove_recursive(dmasim_debugfs);
 	return ret;
 }
 module_init(dmasim_init);
@@ -1153,7 +881,7 @@ static void __exit dmasim_exit(void)
 {
 	dmasim_remove_devices();
 	platform_driver_unregister(&dmasim_driver);
-	dmasim_faults_remove();
+	debugfs_remove_recursive(dmasim_debugfs);
 }
 module_exit(dmasim_exit);
 
