@@ -298,10 +298,23 @@ static uint64_t read_entry(const char *path, uint64_t index)
 	return entry;
 }
 
+uint64_t memory_pagemap(const void *addr)
+{
+	return read_entry("/proc/self/pagemap", (uintptr_t)addr / memory_page_size());
+}
+
+int memory_split(const void *addr, size_t len)
+{
+	char request[96];
+
+	snprintf(request, sizeof(request), "%d,%#lx,%#lx", getpid(), (unsigned long)addr,
+		 (unsigned long)addr + len);
+	return setting_write(SPLIT_PAGES, request);
+}
+
 uint64_t memory_pfn(const void *addr)
 {
-	return pagemap_pfn(read_entry("/proc/self/pagemap",
-				      (uintptr_t)addr / memory_page_size()));
+	return pagemap_pfn(memory_pagemap(addr));
 }
 
 uint64_t memory_mapped_by(const void *addr)

@@ -26,7 +26,6 @@
 #define EVENT		"mm_migrate_pages"
 #define EVENT_ENABLE	TRACE_DIR "/events/migrate/" EVENT "/enable"
 #define EVENT_PID	TRACE_DIR "/set_event_pid"
-#define SPLIT_PAGES	"/sys/kernel/debug/split_huge_pages"
 #define FOLIOS		4
 #define SEED		23
 #define MAX_NAMED	4096
@@ -64,29 +63,12 @@ FIXTURE_VARIANT(migrate_addresses)
 	enum layout layout;
 };
 
-FIXTURE_VARIANT_ADD(migrate_addresses, plain_16k) {
-	.folio_size = 16 * KIB, .layout = PLAIN,
-};
-
-FIXTURE_VARIANT_ADD(migrate_addresses, plain_64k) {
-	.folio_size = 64 * KIB, .layout = PLAIN,
-};
-
-FIXTURE_VARIANT_ADD(migrate_addresses, plain_1m) {
-	.folio_size = 1 * MIB, .layout = PLAIN,
-};
-
-FIXTURE_VARIANT_ADD(migrate_addresses, plain_2m) {
-	.folio_size = PMD_SIZE, .layout = PLAIN,
-};
-
-FIXTURE_VARIANT_ADD(migrate_addresses, straddled_64k) {
-	.folio_size = 64 * KIB, .layout = STRADDLED,
-};
-
-FIXTURE_VARIANT_ADD(migrate_addresses, shifted_1m) {
-	.folio_size = 1 * MIB, .layout = SHIFTED,
-};
+FIXTURE_VARIANT_ADD(migrate_addresses, plain_16k) { 16 * KIB, PLAIN };
+FIXTURE_VARIANT_ADD(migrate_addresses, plain_64k) { 64 * KIB, PLAIN };
+FIXTURE_VARIANT_ADD(migrate_addresses, plain_1m) { 1 * MIB, PLAIN };
+FIXTURE_VARIANT_ADD(migrate_addresses, plain_2m) { PMD_SIZE, PLAIN };
+FIXTURE_VARIANT_ADD(migrate_addresses, straddled_64k) { 64 * KIB, STRADDLED };
+FIXTURE_VARIANT_ADD(migrate_addresses, shifted_1m) { 1 * MIB, SHIFTED };
 
 static void __attribute__((constructor)) save_settings(void)
 {
@@ -392,7 +374,8 @@ TEST_F_TIMEOUT(migrate_addresses, one_cannot_move, TIMEOUT)
 }
 
 struct splitter {
-	char request[96];
+	const char *addr;
+	size_t len;
 	bool stops;
 };
 
@@ -401,7 +384,7 @@ static void *split_all(void *arg)
 	struct splitter *splitter = arg;
 
 	while (!__atomic_load_n(&splitter->stops, __ATOMIC_ACQUIRE)) {
-		setting_write(SPLIT_PAGES, splitter->request);
+		memory_split(splitter->addr, splitter->len);
 		usleep(100);
 	}
 	return NULL;
@@ -412,14 +395,13 @@ TEST_F_TIMEOUT(migrate_addresses, split_meanwhile, TIMEOUT)
 {
 	size_t nr = FOLIOS * self->per_folio, odd = 0;
 	double end = seconds_now() + SPLIT_SECONDS;
-	struct splitter splitter = { };
+	struct splitter splitter = { .len = self->len };
 	pthread_t thread;
 
 	if (access(SPLIT_PAGES, W_OK))
 		SKIP(return, "needs debugfs");
-	snprintf(splitter.request, sizeof(splitter.request), "%d,0x%lx,0x%lx", getpid(),
-		 (unsigned long)self->addr, (unsigned long)self->addr + self->len);
 	for (int round = 0; round < SPLIT_ROUNDS && seconds_now() < end; round++) {
+		splitter.addr = self->addr;
 		splitter.stops = false;
 		ASSERT_EQ(0, pthread_create(&thread, NULL, split_all, &splitter));
 		for (int i = 0; i < 4; i++) {
@@ -449,8 +431,6 @@ TEST_F_TIMEOUT(migrate_addresses, split_meanwhile, TIMEOUT)
 		ASSERT_NE(NULL, self->addr);
 		ASSERT_EQ(0, memory_fill(self->addr, self->len, variant->folio_size,
 					 self->from, SEED));
-		snprintf(splitter.request, sizeof(splitter.request), "%d,0x%lx,0x%lx", getpid(),
-			 (unsigned long)self->addr, (unsigned long)self->addr + self->len);
 	}
 	EXPECT_EQ(0, odd);
 }

@@ -30,7 +30,6 @@
 
 #define TIMEOUT		240
 #define IDLE_BITMAP	"/sys/kernel/mm/page_idle/bitmap"
-#define SPLIT_PAGES	"/sys/kernel/debug/split_huge_pages"
 #define MOVES		10
 #define FOLIOS		4
 #define SEED		17
@@ -561,14 +560,6 @@ TEST(lists_are_complete)
 #define TOUCH_SECONDS	12
 #define TOUCH_STEP_NS	2000
 
-static long now_ns(void)
-{
-	struct timespec now;
-
-	clock_gettime(CLOCK_MONOTONIC, &now);
-	return now.tv_sec * 1000000000L + now.tv_nsec;
-}
-
 /*
  * Writes to a page of every second folio, one after the other, in each round, as soon as
  * the folio before it is unmapped, or a little later.
@@ -633,8 +624,8 @@ static void *touch(void *arg)
 			while (folio_entry(toucher, folio - 1) == toucher->entries[folio - 1] &&
 			       __atomic_load_n(&toucher->moved, __ATOMIC_ACQUIRE) < round)
 				waited = true;
-			seen = now_ns();
-			while (now_ns() < seen + delay)
+			seen = nanoseconds_now();
+			while (nanoseconds_now() < seen + delay)
 				;
 			__atomic_store_n(touched_word(toucher, round, folio), round,
 					 __ATOMIC_RELAXED);
@@ -655,7 +646,7 @@ static void *touch(void *arg)
 TEST(written_while_unmapped)
 {
 	const size_t size = 1 * MIB, len = TOUCHED_FOLIOS * size;
-	long end = now_ns() + TOUCH_SECONDS * 1000000000L;
+	long end = nanoseconds_now() + TOUCH_SECONDS * 1000000000L;
 	struct toucher toucher = { .folio_size = size };
 	size_t lost = 0, stayed = 0;
 	pthread_t thread;
@@ -674,7 +665,7 @@ TEST(written_while_unmapped)
 	ASSERT_LE(0, toucher.pagemap);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, &toucher));
 
-	for (round = 1; round <= TOUCH_ROUNDS && now_ns() < end; round++) {
+	for (round = 1; round <= TOUCH_ROUNDS && nanoseconds_now() < end; round++) {
 		char *addr = memory_map_aligned(len, PMD_SIZE);
 
 		ASSERT_NE(NULL, addr);
@@ -733,15 +724,6 @@ static void *look_at_folio(void *arg)
 	return NULL;
 }
 
-static int split_folio_at(const char *addr)
-{
-	char request[96];
-
-	snprintf(request, sizeof(request), "%d,0x%lx,0x%lx", getpid(), (unsigned long)addr,
-		 (unsigned long)addr + memory_page_size());
-	return setting_write(SPLIT_PAGES, request);
-}
-
 /*
  * Splits folios one by one, all of which a child maps but for the last page. Returns how
  * many splits failed after they had unmapped the folio, and kept it as it was.
@@ -757,7 +739,7 @@ static long split_while_looked_at(struct __test_metadata *_metadata, char *addr,
 
 		__atomic_store_n(pfn, memory_pfn(addr + i * PMD_SIZE), __ATOMIC_RELEASE);
 		for (int j = 0; j < SPLIT_TRIES && !tried; j++) {
-			if (split_folio_at(addr + i * PMD_SIZE))
+			if (memory_split(addr + i * PMD_SIZE, memory_page_size()))
 				return -1;
 			tried = unmapped !=
 				setting_find_number("/proc/vmstat", "thp_split_pmd ");
@@ -778,7 +760,7 @@ static long split_while_looked_at(struct __test_metadata *_metadata, char *addr,
 TEST(split_that_fails)
 {
 	const size_t len = SPLIT_FOLIOS * PMD_SIZE, page = memory_page_size();
-	long end = now_ns() + SPLIT_SECONDS * 1000000000L;
+	long end = nanoseconds_now() + SPLIT_SECONDS * 1000000000L;
 	uint64_t pfn = 0;
 	long failed = 0;
 	pthread_t thread;
@@ -794,7 +776,7 @@ TEST(split_that_fails)
 	run_on_cpus(0, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, look_at_folio, &pfn));
 
-	while (failed < SPLIT_ENOUGH && now_ns() < end) {
+	while (failed < SPLIT_ENOUGH && nanoseconds_now() < end) {
 		char *addr = memory_map_aligned(len, PMD_SIZE);
 		int ready[2];
 		pid_t child;

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
+#include <linux/userfaultfd.h>
+#include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 
@@ -175,4 +177,29 @@ long area_bind(struct area *area, int node)
 		return -errno;
 	return memory_pages_not_on(area->addr, area->size, node) * memory_page_size() /
 	       area->folio_size;
+}
+
+int uffd_open(const void *addr, size_t len)
+{
+	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
+	struct uffdio_register all = {
+		.range = { (unsigned long)addr, len },
+		.mode = UFFDIO_REGISTER_MODE_WP,
+	};
+	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
+
+	if (uffd >= 0 && !ioctl(uffd, UFFDIO_API, &api) && !ioctl(uffd, UFFDIO_REGISTER, &all))
+		return uffd;
+	close(uffd);
+	return -1;
+}
+
+int uffd_protect(int uffd, const void *addr, size_t len, bool on)
+{
+	struct uffdio_writeprotect range = {
+		.range = { (unsigned long)addr, len },
+		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+	};
+
+	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
 }

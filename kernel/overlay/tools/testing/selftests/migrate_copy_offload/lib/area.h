@@ -56,4 +56,8 @@ long area_move(struct area *area, int node);
 /* The same after one call of mbind(2). */
 long area_bind(struct area *area, int node);
 
+/* A userfaultfd that may protect memory from writes; -1 if there is none. */
+int uffd_open(const void *addr, size_t len);
+int uffd_protect(int uffd, const void *addr, size_t len, bool on);
+
 #endif /* AREA_H */

@@ -5,6 +5,7 @@
  * no page is left without an owner.
  */
 #define _GNU_SOURCE
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
@@ -158,28 +159,13 @@ TEST_F_TIMEOUT(live_faults, no_answer, TIMEOUT)
 	move_back(_metadata, self);
 }
 
-static void unload(struct __test_metadata *_metadata, const char *module)
-{
-	const double end = seconds_now() + 60;
-
-	while (module_loaded(module) && seconds_now() < end)
-		if (module_unload(module))
-			usleep(1000);
-	EXPECT_FALSE(module_loaded(module));
-}
-
 /* The engine's driver cannot go before dcbm has let go of its channels. */
 TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
 {
-	const double end = seconds_now() + 60;
-
 	begin_move(_metadata, self);
-	while (module_unload(engine_module()) && seconds_now() < end)
-		if (module_loaded("dcbm"))
-			module_unload("dcbm");
-		else
-			usleep(1000);
-	EXPECT_FALSE(module_loaded(engine_module()));
+	EXPECT_EQ(-EAGAIN, module_unload(engine_module()));
+	EXPECT_EQ(0, engine_unload_busy("dcbm"));
+	EXPECT_EQ(0, engine_unload_busy(engine_module()));
 	end_move(_metadata, self);
 	move_back(_metadata, self);
 	load_engine(_metadata);
@@ -191,7 +177,7 @@ TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
 TEST_F_TIMEOUT(live_faults, the_migrator_is_unloaded, TIMEOUT)
 {
 	begin_move(_metadata, self);
-	unload(_metadata, "dcbm");
+	EXPECT_EQ(0, engine_unload_busy("dcbm"));
 	end_move(_metadata, self);
 	move_back(_metadata, self);
 }
@@ -609,11 +595,11 @@ static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) 
 		EXPECT_EQ(0, engine_set_fault("never_complete", 100));
 		break;
 	case MIGRATOR_UNLOADED:
-		unload(_metadata, "dcbm");
+		EXPECT_EQ(0, engine_unload_busy("dcbm"));
 		break;
 	case ENGINE_UNLOADED:
-		unload(_metadata, "dcbm");
-		unload(_metadata, engine_module());
+		EXPECT_EQ(0, engine_unload_busy("dcbm"));
+		EXPECT_EQ(0, engine_unload_busy(engine_module()));
 		break;
 	case ROUTE_CHANGED:
 		EXPECT_EQ(0, offload_set_route(REASON, "cpu"));

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
@@ -412,30 +411,9 @@ static void *store(void *arg)
 	return NULL;
 }
 
-static int uffd_protect(int uffd, const struct area *area, bool on)
+static int protect_by(int uffd, const struct area *area, bool on)
 {
-	struct uffdio_writeprotect range = {
-		.range = { (unsigned long)area->addr, area->size },
-		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
-	};
-
-	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);
-}
-
-/* A userfaultfd that may protect @area; -1 if there is none. */
-static int uffd_open(const struct area *area)
-{
-	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
-	struct uffdio_register all = {
-		.range = { (unsigned long)area->addr, area->size },
-		.mode = UFFDIO_REGISTER_MODE_WP,
-	};
-	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
-
-	if (uffd >= 0 && !ioctl(uffd, UFFDIO_API, &api) && !ioctl(uffd, UFFDIO_REGISTER, &all))
-		return uffd;
-	close(uffd);
-	return -1;
+	return uffd_protect(uffd, area->addr, area->size, on);
 }
 
 /* A userfaultfd that protects memory while it is copied gets the write faults after it. */
@@ -445,12 +423,12 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 	struct pollfd fault = { .events = POLLIN };
 	pthread_t writer;
 
-	fault.fd = uffd_open(&self->area);
+	fault.fd = uffd_open(self->area.addr, self->area.size);
 	if (fault.fd < 0)
 		SKIP(return, "no userfaultfd that protects");
 
 	begin_move(_metadata, self);
-	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, true));
+	ASSERT_EQ(0, protect_by(fault.fd, &self->area, true));
 	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
@@ -458,7 +436,7 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 
 	ASSERT_EQ(0, pthread_create(&writer, NULL, store, byte));
 	EXPECT_EQ(1, poll(&fault, 1, 10000));
-	ASSERT_EQ(0, uffd_protect(fault.fd, &self->area, false));
+	ASSERT_EQ(0, protect_by(fault.fd, &self->area, false));
 	ASSERT_EQ(0, pthread_join(writer, NULL));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
@@ -469,21 +447,21 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_protects, TIMEOUT)
 TEST_F_TIMEOUT(live_windows, uffd_unprotected_written_protected, TIMEOUT)
 {
 	char *byte = last_byte(&self->area), old = *byte;
-	int uffd = uffd_open(&self->area);
+	int uffd = uffd_open(self->area.addr, self->area.size);
 
 	if (uffd < 0)
 		SKIP(return, "no userfaultfd that protects");
 
 	begin_move(_metadata, self);
-	ASSERT_EQ(0, uffd_protect(uffd, &self->area, true));
-	ASSERT_EQ(0, uffd_protect(uffd, &self->area, false));
+	ASSERT_EQ(0, protect_by(uffd, &self->area, true));
+	ASSERT_EQ(0, protect_by(uffd, &self->area, false));
 	write_by_reference(_metadata, byte);
-	ASSERT_EQ(0, uffd_protect(uffd, &self->area, true));
+	ASSERT_EQ(0, protect_by(uffd, &self->area, true));
 	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(NEW_BYTE, *byte);
 	EXPECT_EQ(1, offload_grown("live_written"));
-	ASSERT_EQ(0, uffd_protect(uffd, &self->area, false));
+	ASSERT_EQ(0, protect_by(uffd, &self->area, false));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 	close(uffd);
@@ -526,25 +504,16 @@ TEST_F_TIMEOUT(live_windows, a_device_writes, TIMEOUT)
 	close(device);
 }
 
-/* Bit 55 of /proc/self/pagemap. */
-static int soft_dirty(const void *addr)
+static bool soft_dirty(const void *addr)
 {
-	off_t offset = (uintptr_t)addr / memory_page_size() * sizeof(uint64_t);
-	int fd = open("/proc/self/pagemap", O_RDONLY);
-	uint64_t entry;
-	int dirty = -1;
-
-	if (fd >= 0 && pread(fd, &entry, sizeof(entry), offset) == sizeof(entry))
-		dirty = entry >> 55 & 1;
-	close(fd);
-	return dirty;
+	return memory_pagemap(addr) & PAGEMAP_SOFT_DIRTY;
 }
 
 TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
 {
 	char *byte = last_byte(&self->area), old = *byte;
 
-	if (soft_dirty(byte) != 1)
+	if (!soft_dirty(byte))
 		SKIP(return, "no soft-dirty bits");
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
@@ -552,9 +521,9 @@ TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
-	EXPECT_EQ(0, soft_dirty(byte));
+	EXPECT_FALSE(soft_dirty(byte));
 	*byte = NEW_BYTE;
-	EXPECT_EQ(1, soft_dirty(byte));
+	EXPECT_TRUE(soft_dirty(byte));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
@@ -567,7 +536,7 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 {
 	char *byte = last_byte(&self->area), old = *byte;
 
-	if (soft_dirty(byte) != 1)
+	if (!soft_dirty(byte))
 		SKIP(return, "no soft-dirty bits");
 	ASSERT_EQ(0, offload_set_live(REASON, false));
 	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
@@ -577,9 +546,9 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
-	EXPECT_EQ(0, soft_dirty(byte));
+	EXPECT_FALSE(soft_dirty(byte));
 	*byte = NEW_BYTE;
-	EXPECT_EQ(1, soft_dirty(byte));
+	EXPECT_TRUE(soft_dirty(byte));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 }

@@ -102,14 +102,12 @@ struct migration_method {
 	/* Touches no memory but the region. */
 	bool exact;
 	/* Called before the memory is allocated, unless NULL. */
-	void (*prepare)(struct __test_metadata *_metadata,
-			struct run *run,
+	void (*prepare)(struct __test_metadata *_metadata, struct run *run,
 			const struct memory_kind *kind);
 	/* True if the memory may lie where it does; NULL: anywhere. */
 	bool (*suits)(const struct region *region);
 	/* Migrates, and asserts that the pages went where they should. */
-	void (*migrate)(struct __test_metadata *_metadata,
-			struct run *run,
+	void (*migrate)(struct __test_metadata *_metadata, struct run *run,
 			const struct memory_kind *kind, int from, int to);
 };
 
@@ -332,15 +330,7 @@ static bool merge_pages(struct region *region)
 
 static const char *swap_missing(void)
 {
-	char swaps[512] = "";
-	int fd = open("/proc/swaps", O_RDONLY);
-
-	if (fd >= 0) {
-		if (read(fd, swaps, sizeof(swaps) - 1) < 0)
-			swaps[0] = '\0';
-		close(fd);
-	}
-	return strstr(swaps, "/") ? NULL : "no swap area";
+	return setting_find_number("/proc/meminfo", "SwapTotal:") > 0 ? NULL : "no swap area";
 }
 
 /* A page that is read after it was paged out keeps its place in the swap area. */
@@ -360,70 +350,40 @@ static bool enter_swapcache(struct region *region)
 	return cached >= pages / 2;
 }
 
-static const struct memory_kind anon_4k = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_anon,
-};
-
-static const struct memory_kind anon_64k = {
-	.len = 4 * MIB, .folio_size = 64 * KIB, .missing = thp_missing,
-	.create = create_anon,
-};
-
-static const struct memory_kind anon_2m = {
-	.len = 8 * MIB, .folio_size = PMD_SIZE, .missing = thp_missing,
-	.create = create_anon,
-};
-
-static const struct memory_kind shmem = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_shmem,
-};
-
-static const struct memory_kind tmpfs = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_tmpfs,
-};
-
-static const struct memory_kind tmpfs_2m = {
-	.len = 8 * MIB, .folio_size = PMD_SIZE, .missing = thp_missing,
-	.create = create_tmpfs,
-};
+static const struct memory_kind
+	anon_4k = { 4 * MIB, 4 * KIB, .create = create_anon },
+	anon_64k = { 4 * MIB, 64 * KIB, .missing = thp_missing, .create = create_anon },
+	anon_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = create_anon },
+	shmem = { 4 * MIB, 4 * KIB, .create = create_shmem },
+	tmpfs = { 4 * MIB, 4 * KIB, .create = create_tmpfs },
+	tmpfs_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = create_tmpfs },
+	hugetlb = { 8 * MIB, PMD_SIZE, .missing = hugetlb_missing, .create = create_hugetlb },
+	mlocked = { 4 * MIB, 4 * KIB, .create = create_mlocked };
 
 static const struct memory_kind file_shared = {
-	.len = 4 * MIB, .part = DECLINED, .missing = file_missing,
-	.create = create_file_shared,
+	4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_shared,
 };
 
 static const struct memory_kind file_4k = {
-	.len = 4 * MIB, .part = DECLINED, .missing = file_missing,
-	.create = create_file_4k,
+	4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_4k,
 };
 
 static const struct memory_kind file_private = {
-	.len = 4 * MIB, .part = MIXED, .missing = file_missing,
-	.create = create_file_private,
-};
-
-static const struct memory_kind hugetlb = {
-	.len = 8 * MIB, .folio_size = PMD_SIZE,
-	.missing = hugetlb_missing, .create = create_hugetlb,
-};
-
-static const struct memory_kind mlocked = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .create = create_mlocked,
+	4 * MIB, .part = MIXED, .missing = file_missing, .create = create_file_private,
 };
 
 static const struct memory_kind forked = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .shared = true, .create = create_anon,
-	.finish = start_sharer,
+	4 * MIB, 4 * KIB, .shared = true, .create = create_anon, .finish = start_sharer,
 };
 
 static const struct memory_kind ksm = {
-	.len = 2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
+	2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
 	.finish = merge_pages,
 };
 
 static const struct memory_kind swapcache = {
-	.len = 4 * MIB, .folio_size = 4 * KIB, .missing = swap_missing,
-	.create = create_anon, .finish = enter_swapcache,
+	4 * MIB, 4 * KIB, .missing = swap_missing, .create = create_anon,
+	.finish = enter_swapcache,
 };
 
 /* Ways to migrate */
@@ -433,8 +393,7 @@ static int move_flags(const struct memory_kind *kind)
 	return kind->shared ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 }
 
-static void by_move_pages(struct __test_metadata *_metadata,
-			  struct run *run,
+static void by_move_pages(struct __test_metadata *_metadata, struct run *run,
 			  const struct memory_kind *kind, int from, int to)
 {
 	size_t step = kind->folio_size ? kind->folio_size : memory_page_size();
@@ -444,8 +403,7 @@ static void by_move_pages(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
 }
 
-static void by_migrate_pages(struct __test_metadata *_metadata,
-			     struct run *run,
+static void by_migrate_pages(struct __test_metadata *_metadata, struct run *run,
 			     const struct memory_kind *kind, int from, int to)
 {
 	unsigned long old = 1UL << from;
@@ -456,8 +414,7 @@ static void by_migrate_pages(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
 }
 
-static void by_mbind(struct __test_metadata *_metadata,
-		     struct run *run,
+static void by_mbind(struct __test_metadata *_metadata, struct run *run,
 		     const struct memory_kind *kind, int from, int to)
 {
 	unsigned long mask = 1UL << to;
@@ -470,8 +427,7 @@ static void by_mbind(struct __test_metadata *_metadata,
 }
 
 /* Joins a cgroup whose memory comes from the first node. */
-static void enter_cpuset(struct __test_metadata *_metadata,
-			 struct run *run,
+static void enter_cpuset(struct __test_metadata *_metadata, struct run *run,
 			 const struct memory_kind *kind)
 {
 	char path[128];
@@ -486,8 +442,7 @@ static void enter_cpuset(struct __test_metadata *_metadata,
 	ASSERT_EQ(0, setting_write_number(path, getpid()));
 }
 
-static void by_cpuset(struct __test_metadata *_metadata,
-		      struct run *run,
+static void by_cpuset(struct __test_metadata *_metadata, struct run *run,
 		      const struct memory_kind *kind, int from, int to)
 {
 	char path[128];
@@ -517,8 +472,7 @@ static void swap_nodes(struct run *run)
  * as it meets a folio larger than any hole: use the node with less page cache, and
  * drop cached files.
  */
-static void fragment(struct __test_metadata *_metadata,
-		     struct run *run,
+static void fragment(struct __test_metadata *_metadata, struct run *run,
 		     const struct memory_kind *kind)
 {
 	size_t grain = grain_of(kind);
@@ -548,8 +502,7 @@ static void touch_pages(const struct region *region)
 		__atomic_load_n(region->addr + i, __ATOMIC_RELAXED);
 }
 
-static void by_compaction(struct __test_metadata *_metadata,
-			  struct run *run,
+static void by_compaction(struct __test_metadata *_metadata, struct run *run,
 			  const struct memory_kind *kind, int from, int to)
 {
 	size_t grain = grain_of(kind);
@@ -700,8 +653,7 @@ static bool has_removable_block(int node)
 	return found;
 }
 
-static void choose_removable_node(struct __test_metadata *_metadata,
-				  struct run *run,
+static void choose_removable_node(struct __test_metadata *_metadata, struct run *run,
 				  const struct memory_kind *kind)
 {
 	if (has_removable_block(run->from))
@@ -733,8 +685,7 @@ static bool in_removable_blocks(const struct region *region)
 }
 
 /* Takes every memory block offline that holds a page of the region. */
-static void by_hot_remove(struct __test_metadata *_metadata,
-			  struct run *run,
+static void by_hot_remove(struct __test_metadata *_metadata, struct run *run,
 			  const struct memory_kind *kind, int from, int to)
 {
 	size_t pages = run->region.len / memory_page_size();
@@ -795,77 +746,74 @@ static const struct migration_method hot_remove = {
 };
 
 /* The combinations that are tested, and no others. */
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_move_pages) { &anon_4k, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_move_pages) { &anon_64k, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_2m_by_move_pages) { &anon_2m, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_move_pages) { &shmem, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_by_move_pages) { &tmpfs, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_2m_by_move_pages) { &tmpfs_2m, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_move_pages) { &file_shared, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, file_private_by_move_pages) { &file_private, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_move_pages) { &hugetlb, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_move_pages) { &mlocked, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_move_pages) { &forked, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, ksm_by_move_pages) { &ksm, &move_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, swapcache_by_move_pages) { &swapcache, &move_pages };
+#define VARIANT(kind, method)								\
+	FIXTURE_VARIANT_ADD(migrate_contents, kind##_by_##method) { &(kind), &(method) }
 
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_migrate_pages) { &anon_4k, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_migrate_pages) { &anon_64k, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_2m_by_migrate_pages) { &anon_2m, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_migrate_pages) { &shmem, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_2m_by_migrate_pages) { &tmpfs_2m, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_migrate_pages) {
-	&file_shared, &migrate_pages
-};
+VARIANT(anon_4k, move_pages);
+VARIANT(anon_64k, move_pages);
+VARIANT(anon_2m, move_pages);
+VARIANT(shmem, move_pages);
+VARIANT(tmpfs, move_pages);
+VARIANT(tmpfs_2m, move_pages);
+VARIANT(file_shared, move_pages);
+VARIANT(file_private, move_pages);
+VARIANT(hugetlb, move_pages);
+VARIANT(mlocked, move_pages);
+VARIANT(forked, move_pages);
+VARIANT(ksm, move_pages);
+VARIANT(swapcache, move_pages);
 
-FIXTURE_VARIANT_ADD(migrate_contents, file_private_by_migrate_pages) {
-	&file_private, &migrate_pages
-};
+VARIANT(anon_4k, migrate_pages);
+VARIANT(anon_64k, migrate_pages);
+VARIANT(anon_2m, migrate_pages);
+VARIANT(shmem, migrate_pages);
+VARIANT(tmpfs_2m, migrate_pages);
+VARIANT(file_shared, migrate_pages);
+VARIANT(file_private, migrate_pages);
+VARIANT(hugetlb, migrate_pages);
+VARIANT(mlocked, migrate_pages);
+VARIANT(forked, migrate_pages);
+VARIANT(swapcache, migrate_pages);
 
-FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_migrate_pages) { &hugetlb, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_migrate_pages) { &mlocked, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_migrate_pages) { &forked, &migrate_pages };
-FIXTURE_VARIANT_ADD(migrate_contents, swapcache_by_migrate_pages) { &swapcache, &migrate_pages };
+VARIANT(anon_4k, mbind);
+VARIANT(anon_64k, mbind);
+VARIANT(anon_2m, mbind);
+VARIANT(shmem, mbind);
+VARIANT(tmpfs, mbind);
+VARIANT(tmpfs_2m, mbind);
+VARIANT(file_shared, mbind);
+VARIANT(file_private, mbind);
+VARIANT(hugetlb, mbind);
+VARIANT(mlocked, mbind);
+VARIANT(forked, mbind);
 
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_mbind) { &anon_4k, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_mbind) { &anon_64k, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_2m_by_mbind) { &anon_2m, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_mbind) { &shmem, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_by_mbind) { &tmpfs, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_2m_by_mbind) { &tmpfs_2m, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_mbind) { &file_shared, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, file_private_by_mbind) { &file_private, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_mbind) { &hugetlb, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_mbind) { &mlocked, &mbind };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_mbind) { &forked, &mbind };
-
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_cpuset) { &anon_4k, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_cpuset) { &anon_64k, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_2m_by_cpuset) { &anon_2m, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_cpuset) { &shmem, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_cpuset) { &file_shared, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_cpuset) { &hugetlb, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_cpuset) { &mlocked, &cpuset };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_cpuset) { &forked, &cpuset };
+VARIANT(anon_4k, cpuset);
+VARIANT(anon_64k, cpuset);
+VARIANT(anon_2m, cpuset);
+VARIANT(shmem, cpuset);
+VARIANT(file_shared, cpuset);
+VARIANT(hugetlb, cpuset);
+VARIANT(mlocked, cpuset);
+VARIANT(forked, cpuset);
 
 /* Compaction moves within the node, and has no room for folios of 2 MiB. */
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_compaction) { &anon_4k, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_compaction) { &anon_64k, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_compaction) { &shmem, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_by_compaction) { &tmpfs, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, file_4k_by_compaction) { &file_4k, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_compaction) { &mlocked, &compaction };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_compaction) { &forked, &compaction };
+VARIANT(anon_4k, compaction);
+VARIANT(anon_64k, compaction);
+VARIANT(shmem, compaction);
+VARIANT(tmpfs, compaction);
+VARIANT(file_4k, compaction);
+VARIANT(mlocked, compaction);
+VARIANT(forked, compaction);
 
-FIXTURE_VARIANT_ADD(migrate_contents, anon_4k_by_hot_remove) { &anon_4k, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_64k_by_hot_remove) { &anon_64k, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, anon_2m_by_hot_remove) { &anon_2m, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, shmem_by_hot_remove) { &shmem, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, tmpfs_2m_by_hot_remove) { &tmpfs_2m, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, file_shared_by_hot_remove) { &file_shared, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, hugetlb_by_hot_remove) { &hugetlb, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, mlocked_by_hot_remove) { &mlocked, &hot_remove };
-FIXTURE_VARIANT_ADD(migrate_contents, forked_by_hot_remove) { &forked, &hot_remove };
+VARIANT(anon_4k, hot_remove);
+VARIANT(anon_64k, hot_remove);
+VARIANT(anon_2m, hot_remove);
+VARIANT(shmem, hot_remove);
+VARIANT(tmpfs_2m, hot_remove);
+VARIANT(file_shared, hot_remove);
+VARIANT(hugetlb, hot_remove);
+VARIANT(mlocked, hot_remove);
+VARIANT(forked, hot_remove);
 
 /* Before the harness forks a test: these values hold while none runs. */
 static void __attribute__((constructor)) save_settings(void)
@@ -898,8 +846,7 @@ static void release_region(struct region *region)
 	region->fd = -1;
 }
 
-static void create_region(struct __test_metadata *_metadata,
-			  struct run *run,
+static void create_region(struct __test_metadata *_metadata, struct run *run,
 			  const struct memory_kind *kind)
 {
 	run->region.len = kind->len;
@@ -918,8 +865,7 @@ static void create_region(struct __test_metadata *_metadata,
  * ends, and more memory is used up, in small and in large folios, so that the new one
  * must lie elsewhere.
  */
-static void replace_region(struct __test_metadata *_metadata,
-			   struct run *run,
+static void replace_region(struct __test_metadata *_metadata, struct run *run,
 			   const struct memory_kind *kind, unsigned int nr)
 {
 	size_t len = 16 * MIB;

@@ -57,41 +57,15 @@ FIXTURE_VARIANT(migrate_mte)
 	enum tagged_part part;
 };
 
-FIXTURE_VARIANT_ADD(migrate_mte, anon_4k) {
-	.len = 1 * MIB, .folio_size = 4 * KIB, .part = ALL_PAGES,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_64k) {
-	.len = 1 * MIB, .folio_size = 64 * KIB, .part = ALL_PAGES,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_2m) {
-	.len = 4 * MIB, .folio_size = PMD_SIZE, .part = ALL_PAGES,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, shmem) {
-	.len = 1 * MIB, .folio_size = 4 * KIB, .shared = true, .part = ALL_PAGES,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_64k_last_page) {
-	.len = 1 * MIB, .folio_size = 64 * KIB, .part = LAST_PAGE,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_last_page) {
-	.len = 4 * MIB, .folio_size = PMD_SIZE, .part = LAST_PAGE,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_4k_untagged) {
-	.len = 1 * MIB, .folio_size = 4 * KIB, .part = NO_PAGE,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_64k_untagged) {
-	.len = 1 * MIB, .folio_size = 64 * KIB, .part = NO_PAGE,
-};
-
-FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_untagged) {
-	.len = 4 * MIB, .folio_size = PMD_SIZE, .part = NO_PAGE,
-};
+FIXTURE_VARIANT_ADD(migrate_mte, anon_4k) { 1 * MIB, 4 * KIB, false, ALL_PAGES };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_64k) { 1 * MIB, 64 * KIB, false, ALL_PAGES };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_2m) { 4 * MIB, PMD_SIZE, false, ALL_PAGES };
+FIXTURE_VARIANT_ADD(migrate_mte, shmem) { 1 * MIB, 4 * KIB, true, ALL_PAGES };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_64k_last_page) { 1 * MIB, 64 * KIB, false, LAST_PAGE };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_last_page) { 4 * MIB, PMD_SIZE, false, LAST_PAGE };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_4k_untagged) { 1 * MIB, 4 * KIB, false, NO_PAGE };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_64k_untagged) { 1 * MIB, 64 * KIB, false, NO_PAGE };
+FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_untagged) { 4 * MIB, PMD_SIZE, false, NO_PAGE };
 
 static void __attribute__((constructor)) save_settings(void)
 {
