@@ -21,6 +21,7 @@
 #define BITS_PER_LONG		(8 * sizeof(unsigned long))
 #define FLAG(bit)		(1ULL << (bit))
 #define PAGEMAP_PRESENT		FLAG(63)
+#define PAGEMAP_SOFT_DIRTY	FLAG(55)
 #define PAGEMAP_PFN		(FLAG(55) - 1)
 
 /* One move_pages(2) call takes this many addresses at most. */
@@ -298,9 +299,14 @@ static uint64_t read_entry(const char *path, uint64_t index)
 	return entry;
 }
 
-uint64_t memory_pagemap(const void *addr)
+static uint64_t pagemap_entry(const void *addr)
 {
 	return read_entry("/proc/self/pagemap", (uintptr_t)addr / memory_page_size());
+}
+
+bool memory_soft_dirty(const void *addr)
+{
+	return pagemap_entry(addr) & PAGEMAP_SOFT_DIRTY;
 }
 
 int memory_split(const void *addr, size_t len)
@@ -314,7 +320,7 @@ int memory_split(const void *addr, size_t len)
 
 uint64_t memory_pfn(const void *addr)
 {
-	return pagemap_pfn(memory_pagemap(addr));
+	return pagemap_pfn(pagemap_entry(addr));
 }
 
 uint64_t memory_mapped_by(const void *addr)

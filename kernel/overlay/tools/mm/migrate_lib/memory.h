@@ -68,9 +68,8 @@ long memory_move(pid_t pid, void *addr, size_t len, size_t step, int node, int f
 /* No frame: memory may begin at address 0, with a frame of that number. */
 #define MEMORY_NO_PFN	UINT64_MAX
 
-/* What /proc/self/pagemap says of the page at @addr; 0 if it says nothing. */
-#define PAGEMAP_SOFT_DIRTY	(1ULL << 55)
-uint64_t memory_pagemap(const void *addr);
+/* Whether the page at @addr was written since soft-dirty bits were cleared. */
+bool memory_soft_dirty(const void *addr);
 /* Splits the large folios of the range, if the kernel can. 0 or -errno. */
 #define SPLIT_PAGES	"/sys/kernel/debug/split_huge_pages"
 int memory_split(const void *addr, size_t len);

@@ -405,11 +405,6 @@ static void *writer_run(void *arg)
 	return NULL;
 }
 
-static bool soft_dirty(const void *addr)
-{
-	return memory_pagemap(addr) & PAGEMAP_SOFT_DIRTY;
-}
-
 /*
  * Incremental dumps: what is written after soft-dirty bits were cleared must have them.
  * Nobody else clears them.
@@ -419,7 +414,7 @@ static void *dump_run(void *arg)
 	struct writer *writer = arg;
 	int clear = open("/proc/self/clear_refs", O_WRONLY);
 	/* Memory that is new has the bit, if there is one. */
-	const bool available = soft_dirty(stress->area.addr);
+	const bool available = memory_soft_dirty(stress->area.addr);
 	size_t pages[8];
 
 	while (!stopped()) {
@@ -432,7 +427,7 @@ static void *dump_run(void *arg)
 			write_page_at(writer, pages[i], place(writer, pages[i]));
 		}
 		for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++) {
-			if (available && !soft_dirty(place(writer, pages[i])) &&
+			if (available && !memory_soft_dirty(place(writer, pages[i])) &&
 			    stress->undumped++ < REPORTS)
 				printf("# page %zu was written, but has no soft-dirty bit\n",
 				       pages[i]);

@@ -504,16 +504,11 @@ TEST_F_TIMEOUT(live_windows, a_device_writes, TIMEOUT)
 	close(device);
 }
 
-static bool soft_dirty(const void *addr)
-{
-	return memory_pagemap(addr) & PAGEMAP_SOFT_DIRTY;
-}
-
 TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
 {
 	char *byte = last_byte(&self->area), old = *byte;
 
-	if (!soft_dirty(byte))
+	if (!memory_soft_dirty(byte))
 		SKIP(return, "no soft-dirty bits");
 	begin_move(_metadata, self);
 	ASSERT_EQ(0, setting_write("/proc/self/clear_refs", "4"));
@@ -521,9 +516,9 @@ TEST_F_TIMEOUT(live_windows, soft_dirty_cleared_meanwhile, TIMEOUT)
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
 	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
-	EXPECT_FALSE(soft_dirty(byte));
+	EXPECT_FALSE(memory_soft_dirty(byte));
 	*byte = NEW_BYTE;
-	EXPECT_TRUE(soft_dirty(byte));
+	EXPECT_TRUE(memory_soft_dirty(byte));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
@@ -536,7 +531,7 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 {
 	char *byte = last_byte(&self->area), old = *byte;
 
-	if (!soft_dirty(byte))
+	if (!memory_soft_dirty(byte))
 		SKIP(return, "no soft-dirty bits");
 	ASSERT_EQ(0, offload_set_live(REASON, false));
 	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
@@ -546,9 +541,9 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 	nobody_waited(_metadata);
 	ASSERT_EQ(0, pthread_join(self->mover, NULL));
 	EXPECT_EQ(0, self->missing);
-	EXPECT_FALSE(soft_dirty(byte));
+	EXPECT_FALSE(memory_soft_dirty(byte));
 	*byte = NEW_BYTE;
-	EXPECT_TRUE(soft_dirty(byte));
+	EXPECT_TRUE(memory_soft_dirty(byte));
 	*byte = old;
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
