@@ -28,7 +28,7 @@
 #                        harness uses of what is for all clones
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-all check-debian deb bench-copy bench-mt lab layouts mutants record report kernel \
+.PHONY: help demo check check-all check-debian deb bench-copy lab layouts mutants record report kernel \
 	qemu series edit save lint guest shell clean
 
 CONFIG ?= base
@@ -66,7 +66,6 @@ help:
 	@echo "make mutants  break the code on purpose, and see tests go red [ONLY=file,prefix,glob]"
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
-	@echo "make bench-mt    what a second thread brings here, what mtcopy makes of it, in out/bench-mt/"
 	@echo "make clean    remove out/ [ALL=1: the cache too; SHARED=1: what all clones share]"
 	@echo "All variables: see the head of the Makefile. Options of a command, once a host is"
 	@echo "prepared: harness/bootstrap.sh <command> --help"
@@ -80,7 +79,7 @@ check:
 check-all:
 	$(HARNESS) check --only="$$ONLY" --turn=all
 
-check-debian lint qemu record bench-copy bench-mt clean:
+check-debian lint qemu record bench-copy clean:
 	$(HARNESS) $@
 
 deb:

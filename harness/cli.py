@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import demo
-from harness.bench import copy, mt
+from harness.bench import copy
 from harness.checks import debian
 from harness.checks import main as check
 from harness.checks.lint import run as lint
@@ -124,9 +124,6 @@ def parser() -> argparse.ArgumentParser:
         "report", "write the lab's report from results", _report, **{"from": origin, "to": to}
     )
     command("bench-copy", "measure the kernel's copy primitives on this machine", copy.main)
-    command(
-        "bench-mt", "measure what a second thread brings to mtcopy on this machine", mt.main
-    )
     return top
 
 

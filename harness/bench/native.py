@@ -1,11 +1,12 @@
-"""Benchmarks of tools/mm that run on this machine, at native speed.
+"""Benchmarks that run on this machine, at native speed.
 
-They are built from the kernel's own assembly and from its own choice among primitives;
-nothing of the kernel itself is built or booted. They run on x86-64, as any user.
+They share files with the kernel, of which nothing is built or booted. They run on x86-64, as
+any user.
 """
 
 import os
 import platform
+import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
@@ -23,8 +24,9 @@ Bench = TypeVar("Bench")
 Positive = Annotated[float, msgspec.Meta(gt=0)]
 NotEmpty = msgspec.Meta(min_length=1)
 
-_PRIMITIVES = ("mm/copy_pages_select.c", "arch/x86/lib/copy_pages_64.S")
-_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread", "-Itools/mm/copy_pages")
+_PROGRAMS = Path(__file__).parent
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
+_MODEL = re.compile(r"^model name\s*: (.+)$", re.MULTILINE)
 _WIDTH = 200  # of a table that does not go to a terminal
 
 
@@ -38,18 +40,25 @@ class Quartiles:
 
 
 def build(paths: Paths, name: str, directory: Path) -> Path:
-    """Build tools/mm/<name>.c from the overlay, and return where the program is."""
+    """Build a benchmark with files of the overlay, and return where the program is."""
     if platform.machine() != "x86_64":
-        raise HarnessError(f"{name}: primitives are for x86-64, not {platform.machine()}")
+        raise HarnessError(f"{name}: routines are for x86-64, not {platform.machine()}")
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / name
-    argv = ["gcc", *_FLAGS, "-o", str(program), f"tools/mm/{name}.c", *_PRIMITIVES]
-    process.run_logged(argv, directory / f"{name}.log", name, cwd=paths.overlay)
+    source = str(_PROGRAMS / f"{name}.c")
+    argv = ["gcc", *_FLAGS, f"-I{paths.overlay}", "-o", str(program), source]
+    process.run_logged(argv, directory / f"{name}.log", name)
     return program
 
 
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    found = _MODEL.search(Path("/proc/cpuinfo").read_text())
+    return found[1] if found else platform.machine()
+
+
 def run(
-    paths: Paths, what: str, name: str, kind: type[Bench], *options: str
+    paths: Paths, what: str, name: str, kind: type[Bench]
 ) -> tuple[Bench, dict[str, Any], Path]:
     """Build a program, let it verify what it copies, then measure.
 
@@ -62,7 +71,7 @@ def run(
     with ui.step(what) as step:
         load = os.getloadavg()[0]
         process.run_logged([program, "--verify"], log, f"{name} --verify")
-        process.run_logged([program, *options, "--output", str(results)], log, name)
+        process.run_logged([program, "--output", str(results)], log, name)
         step.done(f"load {load:.1f} before")
     document = jsonio.load(dict[str, Any], results)
     return jsonio.load(kind, results), {**document, "load_before": load}, results

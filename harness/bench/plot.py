@@ -1,4 +1,4 @@
-"""The figure of `make bench-copy`: primitives against the per-page loop, by folio size."""
+"""The figure of `make bench-copy`: routines against the per-page loop, by folio size."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -10,7 +10,7 @@ from matplotlib.ticker import NullLocator
 
 from harness.bench.native import Quartiles
 
-# Of Okabe and Ito's palette: colour, marker and line of each primitive.
+# Of Okabe and Ito's palette: colour, marker and line of each routine.
 _LOOKS = {
     "movsq": ("#0072B2", "o", "-"),
     "movsb": ("#009E73", "s", "-"),
@@ -28,7 +28,7 @@ _STYLE: dict[Any, Any] = {
 def draw(
     path: Path, panels: Mapping[str, Sequence[tuple[str, int, Quartiles]]], footer: str
 ) -> None:
-    """Draw a panel for each title: primitive, KiB, how many times faster with quartiles."""
+    """Draw a panel for each title: routine, KiB, how many times faster with quartiles."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.4 * len(panels), 4.4), layout="constrained")
         figure.supxlabel(footer, fontsize=8, color="#555555", x=0.995, ha="right")
@@ -36,7 +36,7 @@ def draw(
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
             axes.axhline(1, color="black", linewidth=0.8)
             for name, (colour, marker, line) in _LOOKS.items():
-                found = {kib: ratio for primitive, kib, ratio in points if primitive == name}
+                found = {kib: ratio for routine, kib, ratio in points if routine == name}
                 axes.errorbar(
                     list(found),
                     [one.median for one in found.values()],
