@@ -72,8 +72,8 @@ class Offload(Struct, frozen=True):
     """The migrator, and how it copied.
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
-    drivers `providers`, and None where debugfs does not tell. `copy_pages` is the primitive
-    that the CPU copies with. `live` is whether it copies memory that is mapped, and
+    drivers `providers`, and None where debugfs does not tell. `copy_pages` is the routine
+    that the CPU copies ranges with. `live` is whether it copies memory that is mapped, and
     `max_inaccessible_us` the bound for what is not.
     """
 

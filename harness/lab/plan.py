@@ -239,10 +239,10 @@ def vanilla(quick: bool) -> Iterator[Boot]:
 def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
-    The CPU copies as by default, and again by the primitive that the calibration chose. What
-    is switched off is measured again where it is compiled out, but not in quick: that kernel
-    takes minutes to build. Callers that name every page of a folio, and mbind(2), are measured
-    on both kernels.
+    The CPU copies as by default, and again by "rep movsq", the fastest routine in virtual
+    time. What is switched off is measured again where it is compiled out, but not in quick:
+    that kernel takes minutes to build. Callers that name every page of a folio, and mbind(2),
+    are measured on both kernels.
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB

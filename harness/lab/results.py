@@ -20,8 +20,8 @@ Kernel = Literal["vanilla", "ours", "without"]
 Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "live", "other"]
 """The copier: processors, or one of ENGINE_DESIGNS.
 
-"cpu" and "bulk" are the kernel's own migrator, as by default and with the primitive that its
-calibration chose; "threads" is mtcopy.
+"cpu" and "bulk" are the kernel's own migrator, as by default and with the routine "movsq";
+"threads" is mtcopy.
 """
 
 ENGINE_DESIGNS = ("batch", "segments", "live", "other")

@@ -1,87 +1,76 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Copies of ranges of pages: which primitives this machine has, and calls of them.
- *
- * The callers copy KMSAN's metadata.
- *
- * A switch calls the primitives directly, so that none of them needs to be a target of
- * indirect calls.
- */
+/* Copies of ranges of pages by another routine than that of the processor's flags. */
 
 #include <kunit/static_stub.h>
-#include <linux/bits.h>
-#include <linux/cacheflush.h>
-#include <linux/cpufeature.h>
 #include <linux/instrumented.h>
+#include <linux/mm.h>
+#include <linux/moduleparam.h>
+#include <linux/sizes.h>
+#include <linux/string.h>
+#include <linux/topology.h>
 
-#include <asm/copy_primitives.h>
-#include <asm/mce.h>
+#include <asm/copy_pages.h>
+#include <asm/copy_routines.h>
 
-#include "../../../mm/copy_pages.h"
+/* An enum copy_routine. */
+unsigned int copy_routine __read_mostly;
 
-/**
- * arch_copy_primitives - return the primitives of this machine
- * @mc: whether they must survive poison in the source
- *
- * A machine with "fragile" copies cannot recover from poison in all instructions. It must
- * use copy_mc_to_kernel(), as the loop does.
- *
- * Return: a bitmap of enum copy_primitive.
- */
-unsigned int arch_copy_primitives(bool mc)
+static const char * const names[] = {
+	[COPY_DEFAULT]		= "default",
+	[COPY_MOVSQ]		= "movsq",
+	[COPY_NONTEMPORAL]	= "nontemporal",
+};
+
+static int set_copy_routine(const char *value, const struct kernel_param *param)
 {
-	unsigned int primitives = BIT(COPY_PER_PAGE) | BIT(COPY_DEFAULT);
+	int routine = sysfs_match_string(names, value);
 
-	if (mc && copy_mc_is_fragile())
-		return primitives;
-	primitives |= BIT(COPY_MOVSQ) | BIT(COPY_NONTEMPORAL);
-	if (cpu_feature_enabled(X86_FEATURE_ERMS))
-		primitives |= BIT(COPY_MOVSB);
-	return primitives;
+	if (routine < 0)
+		return routine;
+	WRITE_ONCE(copy_routine, routine);
+	return 0;
 }
 
-/**
- * arch_copy_timings_last - whether timings of this machine stay true
- *
- * A virtual machine may move to a host with another processor.
- *
- * Return: true if the kernel may choose a primitive by itself.
- */
-bool arch_copy_timings_last(void)
+static int get_copy_routine(char *value, const struct kernel_param *param)
 {
-	KUNIT_STATIC_STUB_REDIRECT(arch_copy_timings_last);
-
-	return !boot_cpu_has(X86_FEATURE_HYPERVISOR);
+	return sysfs_emit(value, "%s\n", names[READ_ONCE(copy_routine)]);
 }
 
+static const struct kernel_param_ops copy_routine_ops = {
+	.set = set_copy_routine,
+	.get = get_copy_routine,
+};
+
+__core_param_cb(copy_pages, &copy_routine_ops, NULL, 0644);
+
 /**
- * arch_copy_pages_by - copy a range with a primitive
- * @primitive: one of arch_copy_primitives(false), not COPY_PER_PAGE or COPY_DEFAULT
+ * copy_routine_for - return the routine for a range
  * @dst: destination, page aligned
  * @src: source, page aligned
- * @len: length in bytes, a multiple of the page size and not 0
+ * @len: length in bytes
+ *
+ * Stores that bypass the cache lose where this CPU may read the destination next, where
+ * init_on_alloc has just written it, and in short ranges.
+ *
+ * Return: an enum copy_routine.
  */
-void arch_copy_pages_by(enum copy_primitive primitive, void *dst, const void *src,
-			unsigned long len)
+unsigned int copy_routine_for(const void *dst, const void *src, unsigned long len)
 {
-	KUNIT_STATIC_STUB_REDIRECT(arch_copy_pages_by, primitive, dst, src, len);
+	unsigned int routine = READ_ONCE(copy_routine);
+	int nid;
 
-	instrument_memcpy_before(dst, src, len);
-	switch (primitive) {
-	case COPY_MOVSB:
-		copy_pages_movsb(dst, src, len);
-		break;
-	case COPY_NONTEMPORAL:
-		copy_pages_nontemporal(dst, src, len);
-		break;
-	default:
-		copy_pages_movsq(dst, src, len);
-	}
+	if (routine != COPY_NONTEMPORAL)
+		return routine;
+	nid = page_to_nid(virt_to_page(dst));
+	if (len < SZ_16K || nid == numa_mem_id() || nid == page_to_nid(virt_to_page(src)) ||
+	    want_init_on_alloc(0))
+		return COPY_DEFAULT;
+	return COPY_NONTEMPORAL;
 }
 
 /**
- * arch_copy_mc_pages_by - copy a range from memory that may be poisoned
- * @primitive: one of arch_copy_primitives(true), not COPY_PER_PAGE or COPY_DEFAULT
+ * copy_pages_by - copy a range by a routine
+ * @routine: an enum copy_routine, not COPY_DEFAULT
  * @dst: destination, page aligned
  * @src: source, page aligned
  * @len: length in bytes, a multiple of the page size and not 0
@@ -89,33 +78,13 @@ void arch_copy_pages_by(enum copy_primitive primitive, void *dst, const void *sr
  * Return: the number of bytes at the end that were not copied, because of poison at the
  * first of them or shortly after it.
  */
-unsigned long arch_copy_mc_pages_by(enum copy_primitive primitive, void *dst,
-				    const void *src, unsigned long len)
+unsigned long copy_pages_by(unsigned int routine, void *dst, const void *src,
+			    unsigned long len)
 {
-	unsigned long left;
-
-	KUNIT_STATIC_STUB_REDIRECT(arch_copy_mc_pages_by, primitive, dst, src, len);
+	KUNIT_STATIC_STUB_REDIRECT(copy_pages_by, routine, dst, src, len);
 
 	instrument_memcpy_before(dst, src, len);
-	switch (primitive) {
-	case COPY_MOVSB:
-		left = copy_mc_pages_movsb(dst, src, len);
-		break;
-	case COPY_NONTEMPORAL:
-		left = copy_mc_pages_nontemporal(dst, src, len);
-		break;
-	default:
-		left = copy_mc_pages_movsq(dst, src, len);
-	}
-	return left;
-}
-
-/**
- * arch_copy_evict - write back a range of memory, and evict it from all caches
- * @start: start of the range
- * @len: length of the range in bytes
- */
-void arch_copy_evict(void *start, unsigned long len)
-{
-	clflush_cache_range(start, len);
+	if (routine == COPY_MOVSQ)
+		return copy_range_movsq(dst, src, len);
+	return copy_range_nontemporal(dst, src, len);
 }

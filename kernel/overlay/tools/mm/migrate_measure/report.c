@@ -10,7 +10,7 @@
 #include "../migrate_lib/json.h"
 
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
-#define COPY_PRIMITIVE	"/sys/kernel/mm/copy_pages/primitive"
+#define COPY_ROUTINE	"/sys/module/kernel/parameters/copy_pages"
 #define MAX_PROVIDERS	8
 
 /* The kernel's names of the reasons for which it migrates then. */
@@ -174,7 +174,7 @@ static void json_offload(FILE *out, const struct options *options)
 	fputs(",\n    ", out);
 	json_channels(out);
 	fputs(", \"copy_pages\": ", out);
-	json_value_of(out, COPY_PRIMITIVE);
+	json_value_of(out, COPY_ROUTINE);
 	fprintf(out, ", \"live\": %s", json_bool(copied_live(options)));
 	fprintf(out, ", \"max_inaccessible_us\": %s}",
 		read_route(options, "max_inaccessible_us", bound, sizeof(bound)) ? bound : "0");
