@@ -267,8 +267,8 @@ set_mode()
 	dcbm)
 		load_engine && load_module dcbm min_pages=1 min_order=0 &&
 			set_routes dcbm && echo 1 >"$offload/enabled" ;;
-	mtcopy) # however small a batch is, and whether helpers pay or not
-		load_module mtcopy min_pages=1 adapt=N && set_routes mtcopy &&
+	mtcopy) # however small a batch is
+		load_module mtcopy min_pages=1 && set_routes mtcopy &&
 			echo 1 >"$offload/enabled" ;;
 	sample)
 		load_module sample_migrator && set_routes sample &&

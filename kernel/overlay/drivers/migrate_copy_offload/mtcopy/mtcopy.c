@@ -4,49 +4,37 @@
  *
  * The migrating task (the caller) copies, and asks helpers to join in: one thread
  * per CPU, in SCHED_IDLE, so that it only runs where the CPU is otherwise idle.
- * Caller and helpers take pieces of the batch from one cursor until none are left.
- * A helper that gets no CPU takes no piece; it costs the caller a wakeup, and the
- * caller avoids it for a while.
+ * Caller and helpers take pieces of the batch until none are left.
  *
- * Whether helpers make a copy faster depends on how the CPUs share the memory. mtcopy
- * times its batches and asks helpers where they pay. From time to time it copies a
- * batch the other way, in case that has changed.
+ * A helper copies each piece without preemption. Between two pieces it has no work
+ * that the caller must wait for. So the caller waits for a helper at most as long as
+ * a piece takes, whoever wants the helper's CPU. If a helper does not come back for
+ * some seconds, because a host has taken its CPU away, then the folios of its piece
+ * are lost, since nothing can stop it from writing to them.
  *
- * The caller must wait for a helper that has taken a piece. If the helper loses
- * its CPU, mtcopy gives it the caller's nice value until it is done, and real-time
- * priority after the deadline of the batch. If it does not finish some seconds
- * later, the folios of its piece are lost, since nothing can stop it from writing
- * to them.
+ * Helpers are only asked on CPUs where the caller itself may run. Isolated and
+ * tickless CPUs are never asked.
  *
- * Helpers are only asked on CPUs where the caller itself may run, in the node of
- * the source or of the destination, or in the caller's own if these have no CPU.
- * Isolated and tickless CPUs are never asked.
+ * Whether helpers make a copy faster depends on how the CPUs share the memory, and on
+ * whether they are idle. From time to time mtcopy copies a batch with helpers and the
+ * next one without, and does what is faster until the next trial.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/atomic.h>
-#include <linux/bitmap.h>
-#include <linux/copy_pages.h>
-#include <linux/cpumask.h>
 #include <linux/hash.h>
+#include <linux/highmem.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
-#include <linux/log2.h>
-#include <linux/migrate_copy_offload.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/moduleparam.h>
 #include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
-#include <linux/sched/isolation.h>
-#include <linux/sched/rt.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
 #include <linux/spinlock.h>
 #include <linux/topology.h>
-#include <linux/wait.h>
 #include <uapi/linux/sched/types.h>
 
 #include <kunit/static_stub.h>
@@ -55,184 +43,104 @@
 #include "mtcopy.h"
 
 /* Batches that can have helpers at a time; callers copy further ones alone. */
-#define MTCOPY_MAX_JOBS		16U
+#define MTCOPY_JOBS		16
 
-/* Longer than any piece takes, unless its helper loses the CPU. */
+/* A thread with a smaller share is not worth it: waking a helper takes as long. */
+#define MTCOPY_SHARE		64U
+
+/* Longer than any piece takes, unless the helper has no CPU. */
 #define MTCOPY_SPIN_NS		(50 * NSEC_PER_USEC)
-
-/* Only a task of higher priority that never sleeps keeps a helper from its CPU. */
 #define MTCOPY_STOP		(5 * HZ)
 
-static int set_threads(const char *val, const struct kernel_param *kp)
-{
-	return param_set_uint_minmax(val, kp, 1, MTCOPY_MAX_THREADS);
-}
-
-static const struct kernel_param_ops threads_ops = {
-	.set = set_threads,
-	.get = param_get_uint,
-};
+#define MTCOPY_KIND_BITS	6
 
 static unsigned int threads = 4;
-module_param_cb(threads, &threads_ops, &threads, 0644);
-MODULE_PARM_DESC(threads, "Maximum number of threads that copy a batch, the caller included, 1 to 16 (default: 4)");
+module_param(threads, uint, 0644);
+MODULE_PARM_DESC(threads, "Maximum number of threads that copy a batch, the caller included, up to 16 (default: 4)");
 
-static bool adapt = true;
-module_param(adapt, bool, 0644);
-MODULE_PARM_DESC(adapt, "Ask helpers only where they make copies faster (default: Y)");
-
-/**
- * enum helper_state - ownership of a helper
- * @HELPER_IDLE: free for any caller to claim
- * @HELPER_CLAIMED: owned by a caller, without work
- * @HELPER_OFFERED: the helper may start, or the caller may withdraw the offer
- * @HELPER_RUNNING: the helper may access the folios of the job
- * @HELPER_DONE: finished; owned by the caller again
- * @HELPER_LOST: the caller gave up on the helper; final
- */
-enum helper_state {
-	HELPER_IDLE,
-	HELPER_CLAIMED,
-	HELPER_OFFERED,
-	HELPER_RUNNING,
-	HELPER_DONE,
-	HELPER_LOST,
-};
-
-/**
- * struct mtcopy_helper - the helper of one CPU
- * @state: an enum helper_state
- * @job: the job to help with; valid while a caller owns the helper
- * @task: the helper's thread; only the owning caller uses it
- * @copied: pages of this job that the helper copied
- * @all_copied: pages of all jobs that the helper copied
- * @boosted: the helper runs with the caller's nice value, or with more
- * @rest_until: when to ask the helper again, in ns; only the owning caller uses it
- */
-struct mtcopy_helper {
-	atomic_t state;
-	struct mtcopy_job *job;
-	struct task_struct *task;
-	unsigned long copied;
-	unsigned long all_copied;
-	bool boosted;
-	u64 rest_until;
-};
+static unsigned long helped_pages;
+module_param(helped_pages, ulong, 0444);
+MODULE_PARM_DESC(helped_pages, "Number of base pages that helpers have copied");
 
 static DEFINE_PER_CPU(struct mtcopy_helper, helpers);
 static DEFINE_PER_CPU(struct task_struct *, helper_tasks);
 
 static struct mtcopy_job *jobs;
-static unsigned int nr_jobs;
 
-/* What helpers bring, by kind of batch. Two kinds may share an entry. */
-#define MTCOPY_GAIN_BITS	7
+/* Protects helped_pages and trials. Kinds of batches may share an entry. */
+static DEFINE_SPINLOCK(trials_lock);
+static struct mtcopy_trial trials[1 << MTCOPY_KIND_BITS];
 
-static DEFINE_SPINLOCK(gains_lock);
-static struct mtcopy_gain gains[1 << MTCOPY_GAIN_BITS];
-
-static unsigned long helped_batches;
-module_param(helped_batches, ulong, 0444);
-MODULE_PARM_DESC(helped_batches, "Number of batches for which helpers were asked");
-
-static unsigned long lone_batches;
-module_param(lone_batches, ulong, 0444);
-MODULE_PARM_DESC(lone_batches, "Number of batches that callers copied alone, though large enough for helpers");
-
-static int get_helped_pages(char *buffer, const struct kernel_param *kp)
+/* Return 0, or another value if @src is poisoned. */
+VISIBLE_IF_KUNIT int mtcopy_copy_page(struct page *dst, struct page *src)
 {
-	unsigned long sum = 0;
-	int cpu;
+	KUNIT_STATIC_STUB_REDIRECT(mtcopy_copy_page, dst, src);
 
-	for_each_possible_cpu(cpu)
-		sum += READ_ONCE(per_cpu(helpers.all_copied, cpu));
-
-	return sysfs_emit(buffer, "%lu\n", sum);
+	return copy_mc_highpage(dst, src);
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_page);
 
-static const struct kernel_param_ops helped_pages_ops = {
-	.get = get_helped_pages,
-};
-
-module_param_cb(helped_pages, &helped_pages_ops, NULL, 0444);
-MODULE_PARM_DESC(helped_pages, "Number of base pages that helpers have copied");
-
-/**
- * mtcopy_take() - take the next piece of a job
- * @job: the job
- * @piece: set to the piece, if there is one
- *
- * Return: true if there was a piece, false if all are taken.
+/*
+ * Take the next piece of a job, and copy it. *@folio is the index of the folio at which
+ * the last piece of this thread ended, or 0. Return the number of pages in the piece; 0
+ * if all are taken.
  */
-VISIBLE_IF_KUNIT bool mtcopy_take(struct mtcopy_job *job,
-				  struct mtcopy_piece *piece)
+VISIBLE_IF_KUNIT unsigned int mtcopy_copy_piece(struct mtcopy_job *job,
+						unsigned int *folio)
 {
-	s64 cursor = atomic64_read(&job->cursor);
-	u64 next;
+	const unsigned int first = atomic_fetch_add(MTCOPY_PIECE, &job->next);
+	const unsigned int end = min(first + MTCOPY_PIECE, job->nr_pages);
+	unsigned int page = first, i = *folio;
 
-	do {
-		if (!mtcopy_next_piece(job->pages, job->nr_folios,
-				       job->piece_pages, cursor, piece, &next))
-			return false;
-	} while (!atomic64_try_cmpxchg(&job->cursor, &cursor, next));
+	if (first >= end)
+		return 0;
 
-	return true;
-}
-EXPORT_SYMBOL_IF_KUNIT(mtcopy_take);
+	for (; page < end; i++) {
+		const unsigned int from = page, stop = min(end, job->start[i + 1]);
 
-/**
- * mtcopy_copy_range() - copy pages of a folio
- * @dst: first page to copy to
- * @src: first page to copy from
- * @nr_pages: number of pages
- *
- * Return: 0, or -EHWPOISON.
- */
-VISIBLE_IF_KUNIT int mtcopy_copy_range(struct page *dst, struct page *src,
-				       unsigned int nr_pages)
-{
-	KUNIT_STATIC_STUB_REDIRECT(mtcopy_copy_range, dst, src, nr_pages);
+		for (; page < stop; page++) {
+			const unsigned int nr = page - job->start[i];
 
-	return copy_mc_pages(dst, src, nr_pages);
-}
-EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_range);
-
-/**
- * mtcopy_copy() - copy a piece
- * @job: the job
- * @piece: a piece of @job that this thread has taken
- */
-VISIBLE_IF_KUNIT void mtcopy_copy(struct mtcopy_job *job,
-				  const struct mtcopy_piece *piece)
-{
-	unsigned int i;
-
-	for (i = piece->first; i < piece->first + piece->nr; i++) {
-		unsigned int nr = piece->nr > 1 ? job->pages[i] :
-						  piece->nr_pages;
-
-		/* Poison: the CPU copies the folio again in the move phase, and decides. */
-		if (mtcopy_copy_range(folio_page(job->dst[i], piece->page),
-				      folio_page(job->src[i], piece->page), nr))
-			set_bit(i, job->failed);
-
+			/* Poison: in the move phase the CPU copies again, and decides. */
+			if (mtcopy_copy_page(folio_page(job->dst[i], nr),
+					     folio_page(job->src[i], nr)))
+				set_bit(i, job->failed);
+		}
 		/* Pairs with the acquire in mtcopy_report(): left == 0 publishes the bytes. */
-		atomic_fetch_sub_release(nr, &job->left[i]);
-		cond_resched();
+		if (page > from)
+			atomic_fetch_sub_release(page - from, &job->left[i]);
 	}
+	*folio = i - 1;
+	return end - first;
 }
-EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy);
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_piece);
 
-static void set_idle_policy(struct task_struct *task)
+/*
+ * Copy a piece of the job that a helper is offered, without preemption: the caller may
+ * have to wait for it. Return true if there may be another piece.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_help(struct mtcopy_helper *helper)
 {
-	const struct sched_attr attr = { .sched_policy = SCHED_IDLE };
+	bool more;
 
-	WARN_ON_ONCE(sched_setattr_nocheck(task, &attr));
+	guard(preempt)();
+	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) !=
+	    HELPER_OFFERED)
+		return false;
+
+	more = mtcopy_copy_piece(helper->job, &helper->folio);
+	/* A lost helper stays lost. Otherwise the caller may end the offer now. */
+	atomic_cmpxchg(&helper->state, HELPER_RUNNING,
+		       more ? HELPER_OFFERED : HELPER_CLAIMED);
+	return more;
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_help);
 
 static void helper_setup(unsigned int cpu)
 {
-	set_idle_policy(current);
+	const struct sched_attr attr = { .sched_policy = SCHED_IDLE };
+
+	WARN_ON_ONCE(sched_setattr_nocheck(current, &attr));
 }
 
 static int helper_should_run(unsigned int cpu)
@@ -242,24 +150,8 @@ static int helper_should_run(unsigned int cpu)
 
 static void helper_run(unsigned int cpu)
 {
-	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
-	struct mtcopy_piece piece;
-	struct mtcopy_job *job;
-
-	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) !=
-	    HELPER_OFFERED)
-		return;
-
-	job = helper->job;
-	while (mtcopy_take(job, &piece)) {
-		mtcopy_copy(job, &piece);
-		helper->copied += piece.nr_pages;
-	}
-	WRITE_ONCE(helper->all_copied, helper->all_copied + helper->copied);
-
-	/* A lost helper stays lost. Otherwise the caller owns helper and job again. */
-	atomic_cmpxchg(&helper->state, HELPER_RUNNING, HELPER_DONE);
-	wake_up(&job->wait);
+	while (mtcopy_help(per_cpu_ptr(&helpers, cpu)))
+		cond_resched();
 }
 
 static struct smp_hotplug_thread helper_threads = {
@@ -270,31 +162,6 @@ static struct smp_hotplug_thread helper_threads = {
 	.thread_comm		= "mtcopy/%u",
 };
 
-static struct mtcopy_job *get_job(void)
-{
-	unsigned int i;
-
-	for (i = 0; i < nr_jobs; i++)
-		if (!atomic_cmpxchg(&jobs[i].taken, 0, 1))
-			return &jobs[i];
-
-	return NULL;
-}
-
-static void put_job(struct mtcopy_job *job)
-{
-	atomic_set_release(&job->taken, 0);
-}
-
-/**
- * mtcopy_housekeeping() - check if a CPU does a kind of housekeeping
- * @cpu: the CPU
- * @type: the kind of housekeeping
- *
- * Context: RCU read-side critical section, since cpusets change the masks.
- *
- * Return: true unless the administrator excluded the CPU.
- */
 VISIBLE_IF_KUNIT bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type)
 {
 	KUNIT_STATIC_STUB_REDIRECT(mtcopy_housekeeping, cpu, type);
@@ -303,18 +170,8 @@ VISIBLE_IF_KUNIT bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type)
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_housekeeping);
 
-/**
- * mtcopy_may_ask() - check if the helper of a CPU may be asked
- * @cpu: the CPU
- * @allowed: CPUs on which the caller may run
- *
- * Helpers must not disturb isolated or tickless CPUs, even if the caller itself
- * may run there.
- *
- * Return: true if the helper may be asked.
- */
-VISIBLE_IF_KUNIT bool mtcopy_may_ask(unsigned int cpu,
-				     const struct cpumask *allowed)
+/* Isolated and tickless CPUs are left alone, even if the caller may run there. */
+VISIBLE_IF_KUNIT bool mtcopy_may_ask(unsigned int cpu, const struct cpumask *allowed)
 {
 	guard(rcu)();
 
@@ -324,86 +181,67 @@ VISIBLE_IF_KUNIT bool mtcopy_may_ask(unsigned int cpu,
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_may_ask);
 
-static bool claim_helper(struct mtcopy_job *job, unsigned int cpu, u64 now)
+static void claim_helper(struct mtcopy_job *job, unsigned int cpu)
 {
 	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
 	struct task_struct *task = READ_ONCE(per_cpu(helper_tasks, cpu));
 
 	if (!task || !cpu_online(cpu) || cpu == raw_smp_processor_id() ||
 	    !mtcopy_may_ask(cpu, &current->cpus_mask))
-		return false;
+		return;
 
 	if (atomic_cmpxchg(&helper->state, HELPER_IDLE, HELPER_CLAIMED) !=
 	    HELPER_IDLE)
-		return false;
-
-	if (now < helper->rest_until) {
-		atomic_set_release(&helper->state, HELPER_IDLE);
-		return false;
-	}
+		return;
 
 	helper->job = job;
+	helper->folio = 0;
 	helper->task = task;
-	helper->copied = 0;
-	helper->boosted = false;
 	job->helpers[job->nr_helpers++] = helper;
-	return true;
 }
 
-static void claim_on_node(struct mtcopy_job *job, int nid, unsigned int max,
-			  u64 now)
-{
-	unsigned int cpu;
-
-	/* Start at different helpers for different callers of a node. */
-	for_each_cpu_wrap(cpu, cpumask_of_node(nid), raw_smp_processor_id()) {
-		if (job->nr_helpers == max)
-			break;
-		claim_helper(job, cpu, now);
-	}
-}
-
-/* Claim up to @max helpers near the memory, or near the caller if it has no CPU. */
+/* Claim up to @max helpers near the memory, or else near the caller. */
 static void claim_helpers(struct mtcopy_job *job,
 			  const struct migrate_copy_batch *batch,
 			  unsigned int max)
 {
-	const int src = folio_nid(batch->pairs[0].src);
-	const int dst = folio_nid(batch->pairs[0].dst);
-	const u64 now = ktime_get_ns();
+	const int nodes[] = {
+		folio_nid(batch->pairs[0].dst),
+		folio_nid(batch->pairs[0].src),
+		numa_node_id(),
+	};
+	unsigned int i, cpu;
 
 	job->nr_helpers = 0;
-	claim_on_node(job, dst, max, now);
-	if (src != dst)
-		claim_on_node(job, src, max, now);
-	if (cpumask_empty(cpumask_of_node(src)) &&
-	    cpumask_empty(cpumask_of_node(dst)))
-		claim_on_node(job, numa_node_id(), max, now);
+	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
+		/* Start at different helpers for different callers of a node. */
+		for_each_cpu_wrap(cpu, cpumask_of_node(nodes[i]),
+				  raw_smp_processor_id()) {
+			if (job->nr_helpers == max)
+				return;
+			claim_helper(job, cpu);
+		}
+	}
 }
 
-/**
- * mtcopy_fill() - fill a job from a batch
- * @job: a job with its helpers
- * @batch: the batch
- */
 VISIBLE_IF_KUNIT void mtcopy_fill(struct mtcopy_job *job,
 				  const struct migrate_copy_batch *batch)
 {
-	unsigned int i;
+	unsigned int i, pages = 0;
 
 	for (i = 0; i < batch->nr_pairs; i++) {
 		const struct migrate_copy_pair *pair = &batch->pairs[i];
 
 		job->src[i] = pair->src;
 		job->dst[i] = pair->dst;
-		job->pages[i] = folio_nr_pages(pair->src);
-		atomic_set(&job->left[i], job->pages[i]);
+		job->start[i] = pages;
+		atomic_set(&job->left[i], folio_nr_pages(pair->src));
+		pages += folio_nr_pages(pair->src);
 	}
-	job->nr_folios = batch->nr_pairs;
-	job->piece_pages = mtcopy_piece_pages(batch->nr_pages,
-					      job->nr_helpers + 1);
+	job->start[i] = pages;
+	job->nr_pages = pages;
 	bitmap_zero(job->failed, batch->nr_pairs);
-	atomic64_set(&job->cursor, 0);
+	atomic_set(&job->next, 0);
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_fill);
 
@@ -412,113 +250,57 @@ static void offer_job(struct mtcopy_job *job)
 	unsigned int i;
 
 	for (i = 0; i < job->nr_helpers; i++) {
-		struct mtcopy_helper *helper = job->helpers[i];
-
 		/* A helper that takes the offer sees the whole job. */
-		atomic_set_release(&helper->state, HELPER_OFFERED);
-		wake_up_process(helper->task);
+		atomic_set_release(&job->helpers[i]->state, HELPER_OFFERED);
+		wake_up_process(job->helpers[i]->task);
 	}
 }
 
-static void withdraw_offers(struct mtcopy_job *job)
+/*
+ * End the offer to a helper. Return true if the helper has no piece and gets none; false
+ * if it had one until @end (in jiffies), and is lost.
+ */
+VISIBLE_IF_KUNIT bool mtcopy_recall(struct mtcopy_helper *helper, unsigned long end)
 {
-	unsigned int i;
+	const u64 spin_end = ktime_get_ns() + MTCOPY_SPIN_NS;
 
-	for (i = 0; i < job->nr_helpers; i++)
-		atomic_cmpxchg(&job->helpers[i]->state, HELPER_OFFERED,
-			       HELPER_CLAIMED);
-}
-
-static bool helper_runs(struct mtcopy_helper *helper)
-{
-	return atomic_read_acquire(&helper->state) == HELPER_RUNNING;
-}
-
-static bool helpers_run(struct mtcopy_job *job)
-{
-	unsigned int i;
-
-	for (i = 0; i < job->nr_helpers; i++)
-		if (helper_runs(job->helpers[i]))
-			return true;
-
-	return false;
-}
-
-/* A preempted helper must not wait for its CPU longer than the caller would. */
-static void boost_helpers(struct mtcopy_job *job, bool late)
-{
-	const int nice = rt_or_dl_task_policy(current) ? MIN_NICE :
-							 task_nice(current);
-	unsigned int i;
-
-	for (i = 0; i < job->nr_helpers; i++) {
-		struct mtcopy_helper *helper = job->helpers[i];
-
-		if (!helper_runs(helper))
-			continue;
-		helper->boosted = true;
-		if (late)
-			sched_set_fifo(helper->task);
-		else
-			sched_set_normal(helper->task, nice);
+	while (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_CLAIMED) ==
+	       HELPER_RUNNING) {
+		if (ktime_get_ns() < spin_end)
+			cpu_relax();
+		else if (time_before(jiffies, end))
+			schedule_timeout_uninterruptible(1);
+		else if (atomic_cmpxchg(&helper->state, HELPER_RUNNING,
+					HELPER_LOST) == HELPER_RUNNING)
+			return false;
 	}
+	return true;
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_recall);
 
-/* Wait for running helpers only: one that has not begun may never get a CPU. */
-static void wait_for_helpers(struct mtcopy_job *job, unsigned long deadline)
-{
-	const u64 end = ktime_get_ns() + MTCOPY_SPIN_NS;
-
-	while (helpers_run(job) && !need_resched()) {
-		if (ktime_get_ns() >= end)
-			break;
-		cpu_relax();
-	}
-	if (!helpers_run(job))
-		return;
-
-	boost_helpers(job, false);
-	if (wait_event_timeout(job->wait, !helpers_run(job),
-			       max((long)(deadline - jiffies), 0)))
-		return;
-	boost_helpers(job, true);
-	wait_event_timeout(job->wait, !helpers_run(job), MTCOPY_STOP);
-}
-
-/* Release all helpers that are done. Return true if some helper is lost. */
+/* Return false if a helper is lost. */
 static bool release_helpers(struct mtcopy_job *job)
 {
-	const u64 now = ktime_get_ns();
-	bool lost = false;
+	const unsigned long end = jiffies + MTCOPY_STOP;
+	bool all = true;
 	unsigned int i;
 
 	for (i = 0; i < job->nr_helpers; i++) {
 		struct mtcopy_helper *helper = job->helpers[i];
 
-		if (atomic_cmpxchg(&helper->state, HELPER_RUNNING,
-				   HELPER_LOST) == HELPER_RUNNING) {
-			pr_warn("%s does not finish: the folios it copies are lost\n",
-				helper->task->comm);
-			lost = true;
+		if (mtcopy_recall(helper, end)) {
+			atomic_set_release(&helper->state, HELPER_IDLE);
 			continue;
 		}
-
-		if (helper->boosted)
-			set_idle_policy(helper->task);
-		if (!helper->copied)
-			helper->rest_until = now + MTCOPY_REST_NS;
-		atomic_set_release(&helper->state, HELPER_IDLE);
+		pr_warn("%s does not finish: the folios it copies are lost\n",
+			helper->task->comm);
+		all = false;
 	}
 
-	return lost;
+	return all;
 }
 
-/**
- * mtcopy_report() - report the status of each folio
- * @job: a job without untaken pieces, whose helpers have finished or are lost
- * @batch: the batch that the job was filled from
- */
+/* Report the folios of a job without untaken pieces, whose helpers are done or lost. */
 VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
 				    struct migrate_copy_batch *batch)
 {
@@ -536,34 +318,45 @@ VISIBLE_IF_KUNIT void mtcopy_report(struct mtcopy_job *job,
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_report);
 
-/* Return false if no helper can be asked. Then nothing is copied. */
-static bool copy_with_helpers(struct migrate_copy_batch *batch,
-			      unsigned int max)
+static struct mtcopy_job *get_job(void)
 {
+	unsigned int i;
+
+	for (i = 0; i < MTCOPY_JOBS; i++)
+		if (!atomic_cmpxchg(&jobs[i].taken, 0, 1))
+			return &jobs[i];
+
+	return NULL;
+}
+
+/* Return false if no helper can be asked. Then nothing is copied. */
+static bool copy_with_helpers(struct migrate_copy_batch *batch, unsigned int max)
+{
+	unsigned int own = 0, nr, folio = 0;
 	struct mtcopy_job *job = get_job();
-	struct mtcopy_piece piece;
-	bool lost;
+	bool helped, lost = false;
 
 	if (!job)
 		return false;
+
 	claim_helpers(job, batch, max);
-	if (!job->nr_helpers) {
-		put_job(job);
-		return false;
+	helped = job->nr_helpers;
+	if (helped) {
+		mtcopy_fill(job, batch);
+		offer_job(job);
+		while ((nr = mtcopy_copy_piece(job, &folio))) {
+			own += nr;
+			cond_resched();
+		}
+		lost = !release_helpers(job);
+		mtcopy_report(job, batch);
+
+		guard(spinlock)(&trials_lock);
+		helped_pages += batch->nr_pages - own;
 	}
-
-	mtcopy_fill(job, batch);
-	offer_job(job);
-	while (mtcopy_take(job, &piece))
-		mtcopy_copy(job, &piece);
-
-	withdraw_offers(job);
-	wait_for_helpers(job, batch->deadline);
-	lost = release_helpers(job);
-	mtcopy_report(job, batch);
 	if (!lost)
-		put_job(job);
-	return true;
+		atomic_set_release(&job->taken, 0);
+	return helped;
 }
 
 static void copy_alone(struct migrate_copy_batch *batch)
@@ -580,65 +373,83 @@ static void copy_alone(struct migrate_copy_batch *batch)
 	}
 }
 
-/* A kind: nodes, size of the batch, and whether its folios are large. */
-static struct mtcopy_gain *find_gain(const struct migrate_copy_batch *batch)
+/* A kind of batch: nodes and size of its folios. */
+static struct mtcopy_trial *find_trial(const struct migrate_copy_batch *batch)
 {
-	const u32 src = folio_nid(batch->pairs[0].src);
-	const u32 dst = folio_nid(batch->pairs[0].dst);
-	const u32 large = batch->nr_pages / batch->nr_pairs >= MTCOPY_MIN_PIECE;
-	const u32 nodes = src * MAX_NUMNODES + dst;
+	const struct migrate_copy_pair *pair = &batch->pairs[0];
+	const u32 nodes = folio_nid(pair->src) << NODES_SHIFT | folio_nid(pair->dst);
 
-	return &gains[hash_32(nodes << 7 | ilog2(batch->nr_pages) << 1 | large,
-			      MTCOPY_GAIN_BITS)];
+	return &trials[hash_32(nodes << 5 | folio_order(pair->src),
+			       MTCOPY_KIND_BITS)];
 }
 
-static bool should_ask(const struct mtcopy_gain *gain)
+/* Return whether to ask helpers: where they pay, and first in each comparison. */
+VISIBLE_IF_KUNIT bool mtcopy_pays(const struct mtcopy_trial *trial)
 {
-	guard(spinlock)(&gains_lock);
-	return mtcopy_ask(gain) || !adapt;
+	switch (trial->nr % MTCOPY_TRIAL) {
+	case 0:
+		return true;
+	case 1:
+		return false;
+	default:
+		return trial->score > 0;
+	}
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_pays);
 
-static void learn(struct mtcopy_gain *gain, bool helped, u64 ns,
-		  unsigned long nr_pages)
+/*
+ * Learn from a batch that took @cost for its size. Helpers pay if they save a sixteenth
+ * of it. Each comparison counts the same, since the caller may have lost its CPU in one
+ * of the two batches.
+ */
+VISIBLE_IF_KUNIT void mtcopy_learn(struct mtcopy_trial *trial, bool helped, u64 cost)
 {
-	guard(spinlock)(&gains_lock);
-	if (helped)
-		helped_batches++;
+	unsigned int turn = trial->nr++ % MTCOPY_TRIAL;
+
+	if (turn == 0)
+		trial->helped = helped ? cost : 0;
+	if (turn != 1 || helped || !trial->helped)
+		return;
+
+	if (trial->helped < cost - cost / 16)
+		trial->score = min(trial->score + 1, MTCOPY_SCORE);
 	else
-		lone_batches++;
-	if (adapt)
-		mtcopy_learn(gain, helped, ns, nr_pages);
+		trial->score = max(trial->score - 1, -MTCOPY_SCORE);
 }
+EXPORT_SYMBOL_IF_KUNIT(mtcopy_learn);
 
-static int mtcopy_submit(struct migrator *migrator,
-			 struct migrate_copy_batch *batch)
+static int mtcopy_submit(struct migrator *migrator, struct migrate_copy_batch *batch)
 {
-	unsigned int max = mtcopy_threads(batch->nr_pages, READ_ONCE(threads));
-	struct mtcopy_gain *gain = find_gain(batch);
-	const u64 begin = ktime_get_ns();
+	const unsigned int max = min3(batch->nr_pages / MTCOPY_SHARE,
+				      READ_ONCE(threads), MTCOPY_MAX_THREADS);
+	struct mtcopy_trial *trial = find_trial(batch);
+	const u64 start = ktime_get_ns();
 	bool helped;
 
-	/* Waiting for a helper would boost it above a SCHED_IDLE caller. */
-	if (max == 1 || current->policy == SCHED_IDLE) {
+	if (max < 2) {
 		copy_alone(batch);
 		return 0;
 	}
 
-	helped = should_ask(gain) && copy_with_helpers(batch, max - 1);
+	scoped_guard(spinlock, &trials_lock)
+		helped = mtcopy_pays(trial);
+	helped = helped && copy_with_helpers(batch, max - 1);
 	if (!helped)
 		copy_alone(batch);
-	learn(gain, helped, ktime_get_ns() - begin, batch->nr_pages);
+
+	scoped_guard(spinlock, &trials_lock)
+		mtcopy_learn(trial, helped,
+			     (ktime_get_ns() - start) * 16 / batch->nr_pages);
 	return 0;
 }
 
-static void mtcopy_wait(struct migrator *migrator,
-			struct migrate_copy_batch *batch)
+static void mtcopy_wait(struct migrator *migrator, struct migrate_copy_batch *batch)
 {
 }
 
 static struct migrator mtcopy_migrator = {
 	.name		= "mtcopy",
-	.min_pages	= 2 * MTCOPY_SHARE_PAGES,
+	.min_pages	= 2 * MTCOPY_SHARE,
 	.submit		= mtcopy_submit,
 	.wait		= mtcopy_wait,
 };
@@ -651,15 +462,11 @@ MODULE_PARM_DESC(min_order, "Order of the smallest folio to copy (default: 0)");
 
 static int __init mtcopy_init(void)
 {
-	unsigned int i;
 	int error;
 
-	nr_jobs = min(MTCOPY_MAX_JOBS, num_possible_cpus());
-	jobs = kvzalloc_objs(*jobs, nr_jobs);
+	jobs = kvzalloc_objs(*jobs, MTCOPY_JOBS);
 	if (!jobs)
 		return -ENOMEM;
-	for (i = 0; i < nr_jobs; i++)
-		init_waitqueue_head(&jobs[i].wait);
 
 	error = smpboot_register_percpu_thread(&helper_threads);
 	if (error)

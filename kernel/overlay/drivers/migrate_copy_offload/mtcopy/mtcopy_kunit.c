@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for mtcopy: how it cuts a batch into pieces, when and which helpers it
- * asks, and what it reports for poisoned and for lost folios.
+ * KUnit tests for mtcopy: which pages each piece has, when and which helpers it asks, how
+ * it waits for them, and what it reports for poisoned and for lost folios.
  */
 
 #include <kunit/static_stub.h>
@@ -10,6 +10,7 @@
 #include <linux/cpumask.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
+#include <linux/jiffies.h>
 #include <linux/migrate_copy_offload.h>
 #include <linux/mm.h>
 #include <linux/module.h>
@@ -17,249 +18,98 @@
 
 #include "mtcopy.h"
 
-#define NR_FOLIOS	MIGRATE_COPY_MAX_PAIRS
-#define MAX_ORDER	9
-
-struct mtcopy_test {
-	u32 pages[NR_FOLIOS];
-	u32 seen[NR_FOLIOS];
-};
-
-static int mtcopy_test_init(struct kunit *test)
-{
-	test->priv = kunit_kzalloc(test, sizeof(struct mtcopy_test), GFP_KERNEL);
-	return test->priv ? 0 : -ENOMEM;
-}
-
-/* Cut @nr folios, and check that each page is in exactly one piece, in order. */
-static unsigned int cut(struct kunit *test, unsigned int nr, unsigned int max)
-{
-	struct mtcopy_test *t = test->priv;
-	struct mtcopy_piece piece;
-	unsigned int pieces = 0, i;
-	u64 cursor = 0, next = 0;
-
-	memset(t->seen, 0, sizeof(t->seen));
-	for (; mtcopy_next_piece(t->pages, nr, max, cursor, &piece, &next); cursor = next) {
-		unsigned int sum = 0;
-
-		KUNIT_ASSERT_GE(test, piece.nr, 1);
-		KUNIT_ASSERT_GE(test, piece.nr_pages, 1);
-		KUNIT_ASSERT_LE(test, piece.nr_pages, max);
-		KUNIT_ASSERT_LE(test, piece.first + piece.nr, nr);
-		KUNIT_ASSERT_GT(test, next, cursor);
-		for (i = piece.first; i < piece.first + piece.nr; i++) {
-			unsigned int part = piece.nr > 1 ? t->pages[i] : piece.nr_pages;
-
-			KUNIT_ASSERT_EQ(test, t->seen[i], piece.page);
-			t->seen[i] += part;
-			sum += part;
-		}
-		KUNIT_ASSERT_EQ(test, sum, piece.nr_pages);
-		pieces++;
-	}
-	for (i = 0; i < nr; i++)
-		KUNIT_ASSERT_EQ_MSG(test, t->seen[i], t->pages[i], "folio %u", i);
-	return pieces;
-}
-
-static void cut_one_large_folio(struct kunit *test)
-{
-	struct mtcopy_test *t = test->priv;
-
-	t->pages[0] = 512;
-	KUNIT_EXPECT_EQ(test, cut(test, 1, 64), 8);
-	KUNIT_EXPECT_EQ(test, cut(test, 1, 512), 1);
-	KUNIT_EXPECT_EQ(test, cut(test, 1, 1), 512);
-	/* Not a power of two: the last piece is smaller. */
-	t->pages[0] = 100;
-	KUNIT_EXPECT_EQ(test, cut(test, 1, 64), 2);
-}
-
-static void cut_small_folios(struct kunit *test)
-{
-	struct mtcopy_test *t = test->priv;
-	unsigned int i;
-
-	for (i = 0; i < NR_FOLIOS; i++)
-		t->pages[i] = 1;
-	KUNIT_EXPECT_EQ(test, cut(test, NR_FOLIOS, 64), NR_FOLIOS / 64);
-	KUNIT_EXPECT_EQ(test, cut(test, 65, 64), 2);
-	for (i = 0; i < NR_FOLIOS; i++)
-		t->pages[i] = 16;
-	KUNIT_EXPECT_EQ(test, cut(test, 32, 64), 8);
-	KUNIT_EXPECT_EQ(test, cut(test, 32, 16), 32);
-}
-
-/* The rest of a cut folio is a piece by itself. */
-static void cut_mixed_folios(struct kunit *test)
-{
-	static const u32 sizes[] = { 1, 1, 512, 1, 16, 16, 64, 1 };
-	struct mtcopy_test *t = test->priv;
-
-	memcpy(t->pages, sizes, sizeof(sizes));
-	KUNIT_EXPECT_EQ(test, cut(test, ARRAY_SIZE(sizes), 64), 1 + 8 + 1 + 1 + 1);
-	/* A folio of 100 pages leaves a piece of 36; the next folio is not added to it. */
-	t->pages[2] = 100;
-	KUNIT_EXPECT_EQ(test, cut(test, 4, 64), 1 + 2 + 1);
-}
-
-static void cut_random_batches(struct kunit *test)
-{
-	struct mtcopy_test *t = test->priv;
-	struct rnd_state rnd;
-	unsigned int round, i;
-
-	prandom_seed_state(&rnd, 1);
-	for (round = 0; round < 200; round++) {
-		unsigned int nr = 1 + prandom_u32_state(&rnd) % NR_FOLIOS;
-		unsigned int max = BIT(prandom_u32_state(&rnd) % (MAX_ORDER + 1));
-
-		for (i = 0; i < nr; i++)
-			t->pages[i] = BIT(prandom_u32_state(&rnd) % (MAX_ORDER + 1));
-		cut(test, nr, max);
-	}
-}
-
-/* mtcopy_next_piece() reads no sizes at the end: a late helper may run after the batch. */
-static void end_reads_nothing(struct kunit *test)
-{
-	struct mtcopy_piece piece;
-	u64 next;
-
-	KUNIT_EXPECT_FALSE(test, mtcopy_next_piece(NULL, 3, 64, 3ULL << 32, &piece, &next));
-	KUNIT_EXPECT_FALSE(test, mtcopy_next_piece(NULL, 0, 64, 0, &piece, &next));
-}
-
-static void threads_for_their_share(struct kunit *test)
-{
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(1, 4), 1);
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(2 * MTCOPY_SHARE_PAGES - 1, 4), 1);
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(2 * MTCOPY_SHARE_PAGES, 4), 2);
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(512, 4), 4);
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(512, 1), 1);
-	KUNIT_EXPECT_EQ(test, mtcopy_threads(1UL << 30, MTCOPY_MAX_THREADS),
-			MTCOPY_MAX_THREADS);
-}
-
-static void several_pieces_a_thread(struct kunit *test)
-{
-	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(512, 2), 64);
-	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(512, 4), 32);
-	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(128, 2), 16);
-	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(1, 16), MTCOPY_MIN_PIECE);
-	KUNIT_EXPECT_EQ(test, mtcopy_piece_pages(1UL << 20, 16), MTCOPY_MAX_PIECE);
-}
-
-/* How long a batch of 512 pages takes alone. */
-#define ALONE_NS	150000U
+/* How long a batch takes alone. */
+#define ALONE		100000U
 
 struct history {
-	u64 ns;
+	u64 cost;
 	unsigned int helped;
 };
 
 /*
- * Copy @nr batches in the way that mtcopy chooses. With helpers each takes @helped_ns.
- * Every @odd-th batch takes ten times as long, whichever way it is copied.
+ * Copy @nr batches in the way that mtcopy chooses. With helpers each takes @percent of the
+ * time. Every @odd-th batch takes ten times as long, whichever way it is copied.
  */
-static struct history copy_batches(struct mtcopy_gain *gain, unsigned int nr,
-				   unsigned int helped_ns, unsigned int odd)
+static struct history copy_batches(struct mtcopy_trial *trial, unsigned int nr,
+				   unsigned int percent, unsigned int odd)
 {
 	struct history history = { };
 	unsigned int i;
 
 	for (i = 1; i <= nr; i++) {
-		bool helped = mtcopy_ask(gain);
-		u64 ns = helped ? helped_ns : ALONE_NS;
+		bool helped = mtcopy_pays(trial);
+		u64 cost = helped ? ALONE / 100 * percent : ALONE;
 
 		if (odd && i % odd == 0)
-			ns *= 10;
-		mtcopy_learn(gain, helped, ns, 512);
-		history.ns += ns;
+			cost *= 10;
+		mtcopy_learn(trial, helped, cost);
+		history.cost += cost;
 		history.helped += helped;
 	}
 	return history;
 }
 
+/* From the first comparison on, but in each of the next. */
 static void helpers_that_pay_are_asked(struct kunit *test)
 {
-	struct mtcopy_gain gain = { };
+	struct mtcopy_trial trial = { };
+	unsigned int helped = copy_batches(&trial, 10 * MTCOPY_TRIAL, 93, 0).helped;
 
-	KUNIT_EXPECT_FALSE(test, mtcopy_ask(&gain));
-	KUNIT_EXPECT_GE(test, copy_batches(&gain, 20, ALONE_NS * 2 / 3, 0).helped, 10);
-	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS * 2 / 3, 0).helped, 970);
-	/* Alone from time to time, to see that they still pay. */
-	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS * 2 / 3, 0).helped, 990);
+	KUNIT_EXPECT_EQ(test, helped, 10 * (MTCOPY_TRIAL - 1));
 }
 
-/* However slow they are, mtcopy is never below 0.97 of one thread. */
+/* The first half of each comparison is all that they cost. A little is not worth a CPU. */
 static void helpers_that_cost_time_are_not_asked(struct kunit *test)
 {
-	static const unsigned int percent[] = { 100, 103, 110, 150, 200, 1000, 10000 };
+	static const unsigned int percent[] = { 94, 100, 110, 150, 200 };
 	unsigned int i;
 
 	for (i = 0; i < ARRAY_SIZE(percent); i++) {
-		struct mtcopy_gain gain = { };
+		struct mtcopy_trial trial = { };
 		struct history history;
 
-		history = copy_batches(&gain, 10000, ALONE_NS / 100 * percent[i], 0);
-		KUNIT_EXPECT_LE_MSG(test, history.ns * 97, 10000ULL * ALONE_NS * 100,
-				    "%u %%", percent[i]);
-		/* But from time to time. */
-		KUNIT_EXPECT_GE(test, history.helped, 2);
-		KUNIT_EXPECT_LE(test, history.helped, 170);
+		history = copy_batches(&trial, 10 * MTCOPY_TRIAL, percent[i], 0);
+		KUNIT_EXPECT_EQ(test, history.helped, 10);
+		KUNIT_EXPECT_LE(test, history.cost * 98, 10ULL * MTCOPY_TRIAL * ALONE * 100);
 	}
-}
-
-/* A little is not worth another CPU. Once helpers are asked, less will do. */
-static void helpers_pay_from_a_sixteenth(struct kunit *test)
-{
-	struct mtcopy_gain gain = { };
-
-	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 95, 0).helped, 20);
-	copy_batches(&gain, 300, ALONE_NS / 100 * 90, 0);
-	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 90, 0).helped, 970);
-	KUNIT_EXPECT_GE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 95, 0).helped, 970);
-	copy_batches(&gain, 600, ALONE_NS / 100 * 98, 0);
-	KUNIT_EXPECT_LE(test, copy_batches(&gain, 1000, ALONE_NS / 100 * 98, 0).helped, 20);
 }
 
 static void gain_comes_and_goes(struct kunit *test)
 {
-	struct mtcopy_gain gain = { };
+	const unsigned int change = (2 * MTCOPY_SCORE + 1) * MTCOPY_TRIAL;
+	struct mtcopy_trial trial = { };
 	unsigned int i;
 
 	for (i = 0; i < 10; i++) {
-		copy_batches(&gain, 400, ALONE_NS * 2 / 3, 0);
-		KUNIT_EXPECT_GE(test, copy_batches(&gain, 100, ALONE_NS * 2 / 3, 0).helped, 95);
-		copy_batches(&gain, 400, ALONE_NS * 3 / 2, 0);
-		KUNIT_EXPECT_LE(test, copy_batches(&gain, 100, ALONE_NS * 3 / 2, 0).helped, 5);
+		copy_batches(&trial, change, 70, 0);
+		KUNIT_EXPECT_EQ(test, copy_batches(&trial, MTCOPY_TRIAL, 70, 0).helped,
+				MTCOPY_TRIAL - 1);
+		copy_batches(&trial, change, 150, 0);
+		KUNIT_EXPECT_EQ(test, copy_batches(&trial, MTCOPY_TRIAL, 150, 0).helped, 1);
 	}
 }
 
-/* Batches whose caller lost its CPU say nothing about helpers. */
+/* One batch in 29 in which the caller lost its CPU says nothing about helpers. */
 static void odd_batches_hardly_matter(struct kunit *test)
 {
-	struct mtcopy_gain gain = { };
+	struct mtcopy_trial trial = { };
 
-	copy_batches(&gain, 400, ALONE_NS / 100 * 80, 29);
-	KUNIT_EXPECT_GE(test, copy_batches(&gain, 3000, ALONE_NS / 100 * 80, 29).helped, 2850);
-	gain = (struct mtcopy_gain){ };
-	KUNIT_EXPECT_LE(test, copy_batches(&gain, 3000, ALONE_NS / 100 * 110, 29).helped, 150);
+	KUNIT_EXPECT_GE(test, copy_batches(&trial, 100 * MTCOPY_TRIAL, 80, 29).helped,
+			95 * MTCOPY_TRIAL);
+	trial = (struct mtcopy_trial){ };
+	KUNIT_EXPECT_LE(test, copy_batches(&trial, 100 * MTCOPY_TRIAL, 110, 29).helped,
+			5 * MTCOPY_TRIAL);
 }
 
-/* A trial for which there is no helper is made up for. */
-static void trial_waits_for_a_helper(struct kunit *test)
+/* No comparison without helpers: there may be none. */
+static void nothing_is_learned_without_helpers(struct kunit *test)
 {
-	struct mtcopy_gain gain = { };
+	struct mtcopy_trial trial = { .helped = 1 };
 	unsigned int i;
 
-	for (i = 0; i < 100; i++)
-		mtcopy_learn(&gain, false, ALONE_NS, 512);
-	KUNIT_EXPECT_TRUE(test, mtcopy_ask(&gain));
-	mtcopy_learn(&gain, true, ALONE_NS, 512);
-	KUNIT_EXPECT_FALSE(test, mtcopy_ask(&gain));
+	for (i = 0; i < 10 * MTCOPY_TRIAL; i++)
+		mtcopy_learn(&trial, false, ALONE);
+	KUNIT_EXPECT_EQ(test, trial.score, 0);
 }
 
 /* CPUs that the administrator excluded from a kind of housekeeping. */
@@ -299,26 +149,27 @@ static void helpers_of_housekeeping_cpus(struct kunit *test)
 	KUNIT_EXPECT_TRUE(test, mtcopy_may_ask(0, allowed));
 }
 
-/* The folios of one batch: some are cut, some are whole pieces, some are grouped. */
-static const unsigned int batch_orders[] = { 7, 0, 2, 2, 6, 0 };
+/* Folios are cut, whole pieces, or share one. */
+#define NR_BATCH	24
+#define MAX_ORDER	7
 
-#define NR_BATCH	ARRAY_SIZE(batch_orders)
-#define POISONED	2
-
+/* A batch, its job, and a helper that no thread runs. */
 struct batch_test {
 	struct migrate_copy_batch batch;
 	struct mtcopy_job job;
+	struct mtcopy_helper helper;
+	struct page *poisoned;
+	unsigned int copied;
 };
 
-static struct page *poisoned;
-
-static int copy_unless_poisoned(struct page *dst, struct page *src,
-				unsigned int nr_pages)
+static int copy_unless_poisoned(struct page *dst, struct page *src)
 {
-	if (poisoned >= src && poisoned < src + nr_pages)
+	struct batch_test *b = kunit_get_current_test()->priv;
+
+	b->copied++;
+	if (src == b->poisoned)
 		return -EHWPOISON;
-	while (nr_pages--)
-		copy_highpage(dst++, src++);
+	copy_highpage(dst, src);
 	return 0;
 }
 
@@ -337,100 +188,154 @@ static struct folio *get_folio(struct kunit *test, unsigned int order, u8 fill)
 	return folio;
 }
 
-static struct batch_test *make_batch(struct kunit *test)
+static struct batch_test *make_batch(struct kunit *test, u64 seed)
 {
 	struct batch_test *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
+	struct rnd_state rnd;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, b);
+	test->priv = b;
+	kunit_activate_static_stub(test, mtcopy_copy_page, copy_unless_poisoned);
+	prandom_seed_state(&rnd, seed);
 	for (i = 0; i < NR_BATCH; i++) {
+		/* The first one has more than one piece. */
+		unsigned int order = i ? prandom_u32_state(&rnd) % MAX_ORDER : MAX_ORDER;
 		struct migrate_copy_pair *pair = &b->batch.pairs[i];
 
-		pair->src = get_folio(test, batch_orders[i], i + 1);
-		pair->dst = get_folio(test, batch_orders[i], 0xee);
-		b->batch.nr_pages += 1U << batch_orders[i];
+		pair->src = get_folio(test, order, i + 1);
+		pair->dst = get_folio(test, order, 0xee);
+		b->batch.nr_pages += 1U << order;
 	}
 	b->batch.nr_pairs = NR_BATCH;
-	b->job.nr_helpers = 1;
 	mtcopy_fill(&b->job, &b->batch);
+	b->helper.job = &b->job;
+	atomic_set(&b->helper.state, HELPER_OFFERED);
 	return b;
 }
 
-static void check_copied(struct kunit *test, const struct migrate_copy_pair *pair)
+static void check_copied(struct kunit *test, unsigned int first)
 {
-	KUNIT_EXPECT_EQ(test, pair->status, MIGRATE_COPY_DONE);
-	KUNIT_EXPECT_MEMEQ(test, folio_address(pair->dst), folio_address(pair->src),
-			   folio_size(pair->src));
+	struct batch_test *b = test->priv;
+	unsigned int i;
+
+	for (i = first; i < NR_BATCH; i++) {
+		const struct migrate_copy_pair *pair = &b->batch.pairs[i];
+
+		KUNIT_EXPECT_EQ(test, pair->status, MIGRATE_COPY_DONE);
+		KUNIT_EXPECT_MEMEQ(test, folio_address(pair->dst), folio_address(pair->src),
+				   folio_size(pair->src));
+	}
+}
+
+/* Whoever takes which piece, each page is copied, and none of them twice. */
+static void each_page_is_in_one_piece(struct kunit *test)
+{
+	struct rnd_state rnd;
+	unsigned int round;
+
+	prandom_seed_state(&rnd, 1);
+	for (round = 0; round < 20; round++) {
+		struct batch_test *b = make_batch(test, round);
+		unsigned int folio = 0, nr = 1;
+
+		while (nr) {
+			if (prandom_u32_state(&rnd) % 2)
+				mtcopy_help(&b->helper);
+			nr = mtcopy_copy_piece(&b->job, &folio);
+			KUNIT_EXPECT_LE(test, nr, MTCOPY_PIECE);
+		}
+		KUNIT_EXPECT_EQ(test, b->copied, b->batch.nr_pages);
+		mtcopy_report(&b->job, &b->batch);
+		check_copied(test, 0);
+	}
 }
 
 /* Poison fails its own folio, and no other folio of the same piece. */
 static void poison_fails_one_folio(struct kunit *test)
 {
-	struct batch_test *b = make_batch(test);
-	struct mtcopy_piece piece;
-	unsigned int i;
+	struct batch_test *b = make_batch(test, 1);
 
-	poisoned = folio_page(b->batch.pairs[POISONED].src, 3);
-	kunit_activate_static_stub(test, mtcopy_copy_range, copy_unless_poisoned);
-	while (mtcopy_take(&b->job, &piece))
-		mtcopy_copy(&b->job, &piece);
+	b->poisoned = folio_page(b->batch.pairs[0].src, 3);
+	while (mtcopy_help(&b->helper))
+		;
 	mtcopy_report(&b->job, &b->batch);
-
-	for (i = 0; i < NR_BATCH; i++) {
-		if (i == POISONED)
-			KUNIT_EXPECT_EQ(test, b->batch.pairs[i].status, MIGRATE_COPY_ERROR);
-		else
-			check_copied(test, &b->batch.pairs[i]);
-	}
+	KUNIT_EXPECT_EQ(test, b->batch.pairs[0].status, MIGRATE_COPY_ERROR);
+	check_copied(test, 1);
 }
 
-/* A folio is lost if any piece of it was taken and never copied. */
-static void unfinished_folios_are_lost(struct kunit *test)
+static void helper_without_a_piece_is_recalled(struct kunit *test)
 {
-	struct batch_test *b = make_batch(test);
-	struct mtcopy_piece piece, lost;
-	unsigned int i;
+	struct batch_test *b = make_batch(test, 1);
 
-	KUNIT_ASSERT_TRUE(test, mtcopy_take(&b->job, &lost));
-	while (mtcopy_take(&b->job, &piece))
-		mtcopy_copy(&b->job, &piece);
+	KUNIT_EXPECT_TRUE(test, mtcopy_help(&b->helper));
+	KUNIT_EXPECT_TRUE(test, mtcopy_recall(&b->helper, jiffies));
+	KUNIT_EXPECT_EQ(test, atomic_read(&b->helper.state), HELPER_CLAIMED);
+	KUNIT_EXPECT_FALSE(test, mtcopy_help(&b->helper));
+	KUNIT_EXPECT_EQ(test, b->copied, MTCOPY_PIECE);
+}
+
+/* The wait is bounded, and the folio lost, since a helper may still write to it. */
+static void helper_with_a_piece_is_lost(struct kunit *test)
+{
+	struct batch_test *b = make_batch(test, 1);
+	const unsigned long start = jiffies;
+	unsigned int folio = 0;
+
+	/* The helper has taken the first piece. */
+	atomic_set(&b->helper.state, HELPER_RUNNING);
+	atomic_set(&b->job.next, MTCOPY_PIECE);
+	while (mtcopy_copy_piece(&b->job, &folio))
+		;
+	KUNIT_EXPECT_FALSE(test, mtcopy_recall(&b->helper, start + HZ / 10));
+	KUNIT_EXPECT_GE(test, jiffies - start, HZ / 10);
+	KUNIT_EXPECT_LT(test, jiffies - start, HZ);
 	mtcopy_report(&b->job, &b->batch);
-
-	KUNIT_EXPECT_LT(test, lost.nr_pages, 1U << batch_orders[0]);
 	KUNIT_EXPECT_EQ(test, b->batch.pairs[0].status, MIGRATE_COPY_LOST);
-	for (i = 1; i < NR_BATCH; i++)
-		check_copied(test, &b->batch.pairs[i]);
+	check_copied(test, 1);
 
-	/* The late helper finishes after all. */
-	mtcopy_copy(&b->job, &lost);
-	KUNIT_EXPECT_FALSE(test, mtcopy_take(&b->job, &piece));
-	mtcopy_report(&b->job, &b->batch);
-	check_copied(test, &b->batch.pairs[0]);
+	/* It stays lost. */
+	KUNIT_EXPECT_FALSE(test, mtcopy_help(&b->helper));
+	KUNIT_EXPECT_EQ(test, atomic_read(&b->helper.state), HELPER_LOST);
+}
+
+/* A lost helper that comes back ends its piece, and takes no other. */
+static int copy_while_lost(struct page *dst, struct page *src)
+{
+	struct batch_test *b = kunit_get_current_test()->priv;
+
+	atomic_set(&b->helper.state, HELPER_LOST);
+	return copy_unless_poisoned(dst, src);
+}
+
+static void lost_helper_stays_lost(struct kunit *test)
+{
+	struct batch_test *b = make_batch(test, 1);
+
+	kunit_activate_static_stub(test, mtcopy_copy_page, copy_while_lost);
+	while (mtcopy_help(&b->helper))
+		;
+	KUNIT_EXPECT_EQ(test, b->copied, MTCOPY_PIECE);
+	KUNIT_EXPECT_EQ(test, atomic_read(&b->helper.state), HELPER_LOST);
 }
 
 static struct kunit_case mtcopy_test_cases[] = {
-	KUNIT_CASE(cut_one_large_folio),
-	KUNIT_CASE(cut_small_folios),
-	KUNIT_CASE(cut_mixed_folios),
-	KUNIT_CASE(cut_random_batches),
-	KUNIT_CASE(end_reads_nothing),
-	KUNIT_CASE(threads_for_their_share),
-	KUNIT_CASE(several_pieces_a_thread),
 	KUNIT_CASE(helpers_that_pay_are_asked),
 	KUNIT_CASE(helpers_that_cost_time_are_not_asked),
-	KUNIT_CASE(helpers_pay_from_a_sixteenth),
 	KUNIT_CASE(gain_comes_and_goes),
 	KUNIT_CASE(odd_batches_hardly_matter),
-	KUNIT_CASE(trial_waits_for_a_helper),
+	KUNIT_CASE(nothing_is_learned_without_helpers),
 	KUNIT_CASE(helpers_of_housekeeping_cpus),
+	KUNIT_CASE(each_page_is_in_one_piece),
 	KUNIT_CASE(poison_fails_one_folio),
-	KUNIT_CASE(unfinished_folios_are_lost),
+	KUNIT_CASE(helper_without_a_piece_is_recalled),
+	KUNIT_CASE(helper_with_a_piece_is_lost),
+	KUNIT_CASE(lost_helper_stays_lost),
 	{}
 };
 
 static struct kunit_suite mtcopy_test_suite = {
 	.name = "mtcopy",
-	.init = mtcopy_test_init,
 	.test_cases = mtcopy_test_cases,
 };
 
