@@ -51,6 +51,8 @@ def test_each_default_answers_for_the_loop_that_it_replaces() -> None:
     assert copy.slower(with_ratios(1, 0.96, 1.2)) == ["movsq, 64 KiB, cold: 0.96, below 0.97"]
     assert copy.slower(with_ratios(3, 1.2, 0.96)) == ["movsb, 64 KiB, hot: 0.96, below 0.97"]
     assert copy.slower(with_ratios(4, 0.1, 0.1)) == []
+    noisy = replace(GOOD.results[1], ratio=Quartiles(0.5, 0.9, 0.98))
+    assert copy.slower(replace(GOOD, results=(noisy,))) == []
 
 
 def test_a_routine_is_compared_with_the_default_where_the_kernel_uses_it() -> None:
