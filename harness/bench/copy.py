@@ -95,7 +95,6 @@ def show(bench: Bench, processor: str) -> None:
     native.show(
         f"times faster than copying page by page (rep movsq), {processor}: "
         f"median of {bench.rounds} rounds",
-        [],
         ["folio, KiB", *(f"{state}\n{name}" for state, name in columns)],
         [
             [str(kib), *(f"{table[kib, state, name]:.2f}" for state, name in columns)]

@@ -77,12 +77,10 @@ def run(
     return jsonio.load(kind, results), {**document, "load_before": load}, results
 
 
-def show(title: str, labels: list[str], numbers: list[str], rows: list[list[str]]) -> None:
-    """Print a table whose first columns are labels."""
+def show(title: str, headings: list[str], rows: list[list[str]]) -> None:
+    """Print a table of numbers."""
     shown = Table(title=title)
-    for heading in labels:
-        shown.add_column(heading)
-    for heading in numbers:
+    for heading in headings:
         shown.add_column(heading, justify="right", no_wrap=True)
     for row in rows:
         shown.add_row(*row)

@@ -240,7 +240,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
     The CPU copies as by default, and again by "rep movsq", the fastest routine in virtual
-    time. What is switched off is measured again where it is compiled out, but not in quick:
+    time. A design that is off is measured again where it is compiled out, but not in quick:
     that kernel takes minutes to build. Callers that name every page of a folio, and mbind(2),
     are measured on both kernels.
     """
