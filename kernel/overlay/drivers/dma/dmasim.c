@@ -114,7 +114,7 @@ MODULE_PARM_DESC(late_ms, "How much later a late descriptor copies and completes
 enum dmasim_fault {
 	DMASIM_PREP_NULL,
 	DMASIM_SUBMIT_ERROR,
-	/* what is copied, and what the client is told */
+	/* the bytes that are copied, and the result that the client gets */
 	DMASIM_RESULT_ERROR,
 	DMASIM_STATUS_ERROR,
 	DMASIM_SHORT_COPY,

@@ -8,7 +8,7 @@
  *
  * A helper copies each piece without preemption. Between two pieces it has no work
  * that the caller must wait for. So the caller waits for a helper at most as long as
- * a piece takes, whoever wants the helper's CPU. If a helper does not come back for
+ * a piece takes, even if other tasks want its CPU. If a helper does not come back for
  * some seconds, because a host has taken its CPU away, then the folios of its piece
  * are lost, since nothing can stop it from writing to them.
  *

@@ -228,7 +228,7 @@ static void check_copied(struct kunit *test, unsigned int first)
 	}
 }
 
-/* Whoever takes which piece, each page is copied, and none of them twice. */
+/* Each page is copied once, by the caller or by a helper. */
 static void each_page_is_in_one_piece(struct kunit *test)
 {
 	struct rnd_state rnd;
