@@ -1,8 +1,8 @@
 # shellcheck shell=sh disable=SC2034
 # Functions that the suites share; read with ". /lib.sh".
 
-offload=/sys/kernel/mm/migrate_copy_offload
-selftests=/selftests/migrate_copy_offload
+offload=/sys/kernel/mm/migrate_offload
+selftests=/selftests/migrate_offload
 
 ktap_count=0
 ktap_failures=0

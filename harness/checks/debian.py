@@ -50,7 +50,7 @@ _SILENT = 400
 # Debian's kernel has loaded the first ones in the guest, and 4,000 others are modules of it.
 _LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
 _MODULES = 100
-_OURS = ("mm/", "drivers/dma/", "drivers/migrate_copy_offload/")
+_OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
 
 

@@ -16,14 +16,14 @@ from harness.kernel import build
 from harness.kernel.build import Kernel
 from harness.kernel.tree import Tree
 
-TOOLS = "migrate-copy-tools"
+TOOLS = "migrate-offload-tools"
 AUTHOR, ADDRESS = "The copy-offload project", "copy-offload@localhost"
 
 # Of what bindeb-pkg makes, only the kernel: headers want a compiler of another name, debugging
 # symbols are not built, and Debian's linux-libc-dev must stay.
 _PROFILES = "pkg.linux-upstream.nokernelheaders pkg.linux-upstream.nokerneldbg"
-_SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_copy_doctor", "migrate_lib",
-            "migrate_copy_times.awk")  # in tools/mm  # fmt: skip
+_SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib",
+            "migrate_offload_times.awk")  # in tools/mm  # fmt: skip
 DISTRIBUTION = "trixie"
 
 

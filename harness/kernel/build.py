@@ -48,8 +48,8 @@ _PROGRAMS = (*_BASE, "programs.config")
 # what it finds there is seldom ours: the object that was freed too early is used here, too.
 _WATCHED = (
     "mm", "mm/damon", "mm/tests", "fs", "fs/hugetlbfs", "fs/proc", "arch/x86/lib",
-    "drivers/base", "drivers/dma%", "drivers/iommu%", "drivers/migrate_copy_offload%",
-    "kernel/dma", "samples/migrate_copy_offload",
+    "drivers/base", "drivers/dma%", "drivers/iommu%", "drivers/migrate_offload%",
+    "kernel/dma", "samples/migrate_offload",
 )  # fmt: skip
 _KASAN = f"KASAN_SANITIZE=$(if $(filter {' '.join(_WATCHED)},$(obj)),y,n)"
 

@@ -9,7 +9,7 @@ from harness.kernel import build
 from harness.kernel.arch import X86_64, Architecture
 from harness.kernel.tree import Tree
 
-OURS = ("migrate_copy_offload", "migrate_large")
+OURS = ("migrate_offload", "migrate_large")
 
 # The tree's own tests that the feature must not change the outcome of.
 MM_TESTS = (
@@ -65,7 +65,7 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
         # the doctor's judge.
         patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI, "^tools/include/",
                     rf"^{_TOOLS}/([^/]*\.awk$|migrate_lib/)",
-                    rf"^{_TOOLS}/migrate_copy_doctor/(doctor|verdict)\.")  # fmt: skip
+                    rf"^{_TOOLS}/migrate_offload_doctor/(doctor|verdict)\.")  # fmt: skip
         argv = ["make", "-C", str(tree.path / _SELFTESTS / name), f"OUTPUT={output}",
                 f"KHDR_INCLUDES=-isystem {headers}/usr/include",
                 *variables, *static, *targets]  # fmt: skip
@@ -92,7 +92,9 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
         found["usr/bin"] = tool(
             "tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c"
         )
-        found["usr/sbin"] = tool("doctor", "migrate-copy-doctor", "migrate_copy_doctor/*.c")
+        found["usr/sbin"] = tool(
+            "doctor", "migrate-offload-doctor", "migrate_offload_doctor/*.c"
+        )
         workloads = _workloads(paths, home / "workloads", architecture)
         found["usr/local/bin"] = part(home / "workloads", (), workloads)
         step.done(f"in {home}", reused=not built)

@@ -168,7 +168,7 @@ def runs_of(
 def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
     """Return results of a real machine from the benchmark's files, each with its name.
 
-    A kernel without /sys/kernel/mm/migrate_copy_offload counts as vanilla. HarnessError if
+    A kernel without /sys/kernel/mm/migrate_offload counts as vanilla. HarnessError if
     the files are not of one machine and one engine.
     """
     runs: list[Run] = []

@@ -19,7 +19,7 @@ from harness.kernel import build, kconfig
 from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
 
-SWITCH = "CONFIG_MIGRATE_COPY_OFFLOAD"
+SWITCH = "CONFIG_MIGRATION_COPY_OFFLOAD"
 
 _NOT_COMPILED = re.compile(r"^(Documentation/|MAINTAINERS$|tools/)|\.(rst|md|txt)$")
 _OBJECT = re.compile(r"^  (?:CC|AS|LD)\b.* (\S+)$")

@@ -11,7 +11,7 @@ from harness.core.paths import default_paths
 from harness.deb import packages
 
 NOW = 1764028800.0
-GUIDE = "Documentation/admin-guide/mm/migrate_copy_offload"
+GUIDE = "Documentation/admin-guide/mm/migrate_offload"
 
 
 def test_a_later_build_has_a_higher_version_and_no_revision(tmp_path: Path) -> None:
@@ -48,7 +48,7 @@ def test_the_tools_have_all_that_their_package_names() -> None:
     for name in ("install", "manpages", "examples"):
         for line in (deb / f"debian/{packages.TOOLS}.{name}").read_text().splitlines():
             (pattern,) = line.split()[:1]
-            built = pattern in ("migrate_bench", "migrate-copy-doctor", "migrate_bench.1")
+            built = pattern in ("migrate_bench", "migrate-offload-doctor", "migrate_bench.1")
             assert built or [*deb.glob(pattern), *tools.glob(pattern)], pattern
 
 
@@ -56,15 +56,15 @@ def test_the_examples_set_what_the_kernel_has() -> None:
     """Each route of the example is documented, and so is each parameter of dcbm."""
     paths = default_paths()
     guide = (paths.overlay / f"{GUIDE}.rst").read_text()
-    routes = (paths.root / "deb/examples/tmpfiles.d/migrate-copy.conf").read_text()
+    routes = (paths.root / "deb/examples/tmpfiles.d/migrate-offload.conf").read_text()
     lines = re.findall(r"^#?w +(\S+) +- - - - \w+$", routes, re.MULTILINE)
     assert len(lines) == len(re.findall(r"^#?w ", routes, re.MULTILINE)) == 17
     for path in lines:
-        name = path.removeprefix("/sys/kernel/mm/migrate_copy_offload/")
+        name = path.removeprefix("/sys/kernel/mm/migrate_offload/")
         *route, file = name.split("/")
         assert file in guide
         assert not route or (route[0] == "routes" and f"\n   {route[1]} " in guide)
-    options = (paths.root / "deb/examples/modprobe.d/migrate-copy.conf").read_text()
+    options = (paths.root / "deb/examples/modprobe.d/migrate-offload.conf").read_text()
     found = re.findall(r"^#?options dcbm (\w+)=", options, re.MULTILINE)
     assert found == ["channels", "providers", "min_order"]
     assert all(f"\n{name} (" in guide for name in found)

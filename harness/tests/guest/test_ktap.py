@@ -41,10 +41,10 @@ def test_a_skip_keeps_its_reason() -> None:
 
 def test_kunit_nests_three_deep() -> None:
     cases = parse("kunit.ktap")
-    assert cases["migrate_copy_offload/eligibility/buffer_heads"].status is Status.PASSED
-    bad = cases["migrate_copy_offload/marker_life_cycle"]
+    assert cases["migrate_offload/eligibility/buffer_heads"].status is Status.PASSED
+    bad = cases["migrate_offload/marker_life_cycle"]
     assert bad.status is Status.FAILED
-    assert "EXPECTATION FAILED at mm/tests/migrate_copy_offload_kunit.c:181" in bad.detail
+    assert "EXPECTATION FAILED at mm/tests/migrate_offload_kunit.c:181" in bad.detail
     assert "dcbm/scatter_list" in cases
     assert str(ktap.count(list(cases.values()))) == "4 passed, 1 failed, 0 skipped"
 

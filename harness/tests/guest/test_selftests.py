@@ -4,7 +4,7 @@ import re
 
 from harness.core.paths import default_paths
 
-_DIRECTORY = default_paths().overlay / "tools/testing/selftests/migrate_copy_offload"
+_DIRECTORY = default_paths().overlay / "tools/testing/selftests/migrate_offload"
 # A test after which modules are stuck, or one that writes to a device's registers.
 _DANGEROUS = re.compile(r"\bstuck = true|/dev/mem")
 

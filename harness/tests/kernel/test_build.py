@@ -80,10 +80,13 @@ def test_the_kernel_without_the_feature_is_base_otherwise() -> None:
     base, without = (
         kconfig.parse(build.fragments(paths, config)) for config in ("base", "lab-without")
     )
+    words = ("MIGRATION_COPY_OFFLOAD", "DCBM_DMA", "MTCOPY", "SAMPLE_MIGRATOR")
     ours = {
-        name for name, value in base.items() if "MIGRATE_COPY" in name and value in ("y", "m")
+        name
+        for name, value in base.items()
+        if any(word in name for word in words) and value in ("y", "m")
     }
-    assert "CONFIG_MIGRATE_COPY_OFFLOAD" in ours
+    assert "CONFIG_MIGRATION_COPY_OFFLOAD" in ours
     assert {name for name in base if base[name] != without[name]} == ours
     assert {without[name] for name in ours} == {"n"}
     assert (build.CONFIGS["lab-without"].only, build.CONFIGS["lab-without"].seed) == (
@@ -243,7 +246,7 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
     ]  # fmt: skip
     assert [end for _, end, _ in made] == ["CONFIG_Y=m", "CONFIG_Y=m", last]
     options = kconfig.parse(final.read_text())
-    assert options["CONFIG_Y"] == "n" and options["CONFIG_MIGRATE_COPY_DCBM"] == "m"
+    assert options["CONFIG_Y"] == "n" and options["CONFIG_DCBM_DMA"] == "m"
 
     made.clear()
     build.configure(paths, tree, "debian", wishes)

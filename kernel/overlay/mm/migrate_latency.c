@@ -299,7 +299,7 @@ static void probe_flush(void *data, enum migrate_mode mode,
 	t->first_pte = 0;
 }
 
-#ifdef CONFIG_MIGRATE_COPY_OFFLOAD
+#ifdef CONFIG_MIGRATION_COPY_OFFLOAD
 /* A migrator may be called several times per batch: the last call counts. */
 static void probe_copied(void *data, const char *migrator,
 			 unsigned int nr_folios, unsigned int nr_copied,

@@ -21,7 +21,7 @@
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
-#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_copy_offload"
+#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_offload"
 
 #define MIN_FOLIO_KIB	4
 #define MAX_FOLIO_KIB	2048

@@ -1,0 +1,1025 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
+ * merged, the shares of the channels, and the accounting of completions. If there
+ * is an engine, also when channels are acquired, and the stop before a suspend or
+ * a reboot.
+ */
+
+#include <kunit/device.h>
+#include <kunit/test.h>
+#include <linux/completion.h>
+#include <linux/delay.h>
+#include <linux/dma-mapping.h>
+#include <linux/dmaengine.h>
+#include <linux/mm.h>
+#include <linux/module.h>
+#include <linux/prandom.h>
+#include <linux/random.h>
+#include <linux/suspend.h>
+#include <linux/workqueue.h>
+
+#include "dcbm.h"
+
+#define SRC_BASE	0x100000000ULL
+#define DST_BASE	0x900000000ULL
+#define MAX_PAIRS	32
+#define MAX_ENTRIES	256
+
+struct dcbm_test {
+	struct migrate_offload_batch batch;
+	struct dcbm_job job;
+	struct scatterlist src[MAX_ENTRIES];
+	struct scatterlist dst[MAX_ENTRIES];
+	unsigned int src_nents;
+	unsigned int dst_nents;
+};
+
+static void put_folio(void *folio)
+{
+	folio_put(folio);
+}
+
+static struct folio *alloc_folio(struct kunit *test, unsigned int order)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, order);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, put_folio, folio));
+	return folio;
+}
+
+static void add_pair(struct kunit *test, unsigned int order)
+{
+	struct folio *folio = alloc_folio(test, order);
+	struct dcbm_test *ctx = test->priv;
+
+	KUNIT_ASSERT_LT(test, ctx->batch.nr_pairs, MAX_PAIRS);
+	/* Most tests use only the size of a folio. */
+	ctx->batch.pairs[ctx->batch.nr_pairs].src = folio;
+	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
+	ctx->job.left[ctx->batch.nr_pairs++] = folio_size(folio);
+	ctx->batch.nr_pages += folio_nr_pages(folio);
+}
+
+/*
+ * Map @len bytes as one entry. There are gaps between the entries in the
+ * engine's address space, so that a segment across entries shows as wrong.
+ */
+static void map(struct scatterlist *sg, unsigned int *nents, u64 base,
+		size_t len)
+{
+	sg_dma_address(&sg[*nents]) = base + *nents * (u64)SZ_1G;
+	sg_dma_len(&sg[*nents]) = len;
+	(*nents)++;
+}
+
+/* Return the DMA address of byte @offset of the whole list. */
+static u64 address_of(struct scatterlist *sg, size_t offset)
+{
+	while (offset >= sg_dma_len(sg))
+		offset -= sg_dma_len(sg++);
+	return sg_dma_address(sg) + offset;
+}
+
+static size_t all_bytes(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	return ctx->batch.nr_pages * PAGE_SIZE;
+}
+
+static size_t size_of(struct kunit *test, unsigned int item)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	return folio_size(ctx->batch.pairs[item].src);
+}
+
+/* The walk visits every byte once, in order, at its address on both sides. */
+static unsigned int expect_walk_over(struct kunit *test,
+				     const struct dcbm_range *range)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int nr_segments = 0, item = range->first;
+	size_t offset = 0, in_item = range->offset;
+	struct dcbm_segment segment;
+	struct dcbm_walk walk;
+
+	dcbm_walk_init(&walk, range, ctx->src, ctx->src_nents, ctx->dst,
+		       ctx->dst_nents);
+
+	while (dcbm_walk_next(&walk, &ctx->job, &segment)) {
+		size_t len = segment.range.len, last = len - 1;
+
+		KUNIT_ASSERT_GT(test, len, 0);
+		KUNIT_EXPECT_EQ(test, item, segment.range.first);
+		KUNIT_EXPECT_EQ(test, in_item, segment.range.offset);
+		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset),
+				segment.src);
+		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset + last),
+				segment.src + last);
+		KUNIT_EXPECT_EQ(test, address_of(ctx->dst, offset),
+				segment.dst);
+		KUNIT_EXPECT_EQ(test, address_of(ctx->dst, offset + last),
+				segment.dst + last);
+
+		offset += len;
+		in_item += len;
+		while (item + 1 < ctx->batch.nr_pairs &&
+		       in_item >= size_of(test, item))
+			in_item -= size_of(test, item++);
+		nr_segments++;
+	}
+
+	KUNIT_EXPECT_EQ(test, range->len, offset);
+	return nr_segments;
+}
+
+static unsigned int expect_walk(struct kunit *test)
+{
+	const struct dcbm_range all = { .len = all_bytes(test) };
+
+	return expect_walk_over(test, &all);
+}
+
+static void walk_unmerged(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 6; i++) {
+		add_pair(test, i % 3 * 2);
+		map(ctx->src, &ctx->src_nents, SRC_BASE,
+		    PAGE_SIZE << (i % 3 * 2));
+		map(ctx->dst, &ctx->dst_nents, DST_BASE,
+		    PAGE_SIZE << (i % 3 * 2));
+	}
+	KUNIT_EXPECT_EQ(test, 6, expect_walk(test));
+}
+
+static void walk_merged_on_both_sides(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 8; i++)
+		add_pair(test, 0);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
+	/* What the IOMMU merged stays one segment. */
+	KUNIT_EXPECT_EQ(test, 1, expect_walk(test));
+}
+
+static void walk_merged_on_one_side(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 8; i++) {
+		add_pair(test, 0);
+		map(ctx->src, &ctx->src_nents, SRC_BASE, PAGE_SIZE);
+	}
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 5 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 8, expect_walk(test));
+}
+
+static void walk_folio_in_pieces(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 3);
+	add_pair(test, 0);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 5 * PAGE_SIZE);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 4 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 2 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 7 * PAGE_SIZE);
+	/* 2 + 3 pages of the first folio, then its other 3 with the second. */
+	KUNIT_EXPECT_EQ(test, 3, expect_walk(test));
+}
+
+static void map_at_random(struct rnd_state *rnd, struct scatterlist *sg,
+			  unsigned int *nents, u64 base, unsigned int nr_pages)
+{
+	while (nr_pages) {
+		unsigned int nr = 1 + prandom_u32_state(rnd) %
+				      min(nr_pages, 16);
+
+		map(sg, nents, base, nr * PAGE_SIZE);
+		nr_pages -= nr;
+	}
+}
+
+static void walk_at_random(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	u64 seed = get_random_u64();
+	struct rnd_state rnd;
+	unsigned int i;
+
+	kunit_info(test, "seed %llu", seed);
+	prandom_seed_state(&rnd, seed);
+	for (i = 0; i < MAX_PAIRS; i++)
+		add_pair(test, prandom_u32_state(&rnd) % 4);
+
+	for (i = 0; i < 1000; i++) {
+		ctx->src_nents = 0;
+		ctx->dst_nents = 0;
+		map_at_random(&rnd, ctx->src, &ctx->src_nents, SRC_BASE,
+			      ctx->batch.nr_pages);
+		map_at_random(&rnd, ctx->dst, &ctx->dst_nents, DST_BASE,
+			      ctx->batch.nr_pages);
+		expect_walk(test);
+	}
+}
+
+/* A range that begins and ends within folios. */
+static void walk_part_of_a_batch(struct kunit *test)
+{
+	const struct dcbm_range range = {
+		.first = 1, .offset = 2 * PAGE_SIZE, .len = 7 * PAGE_SIZE,
+	};
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 4; i++)
+		add_pair(test, 2);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 7 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 4 * PAGE_SIZE);
+	/* 2 pages and 1, then 3 and 1 of the last folio. */
+	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
+}
+
+/* A range that ends before the lists do, and within a folio. */
+static void walk_ends_with_its_range(struct kunit *test)
+{
+	const struct dcbm_range range = { .len = 3 * PAGE_SIZE };
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 2);
+	add_pair(test, 2);
+	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
+	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
+}
+
+/* A provider that takes no more than @len bytes gets the segment in parts. */
+static void segment_is_cut(struct kunit *test)
+{
+	struct dcbm_segment rest = {
+		.src = SRC_BASE, .dst = DST_BASE, .range.len = 5 * PAGE_SIZE,
+	}, part;
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 1);
+	add_pair(test, 2);
+	part = dcbm_cut(&ctx->job, &rest, 3 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, SRC_BASE, part.src);
+	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
+	KUNIT_EXPECT_EQ(test, 0, part.range.first);
+	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, rest.src);
+	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, rest.dst);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, rest.range.len);
+	KUNIT_EXPECT_EQ(test, 1, rest.range.first);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, rest.range.offset);
+}
+
+/* Shares have no gaps between them, and their sizes differ by at most @spread. */
+static void expect_shares(struct kunit *test, unsigned int nr_lanes,
+			  size_t spread)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest = { .len = all_bytes(test) };
+	size_t least = SIZE_MAX, most = 0, offset = 0;
+	unsigned int item = 0, i;
+
+	for (i = nr_lanes; i; i--) {
+		dcbm_share(&ctx->job, &rest, i, &share);
+		KUNIT_EXPECT_EQ(test, item, share.first);
+		KUNIT_EXPECT_EQ(test, offset, share.offset);
+		KUNIT_EXPECT_EQ(test, 0, share.len % SZ_512);
+		least = min(least, share.len);
+		most = max(most, share.len);
+
+		for (offset += share.len; item < ctx->batch.nr_pairs; item++) {
+			size_t size = size_of(test, item);
+
+			if (offset < size)
+				break;
+			offset -= size;
+		}
+	}
+	KUNIT_EXPECT_EQ(test, 0, rest.len);
+	KUNIT_EXPECT_EQ(test, ctx->batch.nr_pairs, item);
+	KUNIT_EXPECT_LE(test, most - least, spread);
+}
+
+/* An order-0 folio is never cut. */
+static void shares_of_small_folios(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
+	unsigned int i;
+
+	for (i = 0; i < 16; i++)
+		add_pair(test, 0);
+	for (i = 1; i <= 20; i++)
+		expect_shares(test, i, PAGE_SIZE);
+
+	rest = (struct dcbm_range){ .len = all_bytes(test) };
+	for (i = 5; i; i--) {
+		dcbm_share(&ctx->job, &rest, i, &share);
+		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
+		KUNIT_EXPECT_EQ(test, 0, rest.offset);
+	}
+}
+
+static void shares_of_one_large_folio(struct kunit *test)
+{
+	unsigned int i;
+
+	add_pair(test, 7);
+	for (i = 1; i <= DCBM_MAX_LANES; i++)
+		expect_shares(test, i, SZ_512);
+}
+
+static void shares_of_mixed_sizes(struct kunit *test)
+{
+	unsigned int i;
+
+	add_pair(test, 5);
+	for (i = 0; i < 6; i++)
+		add_pair(test, 0);
+	add_pair(test, 4);
+	for (i = 1; i <= DCBM_MAX_LANES; i++)
+		expect_shares(test, i, PAGE_SIZE);
+}
+
+/* No folio is cut or left out, and no share exceeds its fair size by a folio. */
+static void shares_of_whole_folios(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_range share, rest;
+	unsigned int nr, i, item;
+
+	ctx->job.whole = true;
+	add_pair(test, 5);
+	for (i = 0; i < 6; i++)
+		add_pair(test, 0);
+	add_pair(test, 4);
+
+	for (nr = 1; nr <= 8; nr++) {
+		rest = (struct dcbm_range){ .len = all_bytes(test) };
+		for (i = nr, item = 0; i; i--) {
+			size_t fair = DIV_ROUND_UP(rest.len, i);
+
+			dcbm_share(&ctx->job, &rest, i, &share);
+			if (share.len)
+				KUNIT_EXPECT_EQ(test, item, share.first);
+			KUNIT_EXPECT_EQ(test, 0, share.offset);
+			KUNIT_EXPECT_LT(test, share.len, fair + SZ_128K);
+			item = rest.first;
+		}
+		KUNIT_EXPECT_EQ(test, 0, rest.len);
+	}
+}
+
+static void lanes_are_worth_their_while(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 16, dcbm_nr_lanes(SZ_2M, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 8, dcbm_nr_lanes(SZ_2M, SZ_256K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K + SZ_32K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_4K, SZ_64K, 16));
+	KUNIT_EXPECT_EQ(test, 4, dcbm_nr_lanes(SZ_1G, 1, 4));
+}
+
+static void account(struct kunit *test, unsigned int item, size_t offset,
+		    size_t len, bool error)
+{
+	const struct dcbm_range range = { item, offset, len };
+	struct dcbm_test *ctx = test->priv;
+
+	if (!error)
+		dcbm_account(&ctx->job, &range);
+}
+
+static enum migrate_offload_status status(struct kunit *test, unsigned int item)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	return dcbm_item_status(&ctx->job, item);
+}
+
+/* The neighbours are parts of one folio: nobody can ask for folios side by side. */
+static void neighbours_share_an_entry(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct folio *folio;
+	unsigned int nr;
+
+	add_pair(test, 3);
+	folio = ctx->batch.pairs[0].src;
+	sg_init_table(ctx->src, MAX_ENTRIES);
+
+	nr = dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE, 0, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, nr);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, ctx->src[0].length);
+
+	/* A gap, then what lies before it, then neighbours that stay apart. */
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 3 * PAGE_SIZE, true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, 4, nr);
+
+	/* Not beyond the limit; nobody looks at the bytes. */
+	nr = dcbm_add_entry(ctx->src, 0, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0,
+			    true);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE,
+			    DCBM_MAX_MERGED - PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, nr);
+	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, DCBM_MAX_MERGED,
+			    true);
+	KUNIT_EXPECT_EQ(test, 2, nr);
+}
+
+/* Bytes of a folio may begin where 32 bits do not reach; nobody looks at them. */
+static void entries_reach_beyond_4g(struct kunit *test)
+{
+	const size_t offset = (size_t)SZ_2G * 2 + PAGE_SIZE;
+	struct dcbm_test *ctx = test->priv;
+	struct folio *folio;
+
+	if (!IS_ENABLED(CONFIG_64BIT))
+		kunit_skip(test, "no folio is so large");
+
+	add_pair(test, 0);
+	folio = ctx->batch.pairs[0].src;
+	sg_init_table(ctx->src, MAX_ENTRIES);
+	dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE - 512, offset + 512, true);
+	KUNIT_EXPECT_PTR_EQ(test, folio_page(folio, offset >> PAGE_SHIFT),
+			    sg_page(&ctx->src[0]));
+	KUNIT_EXPECT_EQ(test, 512, ctx->src[0].offset);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src[0].length);
+}
+
+/* Nobody has routed anything to dcbm: it has no channel for the smaller one. */
+static void larger_batches_are_refused(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 0);
+	ctx->batch.nr_pages = DCBM_MAX_PAGES;
+	KUNIT_EXPECT_EQ(test, -EBUSY, dcbm_submit(NULL, &ctx->batch));
+	ctx->batch.nr_pages++;
+	KUNIT_EXPECT_EQ(test, -EOPNOTSUPP, dcbm_submit(NULL, &ctx->batch));
+}
+
+static void every_completion_counts(struct kunit *test)
+{
+	add_pair(test, 2);
+	add_pair(test, 0);
+
+	/* The completion of the last descriptor proves nothing about the others. */
+	account(test, 1, 0, PAGE_SIZE, false);
+	account(test, 0, 3 * PAGE_SIZE, PAGE_SIZE, false);
+	account(test, 0, PAGE_SIZE, 2 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 1));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
+	account(test, 0, 0, PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
+}
+
+/* One descriptor covers the end of a folio, a whole one, and half of a third. */
+static void one_completion_for_several_folios(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 3; i++)
+		add_pair(test, 1);
+	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
+	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[1]);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[2]);
+	account(test, 0, 0, PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 1));
+}
+
+static void one_error_fails_the_folio(struct kunit *test)
+{
+	add_pair(test, 1);
+	account(test, 0, 0, PAGE_SIZE, true);
+	account(test, 0, PAGE_SIZE, PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
+}
+
+static void time_out_fails_what_is_left(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	add_pair(test, 0);
+	add_pair(test, 0);
+	account(test, 0, 0, PAGE_SIZE, false);
+	ctx->job.timed_out = true;
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_TIMEOUT, status(test, 1));
+}
+
+/* A stuck channel loses every folio it had a part of, and no other. */
+static void stuck_channel_loses_its_folios(struct kunit *test)
+{
+	const struct dcbm_range range = {
+		.first = 1, .offset = PAGE_SIZE, .len = 3 * PAGE_SIZE,
+	};
+	const struct dcbm_range other = {
+		.first = 4, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
+	};
+	struct dcbm_test *ctx = test->priv;
+	unsigned int i;
+
+	for (i = 0; i < 6; i++)
+		add_pair(test, 1);
+	account(test, 0, 0, 12 * PAGE_SIZE, false);
+	ctx->job.timed_out = true;
+	dcbm_lose(&ctx->job, &range);
+	dcbm_lose(&ctx->job, &other);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 1));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 2));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 3));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 4));
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 5));
+}
+
+struct event {
+	struct work_struct work;
+	struct completion done;
+	int (*notify)(struct notifier_block *nb, unsigned long event, void *data);
+	unsigned long event;
+};
+
+static void event_work(struct work_struct *work)
+{
+	struct event *event = container_of(work, struct event, work);
+
+	event->notify(NULL, event->event, NULL);
+	complete(&event->done);
+}
+
+static void give_back(void *unused)
+{
+	dcbm_routed(NULL, false);
+}
+
+/* A job as of a batch that may take @timeout jiffies. */
+static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job;
+
+	if (!ctx->batch.nr_pairs) {
+		add_pair(test, 0);
+		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+		dcbm_routed(NULL, true);
+		KUNIT_ASSERT_EQ(test, 0,
+				kunit_add_action_or_reset(test, give_back, NULL));
+	}
+	ctx->batch.deadline = jiffies + timeout;
+	job = dcbm_get_job(&ctx->batch);
+	if (!job)
+		kunit_skip(test, "no channel");
+	return job;
+}
+
+/* The event waits while a job has a channel. Afterwards no job gets one. */
+static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job = get_job(test, 10 * HZ);
+	struct dma_chan *chan;
+
+	chan = list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+
+	init_completion(&event->done);
+	INIT_WORK_ONSTACK(&event->work, event_work);
+	schedule_work(&event->work);
+	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&event->done, HZ / 5));
+	dcbm_put_job(job);
+	flush_work(&event->work);
+	destroy_work_on_stack(&event->work);
+
+	job = dcbm_get_job(&ctx->batch);
+	KUNIT_EXPECT_NULL(test, job);
+	if (job)
+		dcbm_put_job(job);
+	return chan;
+}
+
+static bool is_channel(struct dma_chan *chan, void *wanted)
+{
+	return chan == wanted;
+}
+
+/* Return true if another client could get the channel. */
+static bool channel_is_free(struct dma_chan *wanted)
+{
+	struct dma_chan *chan;
+	dma_cap_mask_t mask;
+
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	chan = dma_request_channel(mask, is_channel, wanted);
+	if (chan)
+		dma_release_channel(chan);
+	return chan;
+}
+
+/* dcbm acquires channels again some time after the event. */
+static void wake_up_again(struct kunit *test, unsigned long event)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job = NULL;
+	unsigned int i;
+
+	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
+	for (i = 0; i < 500 && !job; i++) {
+		job = dcbm_get_job(&ctx->batch);
+		if (!job)
+			msleep(20);
+	}
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	dcbm_put_job(job);
+}
+
+static void channels_are_given_back_for_sleep(struct kunit *test)
+{
+	static const unsigned long events[][2] = {
+		{ PM_SUSPEND_PREPARE, PM_POST_SUSPEND },
+		{ PM_HIBERNATION_PREPARE, PM_POST_HIBERNATION },
+		{ PM_RESTORE_PREPARE, PM_POST_RESTORE },
+	};
+	unsigned int i;
+
+	for (i = 0; i < ARRAY_SIZE(events); i++) {
+		struct event event = {
+			.notify = dcbm_pm_event, .event = events[i][0],
+		};
+		struct dma_chan *chan = notify_during_job(test, &event);
+
+		KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+		wake_up_again(test, events[i][1]);
+		KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+	}
+}
+
+static void reboot_ends_all_jobs(struct kunit *test)
+{
+	struct event event = { .notify = dcbm_reboot_event };
+	struct dma_chan *chan = notify_during_job(test, &event);
+
+	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+
+	/* The test machine does not reboot: start again. */
+	wake_up_again(test, PM_POST_SUSPEND);
+}
+
+/* A job that never ends holds an event up for some seconds, and no longer. */
+static void stuck_job_is_left_alone(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, 0);
+	unsigned long begin = jiffies;
+
+	dcbm_reboot_event(NULL, 0, NULL);
+	KUNIT_EXPECT_LT(test, jiffies - begin, 15 * HZ);
+	dcbm_put_job(job);
+	wake_up_again(test, PM_POST_SUSPEND);
+}
+
+static struct dma_chan *channel_of(struct dcbm_job *job)
+{
+	return list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+}
+
+/* dcbm holds channels only as long as a reason is routed to it. */
+static void channels_are_held_while_routed(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, 10 * HZ);
+	struct dma_chan *chan = channel_of(job);
+
+	dcbm_put_job(job);
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+	dcbm_routed(NULL, false);
+	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+	dcbm_routed(NULL, true);
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+}
+
+/* A provider with one channel, whose operations the caller adds. */
+static void describe(struct dma_device *dma, struct dma_chan *chan,
+		     struct device *dev)
+{
+	dma->dev = dev;
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	dma->reliable_result = true;
+	dma->reliable_terminate = true;
+	INIT_LIST_HEAD(&dma->channels);
+	chan->device = dma;
+	list_add_tail(&chan->device_node, &dma->channels);
+}
+
+/* An engine that copies nothing, and that goes as soon as somebody gets its channel. */
+struct leaver {
+	struct dma_device dma;
+	struct dma_chan chan;
+	struct notifier_block nb;
+	struct completion requested;
+	struct work_struct work;
+	unsigned int requests;
+	unsigned int held;
+};
+
+static int leaver_alloc(struct dma_chan *chan)
+{
+	struct leaver *leaver = container_of(chan, struct leaver, chan);
+
+	leaver->requests++;
+	complete(&leaver->requested);
+	/* Until the other task spins on the mutex of dmaengine. */
+	mdelay(1);
+	return 1;
+}
+
+static struct dma_async_tx_descriptor *
+leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	    unsigned long flags)
+{
+	return NULL;
+}
+
+static enum dma_status leaver_status(struct dma_chan *chan, dma_cookie_t cookie,
+				     struct dma_tx_state *state)
+{
+	return DMA_ERROR;
+}
+
+static void leaver_issue(struct dma_chan *chan)
+{
+}
+
+static void leaver_goes(struct work_struct *work)
+{
+	struct leaver *leaver = container_of(work, struct leaver, work);
+
+	wait_for_completion_timeout(&leaver->requested, 10 * HZ);
+	dma_async_device_unregister(&leaver->dma);
+}
+
+/* Called after the notifier of dcbm: nobody may hold the channel any more. */
+static int leaver_event(struct notifier_block *nb, unsigned long event, void *chan)
+{
+	struct leaver *leaver = container_of(nb, struct leaver, nb);
+
+	if (event == DMA_CHAN_REMOVING && chan == &leaver->chan)
+		leaver->held += leaver->chan.client_count;
+	return NOTIFY_OK;
+}
+
+static void channel_leaves_while_acquired(struct kunit *test)
+{
+	struct leaver *leaver = kunit_kzalloc(test, sizeof(*leaver), GFP_KERNEL);
+	struct device *dev = kunit_device_register(test, "dcbm-test");
+	struct dma_device *dma;
+	unsigned int i;
+
+	KUNIT_ASSERT_NOT_NULL(test, leaver);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+
+	dma = &leaver->dma;
+	describe(dma, &leaver->chan, dev);
+	dma->device_alloc_chan_resources = leaver_alloc;
+	dma->device_prep_dma_memcpy = leaver_prep;
+	dma->device_tx_status = leaver_status;
+	dma->device_issue_pending = leaver_issue;
+	init_completion(&leaver->requested);
+	INIT_WORK(&leaver->work, leaver_goes);
+	leaver->nb.notifier_call = leaver_event;
+	leaver->nb.priority = -1;
+	KUNIT_ASSERT_EQ(test, 0, dma_register_notifier(&leaver->nb));
+
+	for (i = 0; i < 100; i++) {
+		reinit_completion(&leaver->requested);
+		KUNIT_EXPECT_EQ(test, 0, dma_async_device_register(dma));
+		schedule_work(&leaver->work);
+		dcbm_routed(NULL, true);
+		flush_work(&leaver->work);
+		dcbm_routed(NULL, false);
+	}
+	dma_unregister_notifier(&leaver->nb);
+	KUNIT_EXPECT_GE(test, leaver->requests, 100);
+	KUNIT_EXPECT_EQ(test, 0, leaver->held);
+}
+
+/*
+ * An engine that copies nothing, with room for one descriptor. The interrupt of that
+ * comes at the worst moment: while the next one is prepared, and gets its place.
+ */
+struct ring_of_one {
+	struct dma_device dma;
+	struct dma_chan chan;
+	struct dma_async_tx_descriptor tx;
+	size_t left;	/* bytes that no descriptor covers yet */
+	bool busy;
+	bool issued;
+};
+
+static struct ring_of_one *to_ring(struct dma_chan *chan)
+{
+	return container_of(chan, struct ring_of_one, chan);
+}
+
+static void ring_interrupt(struct ring_of_one *ring)
+{
+	const struct dmaengine_result result = { .result = DMA_TRANS_NOERROR };
+
+	ring->busy = false;
+	ring->tx.callback_result(ring->tx.callback_param, &result);
+}
+
+static dma_cookie_t ring_submit(struct dma_async_tx_descriptor *tx)
+{
+	return DMA_MIN_COOKIE;
+}
+
+static struct dma_async_tx_descriptor *
+ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	  unsigned long flags)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	if (len > PAGE_SIZE)
+		return NULL;
+	if (ring->busy && ring->issued && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+	if (ring->busy)
+		return NULL;
+
+	dma_async_tx_descriptor_init(&ring->tx, chan);
+	ring->tx.tx_submit = ring_submit;
+	ring->tx.flags = flags;
+	ring->busy = true;
+	ring->issued = false;
+	ring->left -= len;
+	return &ring->tx;
+}
+
+static void ring_issue(struct dma_chan *chan)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	ring->issued = true;
+	/* Nothing will be prepared after the last one. */
+	if (ring->busy && !ring->left && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+}
+
+static enum dma_status ring_status(struct dma_chan *chan, dma_cookie_t cookie,
+				   struct dma_tx_state *state)
+{
+	return DMA_COMPLETE;
+}
+
+static int ring_terminate(struct dma_chan *chan)
+{
+	to_ring(chan)->busy = false;
+	return 0;
+}
+
+static void ring_goes(void *dma)
+{
+	dma_async_device_unregister(dma);
+}
+
+/* The channel of the next job that takes one, which will be the last one again. */
+static struct dma_chan *rotate(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, HZ);
+	struct dma_chan *chan = channel_of(job);
+
+	dcbm_put_job(job);
+	return chan;
+}
+
+/* The next job gets @chan, which dcbm holds. */
+static void make_first(struct kunit *test, struct dma_chan *chan)
+{
+	unsigned int nr = 0;
+
+	while (rotate(test) != chan)
+		;
+	do
+		nr++;
+	while (rotate(test) != chan);
+	while (--nr)
+		rotate(test);
+}
+
+/* Nobody may rely on an interrupt that is still to come when the next is prepared. */
+static void interrupt_while_preparing(struct kunit *test)
+{
+	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
+	struct device *dev = kunit_device_register(test, "dcbm-test");
+	struct dcbm_test *ctx = test->priv;
+	struct dma_device *dma;
+
+	KUNIT_ASSERT_NOT_NULL(test, ring);
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	KUNIT_ASSERT_EQ(test, 0,
+			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
+
+	dma = &ring->dma;
+	describe(dma, &ring->chan, dev);
+	dma->device_prep_dma_memcpy = ring_prep;
+	dma->device_tx_status = ring_status;
+	dma->device_issue_pending = ring_issue;
+	dma->device_terminate_all = ring_terminate;
+	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
+	dcbm_put_job(get_job(test, HZ));
+	KUNIT_ASSERT_EQ(test, 1, ring->chan.client_count);
+	make_first(test, &ring->chan);
+
+	ctx->batch.nr_pairs = 0;
+	ctx->batch.nr_pages = 0;
+	add_pair(test, 3);
+	ctx->batch.pairs[0].dst = alloc_folio(test, 3);
+	ring->left = all_bytes(test);
+	ctx->batch.deadline = jiffies + 5 * HZ;
+	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
+	dcbm_wait(NULL, &ctx->batch);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, ctx->batch.pairs[0].status);
+	KUNIT_EXPECT_EQ(test, 0, ring->left);
+}
+
+static int dcbm_test_init(struct kunit *test)
+{
+	struct dcbm_test *ctx = kunit_kzalloc(test, sizeof(*ctx), GFP_KERNEL);
+
+	if (!ctx)
+		return -ENOMEM;
+
+	ctx->job.batch = &ctx->batch;
+	sg_init_table(ctx->src, MAX_ENTRIES);
+	sg_init_table(ctx->dst, MAX_ENTRIES);
+	test->priv = ctx;
+	return 0;
+}
+
+static struct kunit_case dcbm_test_cases[] = {
+	KUNIT_CASE(walk_unmerged),
+	KUNIT_CASE(walk_merged_on_both_sides),
+	KUNIT_CASE(walk_merged_on_one_side),
+	KUNIT_CASE(walk_folio_in_pieces),
+	KUNIT_CASE(walk_at_random),
+	KUNIT_CASE(walk_part_of_a_batch),
+	KUNIT_CASE(walk_ends_with_its_range),
+	KUNIT_CASE(segment_is_cut),
+	KUNIT_CASE(shares_of_small_folios),
+	KUNIT_CASE(shares_of_one_large_folio),
+	KUNIT_CASE(shares_of_mixed_sizes),
+	KUNIT_CASE(shares_of_whole_folios),
+	KUNIT_CASE(lanes_are_worth_their_while),
+	KUNIT_CASE(neighbours_share_an_entry),
+	KUNIT_CASE(entries_reach_beyond_4g),
+	KUNIT_CASE(larger_batches_are_refused),
+	KUNIT_CASE(every_completion_counts),
+	KUNIT_CASE(one_completion_for_several_folios),
+	KUNIT_CASE(one_error_fails_the_folio),
+	KUNIT_CASE(time_out_fails_what_is_left),
+	KUNIT_CASE(stuck_channel_loses_its_folios),
+	KUNIT_CASE(channels_are_given_back_for_sleep),
+	KUNIT_CASE(reboot_ends_all_jobs),
+	KUNIT_CASE(stuck_job_is_left_alone),
+	KUNIT_CASE(channels_are_held_while_routed),
+	KUNIT_CASE(channel_leaves_while_acquired),
+	KUNIT_CASE(interrupt_while_preparing),
+	{}
+};
+
+static struct kunit_suite dcbm_test_suite = {
+	.name = "dcbm",
+	.init = dcbm_test_init,
+	.test_cases = dcbm_test_cases,
+};
+
+kunit_test_suite(dcbm_test_suite);
+
+MODULE_DESCRIPTION("KUnit tests for dcbm");
+MODULE_LICENSE("GPL");
+MODULE_IMPORT_NS("EXPORTED_FOR_KUNIT_TESTING");

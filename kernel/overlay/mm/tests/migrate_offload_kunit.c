@@ -1,0 +1,1501 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * KUnit tests for copy offload: the registry, routes, which folios may be copied
+ * early, and the result for a folio that the migrator copied, failed to copy, or
+ * lost.
+ *
+ * migrate_pages() itself moves folios of shmem files, with a migrator that the
+ * test controls.
+ */
+
+#include <kunit/static_stub.h>
+#include <kunit/test.h>
+#include <linux/buffer_head.h>
+#include <linux/delay.h>
+#include <linux/file.h>
+#include <linux/highmem.h>
+#include <linux/hugetlb.h>
+#include <linux/kthread.h>
+#include <linux/ktime.h>
+#include <linux/migrate.h>
+#include <linux/mman.h>
+#include <linux/mm.h>
+#include <linux/pagemap.h>
+#include <linux/shmem_fs.h>
+#include <linux/swap.h>
+#include <linux/uaccess.h>
+
+#include "../internal.h"
+#include "../migrate_offload.h"
+
+/* Nothing else in a test kernel migrates for this reason. */
+#define TEST_REASON	MR_DAMON
+
+#define MAX_FOLIOS	600
+
+struct offload_test {
+	struct kunit *test;
+	struct migrator migrator;
+	bool registered;
+	bool was_enabled;
+	unsigned int was_bound;
+	unsigned int was_live_min_order;
+	struct migrate_pace was_pace;
+	unsigned int was_cpu_page_ns;
+	struct file *file;
+	struct list_head folios;
+
+	/* Called by the migrator for each pair. */
+	enum migrate_offload_status (*copy)(struct offload_test *ctx,
+					    struct migrate_offload_pair *pair,
+					    unsigned int i);
+	int submit_error;
+	bool error_once;
+	unsigned int nr_submits;
+	unsigned long deadline;
+	unsigned int nr_pairs;
+	unsigned int nr_dsts_at_first_submit;
+	unsigned int nr_dsts_at_first_copy;
+
+	struct folio *dsts[MAX_FOLIOS];
+	unsigned int nr_dsts;
+	unsigned int nr_put;
+	bool put_with_marker;
+	bool switch_at_dst;
+	/* The so-manyeth from now on comes late, or never; 0: none. */
+	unsigned int late_dst;
+	unsigned int missing_dst;
+	size_t nr_left;
+
+	struct folio *held;
+	struct completion started;
+	struct completion go;
+	struct completion done;
+
+	unsigned long stats[NR_MIGRATE_OFFLOAD_STATS];
+};
+
+static void fill(struct folio *folio, u8 byte)
+{
+	memset(folio_address(folio), byte, folio_size(folio));
+}
+
+static bool filled(struct folio *folio, u8 byte)
+{
+	return !memchr_inv(folio_address(folio), byte, folio_size(folio));
+}
+
+/* Return the byte that fills page @index, never SCRIBBLE. */
+static u8 stamp(unsigned int index)
+{
+	return index % 100 + 1;
+}
+
+#define SCRIBBLE	0xa5
+
+static struct folio *get_dst(struct folio *src, unsigned long private)
+{
+	struct offload_test *ctx = (struct offload_test *)private;
+	struct folio *dst;
+
+	if (ctx->late_dst && !--ctx->late_dst)
+		msleep(50);
+	if (ctx->missing_dst && !--ctx->missing_dst)
+		return NULL;
+	dst = folio_alloc(GFP_KERNEL, folio_order(src));
+	if (ctx->switch_at_dst)
+		migrate_offload_set_enabled(ctx->nr_dsts % 2);
+	if (dst && ctx->nr_dsts < MAX_FOLIOS)
+		ctx->dsts[ctx->nr_dsts++] = dst;
+	return dst;
+}
+
+static void put_dst(struct folio *dst, unsigned long private)
+{
+	struct offload_test *ctx = (struct offload_test *)private;
+
+	ctx->nr_put++;
+	ctx->put_with_marker |= dst->migrate_info != 0;
+	folio_put(dst);
+}
+
+static int test_submit(struct migrator *migrator,
+		       struct migrate_offload_batch *batch)
+{
+	struct offload_test *ctx = container_of(migrator, struct offload_test,
+						migrator);
+	const int error = ctx->submit_error;
+	unsigned int i;
+
+	if (ctx->error_once)
+		ctx->submit_error = 0;
+	ctx->deadline = batch->deadline;
+	if (!ctx->nr_submits++)
+		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
+	ctx->nr_pairs += batch->nr_pairs;
+
+	for (i = 0; i < batch->nr_pairs; i++)
+		migrate_offload_report(&batch->pairs[i],
+				       ctx->copy(ctx, &batch->pairs[i], i));
+
+	return error;
+}
+
+static void test_wait(struct migrator *migrator,
+		      struct migrate_offload_batch *batch)
+{
+}
+
+static void unregister(void *data)
+{
+	struct offload_test *ctx = data;
+
+	if (ctx->registered)
+		migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	migrate_offload_set_route(TEST_REASON, "none");
+	migrate_offload_set_required(TEST_REASON, false);
+	migrate_offload_set_bound(TEST_REASON, ctx->was_bound);
+	*migrate_offload_pace(TEST_REASON) = ctx->was_pace;
+	migrate_cpu_page_ns = ctx->was_cpu_page_ns;
+	migrate_live_min_order = ctx->was_live_min_order;
+	migrate_offload_set_enabled(ctx->was_enabled);
+}
+
+static void put_file(void *file)
+{
+	/* A kthread's fput() is delayed; the test must not outrun it. */
+	__fput_sync(file);
+}
+
+static struct file *new_file(struct kunit *test, unsigned int nr)
+{
+	struct file *file = shmem_file_setup("migrate_offload_kunit",
+					     nr * PAGE_SIZE,
+					     mk_vma_flags(VMA_NORESERVE_BIT));
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
+	KUNIT_ASSERT_EQ(test, 0,
+			kunit_add_action_or_reset(test, put_file, file));
+	return file;
+}
+
+/* Add @folio, of which the caller gives a reference, to the list to migrate. */
+static void isolate(struct offload_test *ctx, struct folio *folio)
+{
+	lru_add_drain();
+	if (!folio_test_lru(folio))
+		lru_add_drain_all();
+	KUNIT_ASSERT_TRUE(ctx->test,
+			  isolate_folio_to_list(folio, &ctx->folios));
+	list_move_tail(&folio->lru, &ctx->folios);
+	folio_put(folio);
+}
+
+/* Add page @index of @file to the list of folios to migrate. */
+static struct folio *add_folio(struct offload_test *ctx, struct file *file,
+			       unsigned int index)
+{
+	struct folio *folio = shmem_read_folio(file->f_mapping, index);
+
+	KUNIT_ASSERT_FALSE(ctx->test, IS_ERR(folio));
+	fill(folio, stamp(index));
+	isolate(ctx, folio);
+	return folio;
+}
+
+static void add_folios(struct offload_test *ctx, unsigned int nr)
+{
+	unsigned int page;
+
+	for (page = 0; page < nr; page++)
+		add_folio(ctx, ctx->file, page);
+}
+
+static void save_stats(struct offload_test *ctx)
+{
+	int i;
+
+	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+		ctx->stats[i] = migrate_offload_read_stat(i);
+}
+
+/* Expect that a counter has grown by @nr since save_stats(). */
+static void expect_stat(struct offload_test *ctx, enum migrate_offload_stat stat,
+			unsigned long nr)
+{
+	KUNIT_EXPECT_EQ_MSG(ctx->test, nr,
+			    migrate_offload_read_stat(stat) - ctx->stats[stat],
+			    "stat %d", stat);
+}
+
+static int migrate(struct offload_test *ctx)
+{
+	int nr_failed;
+
+	save_stats(ctx);
+	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst,
+				  (unsigned long)ctx, MIGRATE_ASYNC,
+				  TEST_REASON, NULL);
+	ctx->nr_left = list_count_nodes(&ctx->folios);
+	putback_movable_pages(&ctx->folios);
+	return nr_failed;
+}
+
+/* Expect that page @index of the file is filled with @byte. */
+static void expect_content(struct offload_test *ctx, unsigned int index,
+			   u8 byte)
+{
+	struct folio *folio = shmem_read_folio(ctx->file->f_mapping, index);
+
+	KUNIT_ASSERT_FALSE(ctx->test, IS_ERR(folio));
+	KUNIT_EXPECT_TRUE_MSG(ctx->test, filled(folio, byte), "page %u", index);
+	folio_put(folio);
+}
+
+static void expect_contents(struct offload_test *ctx, unsigned int nr)
+{
+	unsigned int i;
+
+	for (i = 0; i < nr; i++)
+		expect_content(ctx, i, stamp(i));
+}
+
+static enum migrate_offload_status copy_done(struct offload_test *ctx,
+					     struct migrate_offload_pair *pair,
+					     unsigned int i)
+{
+	folio_copy(pair->dst, pair->src);
+	return MIGRATE_OFFLOAD_DONE;
+}
+
+static enum migrate_offload_status scribble_done(struct offload_test *ctx,
+						 struct migrate_offload_pair *pair,
+						 unsigned int i)
+{
+	fill(pair->dst, SCRIBBLE);
+	return MIGRATE_OFFLOAD_DONE;
+}
+
+/* Return false if the architecture, or KMSAN, declines every folio. */
+static bool arch_copies_bytes(void)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+	bool bytes;
+
+	if (!folio)
+		return false;
+	bytes = folio_content_is_bytes(folio);
+	folio_put(folio);
+	return bytes;
+}
+
+/* Replaces migrate_folio_was_mapped(), as no page table maps the files of these tests. */
+static bool was_mapped(struct folio *dst)
+{
+	return true;
+}
+
+/* Register and route the migrator, and isolate @nr folios of a file to migrate. */
+static struct offload_test *setup(struct kunit *test, unsigned int nr)
+{
+	struct offload_test *ctx = test->priv;
+
+	if (!arch_copies_bytes())
+		kunit_skip(test, "every folio is declined here");
+
+	ctx->copy = copy_done;
+	kunit_activate_static_stub(test, migrate_folio_was_mapped, was_mapped);
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
+	ctx->registered = true;
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+							   "kunit"));
+	migrate_offload_set_enabled(true);
+
+	ctx->file = new_file(test, max(nr, 1));
+	add_folios(ctx, nr);
+	return ctx;
+}
+
+static int offload_test_init(struct kunit *test)
+{
+	struct offload_test *ctx = kunit_kzalloc(test, sizeof(*ctx),
+						 GFP_KERNEL);
+
+	if (!ctx)
+		return -ENOMEM;
+
+	ctx->test = test;
+	ctx->migrator.name = "kunit";
+	ctx->migrator.submit = test_submit;
+	ctx->migrator.wait = test_wait;
+	INIT_LIST_HEAD(&ctx->folios);
+	init_completion(&ctx->started);
+	init_completion(&ctx->go);
+	init_completion(&ctx->done);
+	ctx->was_enabled = migrate_offload_set_enabled(false);
+	ctx->was_bound = migrate_offload_set_bound(TEST_REASON, 0);
+	ctx->was_pace = *migrate_offload_pace(TEST_REASON);
+	ctx->was_cpu_page_ns = migrate_cpu_page_ns;
+	ctx->was_live_min_order = migrate_live_min_order;
+	test->priv = ctx;
+	return kunit_add_action_or_reset(test, unregister, ctx);
+}
+
+/* Registry and routes */
+
+static void register_validates(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrator *migrator = &ctx->migrator;
+	static const char * const bad_names[] = {
+		NULL, "", "none", "two words", "new\nline",
+		"a_name_of_more_than_31_characters",
+	};
+	int i;
+
+	for (i = 0; i < ARRAY_SIZE(bad_names); i++) {
+		migrator->name = bad_names[i];
+		KUNIT_EXPECT_EQ_MSG(test, -EINVAL,
+				    migrate_offload_register(migrator),
+				    "name %d", i);
+	}
+
+	migrator->name = "kunit";
+	migrator->submit = NULL;
+	KUNIT_EXPECT_EQ(test, -EINVAL, migrate_offload_register(migrator));
+	migrator->submit = test_submit;
+	migrator->wait = NULL;
+	KUNIT_EXPECT_EQ(test, -EINVAL, migrate_offload_register(migrator));
+}
+
+static void register_refuses_taken_name(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrator twin = ctx->migrator;
+
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
+	KUNIT_EXPECT_EQ(test, -EBUSY, migrate_offload_register(&twin));
+	migrate_offload_unregister(&ctx->migrator);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_register(&twin));
+	migrate_offload_unregister(&twin);
+}
+
+static void routes_are_per_reason(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+
+	KUNIT_EXPECT_PTR_EQ(test, &ctx->migrator,
+			    migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_PTR_EQ(test, NULL,
+			    migrate_offload_get_route(MR_CONTIG_RANGE));
+
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+							   "cpu\n"));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(TEST_REASON)->name);
+
+	KUNIT_EXPECT_EQ(test, -ENOENT,
+			migrate_offload_set_route(TEST_REASON, "nobody"));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(TEST_REASON)->name);
+}
+
+static unsigned int nr_routed, nr_unrouted;
+
+static void count_routed(struct migrator *migrator, bool routed)
+{
+	nr_routed += routed;
+	nr_unrouted += !routed;
+}
+
+/* A migrator hears of the first route and of the last one, and of no other. */
+static void routed_is_told_once(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	nr_routed = 0;
+	nr_unrouted = 0;
+	ctx->migrator.routed = count_routed;
+	setup(test, 0);
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "kunit"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "kunit"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
+	KUNIT_EXPECT_EQ(test, 0, nr_unrouted);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "cpu"));
+	KUNIT_EXPECT_EQ(test, 1, nr_unrouted);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "none"));
+	KUNIT_EXPECT_EQ(test, 1, nr_routed);
+}
+
+static void unregister_resets_routes(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
+							   "cpu"));
+	/* unregister() would reset the route itself. */
+	migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_STREQ(test, "cpu",
+			   migrate_offload_get_route(MR_CONTIG_RANGE)->name);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
+							   "none"));
+	KUNIT_EXPECT_EQ(test, -ENOENT, migrate_offload_set_route(TEST_REASON,
+								 "kunit"));
+}
+
+/* The key is on only if copy offload is enabled and some reason has a route. */
+static void key_needs_switch_and_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	int reason;
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		if (reason != TEST_REASON && migrate_offload_get_route(reason))
+			kunit_skip(test, "another reason has a route");
+
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+	migrate_offload_set_enabled(true);
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	migrate_offload_set_route(TEST_REASON, "none");
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+	migrate_offload_set_route(TEST_REASON, "kunit");
+	KUNIT_EXPECT_TRUE(test, migrate_offload_enabled());
+	unregister(ctx);
+	KUNIT_EXPECT_FALSE(test, migrate_offload_enabled());
+}
+
+static void off_hands_out_nothing(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+	int i;
+
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+		KUNIT_EXPECT_EQ_MSG(test, ctx->stats[i],
+				    migrate_offload_read_stat(i), "stat %d", i);
+	expect_contents(ctx, 4);
+}
+
+/* Which folios may be copied early */
+
+static struct folio *eligible_anon_folio(struct kunit *test)
+{
+	struct folio *folio;
+
+	if (!arch_copies_bytes())
+		kunit_skip(test, "every folio is declined here");
+
+	folio = folio_alloc(GFP_KERNEL | __GFP_ZERO, 0);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	folio->mapping = (void *)FOLIO_MAPPING_ANON;
+	return folio;
+}
+
+static void expect_eligible(struct kunit *test, struct folio *folio)
+{
+	enum migrate_offload_stat why;
+
+	KUNIT_EXPECT_TRUE(test, migrate_folio_may_copy_early(folio, true, &why));
+}
+
+static void expect_declined(struct kunit *test, struct folio *folio,
+			    enum migrate_offload_stat cause)
+{
+	enum migrate_offload_stat why = NR_MIGRATE_OFFLOAD_STATS;
+
+	KUNIT_EXPECT_FALSE(test, migrate_folio_may_copy_early(folio, true, &why));
+	KUNIT_EXPECT_EQ(test, cause, why);
+}
+
+static void anon_folio_is_eligible(struct kunit *test)
+{
+	struct folio *folio = eligible_anon_folio(test);
+
+	expect_eligible(test, folio);
+
+	folio_get(folio);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_REFERENCES);
+	folio_put(folio);
+
+	SetPageHWPoison(&folio->page);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_POISON);
+	ClearPageHWPoison(&folio->page);
+
+	expect_eligible(test, folio);
+	folio_put(folio);
+}
+
+static void folio_without_owner_is_declined(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING);
+	folio_put(folio);
+}
+
+static void movable_ops_page_is_declined(struct kunit *test)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
+
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+	__SetPageOffline(&folio->page);
+	SetPageMovableOps(&folio->page);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_TYPE);
+	/* Type and flag stay set until the page is freed. */
+	folio_put(folio);
+}
+
+static bool content_is_more_than_bytes(struct folio *folio)
+{
+	return false;
+}
+
+static void folio_with_more_than_bytes_is_declined(struct kunit *test)
+{
+	struct folio *folio = eligible_anon_folio(test);
+
+	kunit_activate_static_stub(test, folio_content_is_bytes,
+				   content_is_more_than_bytes);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_METADATA);
+	kunit_deactivate_static_stub(test, folio_content_is_bytes);
+	expect_eligible(test, folio);
+	folio_put(folio);
+}
+
+static int unknown_migrate_folio(struct address_space *mapping,
+				 struct folio *dst, struct folio *src,
+				 enum migrate_mode mode)
+{
+	return migrate_folio(mapping, dst, src, mode);
+}
+
+static void only_plain_mappings_are_eligible(struct kunit *test)
+{
+	static const struct {
+		const struct address_space_operations aops;
+		bool eligible;
+	} kinds[] = {
+		{ { .migrate_folio = migrate_folio },		     true },
+		{ { .migrate_folio = filemap_migrate_folio },	     true },
+		{ { .migrate_folio = buffer_migrate_folio },	     false },
+		{ { .migrate_folio = buffer_migrate_folio_norefs },  false },
+		{ { .migrate_folio = unknown_migrate_folio },	     false },
+		{ { .migrate_folio = NULL },			     false },
+	};
+	struct address_space *mapping;
+	struct inode *inode;
+	struct folio *folio;
+	int i;
+
+	if (!arch_copies_bytes())
+		kunit_skip(test, "every folio is declined here");
+
+	mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
+	inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
+	folio = folio_alloc(GFP_KERNEL, 0);
+	KUNIT_ASSERT_NOT_NULL(test, mapping);
+	KUNIT_ASSERT_NOT_NULL(test, inode);
+	KUNIT_ASSERT_NOT_NULL(test, folio);
+
+	folio->mapping = mapping;
+	/* A reference as from the page cache. */
+	folio_get(folio);
+
+	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+		kunit_info(test, "%ps", kinds[i].aops.migrate_folio);
+		mapping->a_ops = &kinds[i].aops;
+		if (kinds[i].eligible)
+			expect_eligible(test, folio);
+		else
+			expect_declined(test, folio,
+					MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING);
+	}
+
+	inode->i_mode = S_IFBLK;
+	mapping->host = inode;
+	mapping->a_ops = &kinds[1].aops;
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING);
+	inode->i_mode = S_IFREG;
+	expect_eligible(test, folio);
+
+	mapping->a_ops = &kinds[0].aops;
+	mapping_set_inaccessible(mapping);
+	expect_declined(test, folio, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING);
+
+	folio->mapping = NULL;
+	folio_put(folio);
+	folio_put(folio);
+}
+
+/* A driver may write to such a folio with only a reference from the page cache. */
+static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 2);
+
+	kunit_deactivate_static_stub(test, migrate_folio_was_mapped);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_pairs);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING, 2);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 0);
+	expect_contents(ctx, 2);
+}
+
+/* Results of copies */
+
+static void copied_folio_is_not_copied_again(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 8);
+	unsigned int i;
+
+	ctx->copy = scribble_done;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 8, ctx->nr_pairs);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_BATCHES, 1);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 8);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_PAGES_COPIED, 8);
+
+	for (i = 0; i < 8; i++) {
+		expect_content(ctx, i, SCRIBBLE);
+		KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->dsts[i]->private);
+	}
+}
+
+static enum migrate_offload_status every_other_fails(struct offload_test *ctx,
+						     struct migrate_offload_pair *pair,
+						     unsigned int i)
+{
+	static const enum migrate_offload_status failures[] = {
+		MIGRATE_OFFLOAD_ERROR, MIGRATE_OFFLOAD_TIMEOUT, MIGRATE_OFFLOAD_PENDING,
+	};
+
+	if (i % 2 == 0)
+		return copy_done(ctx, pair, i);
+
+	fill(pair->dst, SCRIBBLE);
+	return failures[i / 2 % ARRAY_SIZE(failures)];
+}
+
+static void failed_folios_fall_back_one_by_one(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 12);
+
+	ctx->copy = every_other_fails;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 6);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR, 4);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT, 2);
+	expect_contents(ctx, 12);
+}
+
+static void refused_batch_is_copied_by_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	static const struct {
+		int error;
+		enum migrate_offload_stat stat;
+	} refusals[] = {
+		{ -EBUSY,	MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY },
+		{ -EOPNOTSUPP,	MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED },
+		{ -EIO,		MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR },
+	};
+	unsigned int i, page;
+
+	ctx->file = new_file(test, 4);
+	/* The migrator reports pairs as done and then refuses: core ignores the reports. */
+	ctx->copy = scribble_done;
+	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
+		for (page = 0; page < 4; page++)
+			add_folio(ctx, ctx->file, page);
+		ctx->submit_error = refusals[i].error;
+		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+		expect_stat(ctx, refusals[i].stat, 4);
+		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_BATCHES, 0);
+		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 0);
+		expect_contents(ctx, 4);
+	}
+}
+
+static void batch_has_a_deadline(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	unsigned long begin = jiffies;
+
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_TRUE(test, time_after(ctx->deadline, begin));
+	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
+}
+
+/* A folio of many GB has more time than others, but no more than may be allowed. */
+static void deadline_has_a_limit(struct kunit *test)
+{
+	struct migrate_offload_batch *batch = kunit_kzalloc(test, sizeof(*batch),
+							    GFP_KERNEL);
+	struct offload_test *ctx = setup(test, 0);
+	struct migrate_route route = {
+		.migrator = &ctx->migrator, .reason = TEST_REASON,
+	};
+	unsigned long begin = jiffies;
+
+	KUNIT_ASSERT_NOT_NULL(test, batch);
+	batch->route = &route;
+	batch->nr_pages = 60000 * (SZ_64M / PAGE_SIZE);
+	KUNIT_EXPECT_TRUE(test, migrate_offload_start(batch));
+	KUNIT_EXPECT_TRUE(test, time_before(begin + 59 * HZ, ctx->deadline));
+	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
+}
+
+static void small_batch_is_copied_by_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.min_pages = 5;
+	setup(test, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL, 4);
+	expect_contents(ctx, 4);
+}
+
+/* A route that requires its migrator */
+
+static void required_leaves_what_is_not_copied(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 12);
+
+	ctx->copy = every_other_fails;
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 6, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 6);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 6);
+	KUNIT_EXPECT_EQ(test, 6, ctx->nr_put);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 12);
+}
+
+static void required_route_without_migrator_is_closed(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_required(TEST_REASON, true);
+	migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = false;
+	KUNIT_ASSERT_NULL(test, migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 4);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+
+	migrate_offload_set_required(TEST_REASON, false);
+	add_folios(ctx, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 0);
+	expect_contents(ctx, 4);
+}
+
+/* The main switch takes migrators away; it does not let the CPU copy. */
+static void required_route_that_is_off_is_closed(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_required(TEST_REASON, true);
+	migrate_offload_set_enabled(false);
+	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 4);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+
+	migrate_offload_set_enabled(true);
+	add_folios(ctx, 4);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	expect_contents(ctx, 4);
+}
+
+/* A route that requires its migrator concerns no other one, nor turns anything on. */
+static void off_is_off_beside_a_required_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	migrate_offload_set_enabled(false);
+	migrate_offload_set_required(MR_DEMOTION, true);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_required(MR_DEMOTION, false);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	expect_contents(ctx, 4);
+}
+
+static void required_has_no_smallest_batch(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+
+	ctx->migrator.min_pages = 5;
+	setup(test, 4);
+	migrate_offload_set_required(TEST_REASON, true);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 4);
+	expect_contents(ctx, 4);
+}
+
+/* A route that bounds how long memory is inaccessible */
+
+/* Longer than what else a kernel with sanitizers does for a folio. */
+#define SLOW_MS		2
+
+/* By the clock that core learns from: mdelay() of an emulated machine may be short. */
+static void be_slow(void)
+{
+	const u64 end = ktime_get_ns() + SLOW_MS * NSEC_PER_MSEC;
+
+	while (ktime_get_ns() < end)
+		cpu_relax();
+}
+
+static enum migrate_offload_status copy_slowly(struct offload_test *ctx,
+					       struct migrate_offload_pair *pair,
+					       unsigned int i)
+{
+	be_slow();
+	return copy_done(ctx, pair, i);
+}
+
+static int slow_cpu(struct folio *dst, struct folio *src)
+{
+	be_slow();
+	folio_copy(dst, src);
+	return 0;
+}
+
+static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
+			   unsigned int nr)
+{
+	while (rounds--) {
+		add_folios(ctx, nr);
+		KUNIT_EXPECT_EQ(ctx->test, 0, migrate(ctx));
+	}
+}
+
+static void bound_makes_batches_small(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	ctx->copy = copy_slowly;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+
+	/*
+	 * It takes one call that is too long to learn that a folio takes SLOW_MS. Nothing is
+	 * learnt where a tick ends the batch.
+	 */
+	migrate_offload_set_bound(TEST_REASON, 5 * SLOW_MS * USEC_PER_MSEC);
+	migrate_rounds(ctx, 3, 50);
+	add_folios(ctx, 50);
+	ctx->nr_submits = 0;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 5);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 50);
+	expect_contents(ctx, 50);
+}
+
+/* Learn that the CPU takes SLOW_MS for a folio, and then that the migrator is fast. */
+static void learn_slow_cpu(struct offload_test *ctx)
+{
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 30, 1);
+	KUNIT_EXPECT_GT(ctx->test, migrate_cpu_page_ns,
+			SLOW_MS * NSEC_PER_MSEC / 2);
+	ctx->submit_error = 0;
+	migrate_rounds(ctx, 8, 50);
+}
+
+/* As setup(), on a route with a bound for which that has been learnt. */
+static struct offload_test *setup_slow_cpu(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	learn_slow_cpu(ctx);
+	return ctx;
+}
+
+/* What was learnt of one migrator does not count for the next one. */
+static void bound_learns_each_migrator(struct kunit *test)
+{
+	setup(test, 0);
+	migrate_offload_pace(TEST_REASON)->page_ns = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_pace(TEST_REASON)->page_ns);
+}
+
+/*
+ * What the CPU has no time for is mapped again, once, and migrates all the same. The
+ * migrator has been asked for it, and is not asked again.
+ */
+static void bound_puts_off_what_nobody_copies(struct kunit *test)
+{
+	struct offload_test *ctx = setup_slow_cpu(test);
+
+	ctx->nr_put = 0;
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 1, 50);
+	KUNIT_EXPECT_GT(test, ctx->nr_put, 0);
+	KUNIT_EXPECT_LE(test, ctx->nr_put, 2 * 50);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY, 50);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 0);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 50);
+}
+
+/* Also where there is no memory for the folios that were not put off. */
+static void bound_puts_off_without_memory(struct kunit *test)
+{
+	struct offload_test *ctx = setup_slow_cpu(test);
+
+	ctx->submit_error = -EBUSY;
+	add_folios(ctx, 50);
+	ctx->missing_dst = 26;
+	KUNIT_EXPECT_EQ(test, -ENOMEM, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
+	expect_contents(ctx, 50);
+}
+
+/* A migrator that leaves one batch to the CPU gets some of the same call again. */
+static void bound_offers_again(struct kunit *test)
+{
+	struct offload_test *ctx = test->priv;
+	struct migrate_pace *pace = migrate_offload_pace(TEST_REASON);
+
+	ctx->migrator.min_pages = 10;
+	setup(test, 200);
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	migrate_cpu_page_ns = SLOW_MS * NSEC_PER_MSEC;
+	pace->page_ns = migrate_cpu_page_ns / 10;
+	pace->folio_ns = 4;
+	ctx->submit_error = -EBUSY;
+	ctx->error_once = true;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 2);
+	expect_contents(ctx, 200);
+}
+
+/* No folio is unmapped any more when the time is over. */
+static void bound_ends_a_batch_that_waits(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 20);
+
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_MSEC);
+	ctx->late_dst = 3;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 3);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 20);
+	expect_contents(ctx, 20);
+}
+
+/* However short the time is, one folio after the other migrates. */
+static void bound_too_short_for_a_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	migrate_offload_set_bound(TEST_REASON, 1);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	ctx->submit_error = -EBUSY;
+	migrate_rounds(ctx, 4, 50);
+	KUNIT_EXPECT_GE(test, ctx->nr_submits, 4 * 50);
+	expect_contents(ctx, 50);
+}
+
+/* The main switch is turned off before the first of two batches is unmapped, and on later. */
+static void bound_while_switched(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 2);
+
+	migrate_offload_set_bound(TEST_REASON, 1);
+	ctx->switch_at_dst = true;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	migrate_rounds(ctx, 4, 2);
+	KUNIT_EXPECT_GT(test, ctx->nr_submits, 0);
+	expect_contents(ctx, 2);
+}
+
+static int count_first_batch(struct folio *dst, struct folio *src)
+{
+	struct offload_test *ctx = kunit_get_current_test()->priv;
+
+	if (!ctx->nr_dsts_at_first_copy)
+		ctx->nr_dsts_at_first_copy = ctx->nr_dsts;
+	folio_copy(dst, src);
+	return 0;
+}
+
+static int not_plainly(struct address_space *mapping, struct folio *dst,
+		       struct folio *src, enum migrate_mode mode)
+{
+	return migrate_folio(mapping, dst, src, mode);
+}
+
+/*
+ * The first batch of a file that no migrator gets is as small as the CPU is slow, and
+ * no larger than without a route, however fast the migrator is.
+ */
+static void bound_knows_what_the_cpu_copies(struct kunit *test)
+{
+	static const struct address_space_operations aops = {
+		.dirty_folio	= noop_dirty_folio,
+		.migrate_folio	= not_plainly,
+	};
+	static const struct {
+		unsigned int cpu_page_ns;
+		unsigned int most;
+	} rounds[] = { { 4, HPAGE_PMD_NR }, { NSEC_PER_SEC / 10, 10 } };
+	struct offload_test *ctx = setup(test, 0);
+	const struct address_space_operations *old_aops;
+	unsigned int i;
+
+	if (HPAGE_PMD_NR >= MAX_FOLIOS)
+		kunit_skip(test, "a batch holds more folios than this test has");
+
+	ctx->file = new_file(test, MAX_FOLIOS);
+	old_aops = ctx->file->f_mapping->a_ops;
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	for (i = 0; i < ARRAY_SIZE(rounds); i++) {
+		add_folios(ctx, MAX_FOLIOS);
+		ctx->nr_dsts = 0;
+		ctx->nr_dsts_at_first_copy = 0;
+		*migrate_offload_pace(TEST_REASON) =
+			(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
+		migrate_cpu_page_ns = rounds[i].cpu_page_ns;
+		ctx->file->f_mapping->a_ops = &aops;
+		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+		ctx->file->f_mapping->a_ops = old_aops;
+		KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
+		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, rounds[i].most);
+		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING, MAX_FOLIOS);
+		expect_contents(ctx, MAX_FOLIOS);
+	}
+}
+
+/* A batch of folios that the migrator finds too small is the CPU's as well. */
+static void bound_knows_folios_that_are_too_small(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	*migrate_offload_pace(TEST_REASON) =
+		(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
+	migrate_cpu_page_ns = NSEC_PER_SEC / 10;
+	ctx->migrator.min_pages = 64;
+	ctx->migrator.min_order = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
+	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, 10);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL, 50);
+	expect_contents(ctx, 50);
+}
+
+/*
+ * The migrator copies the first folio and takes a reference to it, so that the
+ * move fails with -EAGAIN. Before the retry, the callback of the second folio
+ * changes the first and drops the reference. The retry must not use the stale
+ * copy.
+ */
+static struct offload_test *between_ctx;
+
+static enum migrate_offload_status copy_then_hold(struct offload_test *ctx,
+						  struct migrate_offload_pair *pair,
+						  unsigned int i)
+{
+	folio_copy(pair->dst, pair->src);
+	ctx->held = pair->src;
+	folio_get(ctx->held);
+	return MIGRATE_OFFLOAD_DONE;
+}
+
+static int change_and_drop_held(struct address_space *mapping,
+				struct folio *dst, struct folio *src,
+				enum migrate_mode mode)
+{
+	if (between_ctx->held) {
+		fill(between_ctx->held, SCRIBBLE);
+		folio_put(between_ctx->held);
+		between_ctx->held = NULL;
+	}
+	return -EBUSY;
+}
+
+static void retry_copies_afresh(struct kunit *test)
+{
+	static const struct address_space_operations aops = {
+		.dirty_folio	= noop_dirty_folio,
+		.migrate_folio	= change_and_drop_held,
+	};
+	struct offload_test *ctx = setup(test, 1);
+	const struct address_space_operations *old_aops;
+	struct file *other = new_file(test, 1);
+
+	old_aops = other->f_mapping->a_ops;
+	add_folio(ctx, other, 0);
+	other->f_mapping->a_ops = &aops;
+
+	between_ctx = ctx;
+	ctx->copy = copy_then_hold;
+	/* The second folio fails permanently. */
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	other->f_mapping->a_ops = old_aops;
+
+	KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->held);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 1);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING, 1);
+	expect_content(ctx, 0, SCRIBBLE);
+}
+
+/* A marker that the move phase did not consume is gone before dst is put. */
+static void marker_is_gone_when_dst_is_given_back(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+
+	ctx->copy = copy_then_hold;
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, ctx->held);
+	folio_put(ctx->held);
+
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 1);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_put);
+	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
+	expect_contents(ctx, 1);
+}
+
+/* Poison that the CPU meets fails its own folio and no other. */
+static struct folio *poisoned;
+
+static int copy_or_poison(struct folio *dst, struct folio *src)
+{
+	if (src == poisoned)
+		return -EHWPOISON;
+	folio_copy(dst, src);
+	return 0;
+}
+
+static void poison_fails_one_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	static const char * const names[] = { "cpu", "kunit", "none" };
+	unsigned int i, page;
+
+	ctx->file = new_file(test, 5);
+	ctx->copy = every_other_fails;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+
+	for (i = 0; i < ARRAY_SIZE(names); i++) {
+		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+								   names[i]));
+		for (page = 0; page < 5; page++) {
+			struct folio *folio = add_folio(ctx, ctx->file, page);
+
+			/* The migrator "kunit" reports odd pairs as failed. */
+			if (page == 1)
+				poisoned = folio;
+		}
+
+		KUNIT_EXPECT_EQ_MSG(test, 1, migrate(ctx), "%s", names[i]);
+		expect_contents(ctx, 5);
+
+		/* Only the poisoned folio has not moved. */
+		for (page = 0; page < 5; page++) {
+			struct folio *folio;
+
+			folio = shmem_read_folio(ctx->file->f_mapping, page);
+			KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
+			folio_put(folio);
+		}
+	}
+}
+
+static enum migrate_offload_status second_gets_poison(struct offload_test *ctx,
+						      struct migrate_offload_pair *pair,
+						      unsigned int i)
+{
+	if (i == 1) {
+		poisoned = pair->src;
+		SetPageHWPoison(&poisoned->page);
+	}
+	return copy_done(ctx, pair, i);
+}
+
+/* An engine may copy poison that comes up meanwhile: the CPU's copy decides. */
+static void poison_during_the_copy(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 4);
+
+	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
+		kunit_skip(test, "no poison");
+
+	ctx->copy = second_gets_poison;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, poisoned);
+	ClearPageHWPoison(&poisoned->page);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 3);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR, 1);
+	expect_contents(ctx, 4);
+}
+
+#ifdef CONFIG_MIGRATION_LIVE_COPY
+static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
+{
+	struct page *page;
+
+	KUNIT_ASSERT_EQ(test, 1, get_user_pages_fast(addr, 1, 0, &page));
+	return page_folio(page);
+}
+
+static enum migrate_offload_status copy_failed(struct offload_test *ctx,
+					       struct migrate_offload_pair *pair,
+					       unsigned int i)
+{
+	return MIGRATE_OFFLOAD_ERROR;
+}
+
+/* The engine fails, and the CPU meets the poison while the memory is mapped. */
+static void poison_fails_one_live_folio(struct kunit *test)
+{
+	u8 *bytes = kunit_kmalloc(test, PAGE_SIZE, GFP_KERNEL);
+	struct offload_test *ctx = test->priv;
+	unsigned long start, addr;
+	unsigned int page;
+
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
+	/* So its routes are live. */
+	ctx->migrator.asynchronous = true;
+	migrate_live_min_order = 0;
+	setup(test, 0);
+	ctx->copy = copy_failed;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+
+	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
+			      PROT_READ | PROT_WRITE,
+			      MAP_PRIVATE | MAP_ANONYMOUS, 0);
+	KUNIT_ASSERT_NE(test, 0, start);
+	for (page = 0; page < 5; page++) {
+		struct folio *folio;
+
+		addr = start + page * PAGE_SIZE;
+		memset(bytes, stamp(page), PAGE_SIZE);
+		KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr,
+						      bytes, PAGE_SIZE));
+		folio = mapped_folio(test, addr);
+		if (page == 1)
+			poisoned = folio;
+		isolate(ctx, folio);
+	}
+
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 4);
+
+	/* Only the poisoned folio has not moved. */
+	for (page = 0; page < 5; page++) {
+		struct folio *folio;
+
+		addr = start + page * PAGE_SIZE;
+		folio = mapped_folio(test, addr);
+		KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
+		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, stamp(page)),
+				      "page %u", page);
+		folio_put(folio);
+	}
+}
+#endif
+
+/* Folios that an engine may still access are never freed. */
+static enum migrate_offload_status second_is_lost(struct offload_test *ctx,
+						  struct migrate_offload_pair *pair,
+						  unsigned int i)
+{
+	if (i != 1)
+		return copy_done(ctx, pair, i);
+
+	ctx->held = pair->dst;
+	return MIGRATE_OFFLOAD_LOST;
+}
+
+static void lost_folio_stays_and_leaks(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 3);
+	struct folio *src;
+
+	ctx->copy = second_is_lost;
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	KUNIT_ASSERT_NOT_NULL(test, ctx->held);
+
+	/* The late write of the engine. */
+	fill(ctx->held, SCRIBBLE);
+	expect_contents(ctx, 3);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 2);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_LOST, 1);
+
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_put);
+	KUNIT_EXPECT_EQ(test, 1, folio_ref_count(ctx->held));
+	KUNIT_EXPECT_FALSE(test, folio_test_locked(ctx->held));
+	KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->held->private);
+
+	src = shmem_read_folio(ctx->file->f_mapping, 1);
+	KUNIT_ASSERT_FALSE(test, IS_ERR(src));
+	/* References: the page cache's, ours, and the one leaked on purpose. */
+	lru_add_drain_all();
+	KUNIT_EXPECT_EQ(test, 3, folio_ref_count(src));
+	folio_put(src);
+
+	/* Drop the references that core leaked on purpose. */
+	folio_put(src);
+	folio_put(ctx->held);
+}
+
+/* Sizes */
+
+static void long_list_comes_in_batches(struct kunit *test)
+{
+	struct offload_test *ctx;
+	unsigned int limit = 512;
+
+	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
+		limit = HPAGE_PMD_NR;
+	if (limit >= MAX_FOLIOS)
+		kunit_skip(test, "a batch holds more folios than this test has");
+
+	ctx = setup(test, MAX_FOLIOS);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, limit, ctx->nr_dsts_at_first_submit);
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
+	expect_contents(ctx, MAX_FOLIOS);
+}
+
+/* migrate_offload_unregister() waits for copies in flight. */
+
+static enum migrate_offload_status copy_when_told(struct offload_test *ctx,
+						  struct migrate_offload_pair *pair,
+						  unsigned int i)
+{
+	complete(&ctx->started);
+	wait_for_completion_timeout(&ctx->go, 60 * HZ);
+	return copy_done(ctx, pair, i);
+}
+
+static int migrate_thread(void *data)
+{
+	struct offload_test *ctx = data;
+
+	/* Static stubs apply only to tasks that belong to the test. */
+	current->kunit_test = ctx->test;
+	return migrate(ctx);
+}
+
+static int unregister_thread(void *data)
+{
+	struct offload_test *ctx = data;
+
+	migrate_offload_unregister(&ctx->migrator);
+	complete(&ctx->done);
+	return 0;
+}
+
+static struct task_struct *run(struct kunit *test, int (*fn)(void *data),
+			       void *data, const char *name)
+{
+	struct task_struct *task = kthread_create(fn, data, "%s", name);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(task));
+	get_task_struct(task);
+	wake_up_process(task);
+	return task;
+}
+
+static void unregister_waits_for_copies(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	struct task_struct *mover, *remover;
+
+	ctx->copy = copy_when_told;
+	mover = run(test, migrate_thread, ctx, "kunit_mover");
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->started,
+							     60 * HZ));
+
+	ctx->registered = false;
+	remover = run(test, unregister_thread, ctx, "kunit_remover");
+	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&ctx->done,
+							     HZ / 5));
+
+	complete(&ctx->go);
+	KUNIT_EXPECT_EQ(test, 0, kthread_stop_put(mover));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done,
+							     60 * HZ));
+	kthread_stop_put(remover);
+	expect_contents(ctx, 1);
+}
+
+static struct kunit_case offload_test_cases[] = {
+	KUNIT_CASE(register_validates),
+	KUNIT_CASE(register_refuses_taken_name),
+	KUNIT_CASE(routes_are_per_reason),
+	KUNIT_CASE(routed_is_told_once),
+	KUNIT_CASE(unregister_resets_routes),
+	KUNIT_CASE(key_needs_switch_and_route),
+	KUNIT_CASE(off_hands_out_nothing),
+	KUNIT_CASE(anon_folio_is_eligible),
+	KUNIT_CASE(folio_without_owner_is_declined),
+	KUNIT_CASE(movable_ops_page_is_declined),
+	KUNIT_CASE(folio_with_more_than_bytes_is_declined),
+	KUNIT_CASE(only_plain_mappings_are_eligible),
+	KUNIT_CASE(shmem_that_is_not_mapped_is_declined),
+	KUNIT_CASE(copied_folio_is_not_copied_again),
+	KUNIT_CASE(failed_folios_fall_back_one_by_one),
+	KUNIT_CASE(refused_batch_is_copied_by_cpu),
+	KUNIT_CASE(batch_has_a_deadline),
+	KUNIT_CASE(deadline_has_a_limit),
+	KUNIT_CASE(small_batch_is_copied_by_cpu),
+	KUNIT_CASE(required_leaves_what_is_not_copied),
+	KUNIT_CASE(required_route_without_migrator_is_closed),
+	KUNIT_CASE(required_route_that_is_off_is_closed),
+	KUNIT_CASE(off_is_off_beside_a_required_route),
+	KUNIT_CASE(required_has_no_smallest_batch),
+	KUNIT_CASE(bound_makes_batches_small),
+	KUNIT_CASE(bound_learns_each_migrator),
+	KUNIT_CASE(bound_puts_off_what_nobody_copies),
+	KUNIT_CASE(bound_puts_off_without_memory),
+	KUNIT_CASE(bound_offers_again),
+	KUNIT_CASE(bound_ends_a_batch_that_waits),
+	KUNIT_CASE(bound_too_short_for_a_folio),
+	KUNIT_CASE(bound_while_switched),
+	KUNIT_CASE(bound_knows_what_the_cpu_copies),
+	KUNIT_CASE(bound_knows_folios_that_are_too_small),
+	KUNIT_CASE(retry_copies_afresh),
+	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
+	KUNIT_CASE(poison_fails_one_folio),
+	KUNIT_CASE(poison_during_the_copy),
+#ifdef CONFIG_MIGRATION_LIVE_COPY
+	KUNIT_CASE(poison_fails_one_live_folio),
+#endif
+	KUNIT_CASE(lost_folio_stays_and_leaks),
+	KUNIT_CASE(long_list_comes_in_batches),
+	KUNIT_CASE(unregister_waits_for_copies),
+	{}
+};
+
+static struct kunit_suite offload_test_suite = {
+	.name = "migrate_offload",
+	.init = offload_test_init,
+	.test_cases = offload_test_cases,
+};
+
+kunit_test_suite(offload_test_suite);

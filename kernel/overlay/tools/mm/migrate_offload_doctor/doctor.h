@@ -1,0 +1,162 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/*
+ * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, and lets a
+ * child examine the machine: engines.c finds the engines, dmatest.c and move.c test them,
+ * verdict.c judges and says so in words, json.c in JSON; each tells say.c how far it is. When
+ * the child ends, however it does, settings.c puts everything back.
+ */
+#ifndef DOCTOR_H
+#define DOCTOR_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/types.h>
+
+#include "../migrate_lib/memory.h"
+#include "../migrate_lib/module.h"
+#include "../migrate_lib/setting.h"
+
+#define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
+
+#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_offload"
+#define DCBM_DIR	"/sys/module/dcbm/parameters"
+#define REASON		"syscall_or_cpuset"
+
+#define MAX_ENGINES	16
+#define MAX_CHANNELS	256
+/* 10 sizes, moved in 4 ways and with each engine in 4. */
+#define MAX_POINTS	(10 * 4 * (1 + MAX_ENGINES))
+
+/* Six, and three for each reason. */
+#define MAX_SETTINGS	(6 + 3 * 4)
+
+enum verdict {
+	USE_IT,
+	DO_NOT,
+	COULD_NOT_TELL,
+};
+
+struct options {
+	size_t size;
+	unsigned int iterations;
+	/* The driver that the administrator answers for, or NULL. */
+	const char *engine;
+	/* From which node to which memory moves; two that are the same: the doctor finds two. */
+	int node[2];
+	bool json;
+	bool quiet;
+};
+
+/* All channels of one driver. */
+struct engine {
+	char driver[32];
+	char iommu[16];
+	char nodes[32];
+	char channel[MAX_CHANNELS][24];
+	unsigned int nr_channels;
+	/* Channels that somebody else has. */
+	unsigned int in_use;
+	/* dcbm told what follows. */
+	bool asked;
+	/* Channels that dcbm gets: the others do not copy memory, or are in use. */
+	unsigned int for_memory;
+	/* What the driver states to dmaengine. */
+	bool states_result;
+	bool states_terminate;
+	/* dcbm takes it without being asked. */
+	bool by_default;
+
+	/* dmatest. */
+	bool tested;
+	unsigned long tests;
+	unsigned long failures;
+	char complaint[160];
+
+	/* Moves. */
+	bool moved;
+
+	enum verdict verdict;
+	char why[400];
+};
+
+/* How memory is moved. */
+struct way {
+	/* "none" is the kernel without copy offload. */
+	const char *migrator;
+	bool live;
+	/* The bound of what is unmapped before it is copied. */
+	unsigned int max_us;
+	/* For dcbm. */
+	struct engine *engine;
+};
+
+/* One way, with folios of one size. */
+struct point {
+	struct way way;
+	size_t folio_kib;
+	double gbps;
+	/* The longest that a thread waited that touched the memory meanwhile. */
+	double wait_us;
+	size_t bytes;
+	size_t bytes_wrong;
+	uint64_t copied;
+	uint64_t errors;
+	uint64_t timeouts;
+	uint64_t lost;
+	uint64_t unreachable;
+};
+
+/* What is known about the machine. */
+struct exam {
+	const struct options *options;
+	struct engine engine[MAX_ENGINES];
+	unsigned int nr_engines;
+	int node[2];
+	struct point point[MAX_POINTS];
+	unsigned int nr_points;
+	double rest_us;
+	/* Why something could not be examined, or "". */
+	char hindrance[200];
+	/* The way to use, or NULL, and from which folio size on. */
+	const struct way *best;
+	size_t best_kib;
+	/* Commands for a shell, which make the machine use it. */
+	char setting[MAX_SETTINGS][100];
+	unsigned int nr_settings;
+	enum verdict verdict;
+};
+
+/* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
+void progress(const struct exam *exam, const char *format, ...);
+void hinder(struct exam *exam, const char *format, ...);
+
+/* settings.c: also modules are unloaded that were not there. */
+void remember_all(void);
+/* How many things cannot be put back; says which. */
+unsigned int put_back_all(void);
+
+/* engines.c */
+void find_engines(struct exam *exam);
+/* 0 or -errno: memory that move_pages(2) moves is copied so. */
+int set_way(const struct way *way);
+
+/* dmatest.c: false if it cannot run, with the reason as the hindrance. */
+bool run_dmatest(struct exam *exam, struct engine *engine);
+
+/* move.c: an engine that makes a mistake is not used any more. */
+bool node_exists(int node);
+bool find_nodes(struct exam *exam);
+void move_memory(struct exam *exam);
+
+/* verdict.c */
+bool point_is_wrong(const struct point *point);
+void judge(struct exam *exam);
+void print_words(const struct exam *exam);
+void describe_way(const struct way *way, char *text, size_t size);
+
+/* json.c */
+void print_json(const struct exam *exam);
+
+#endif /* DOCTOR_H */

@@ -1,0 +1,74 @@
+// SPDX-License-Identifier: GPL-2.0
+/* The findings for machines. */
+#include "doctor.h"
+#include "../migrate_lib/json.h"
+
+static const char * const verdicts[] = {
+	[USE_IT] = "use it", [DO_NOT] = "do not", [COULD_NOT_TELL] = "could not tell",
+};
+
+static void print_member(const char *name, const char *text)
+{
+	json_member(stdout, name, text);
+	printf(", ");
+}
+
+static void print_engine(const struct engine *engine)
+{
+	printf("{");
+	print_member("driver", engine->driver);
+	print_member("nodes", engine->nodes);
+	print_member("iommu", engine->iommu);
+	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
+	       engine->for_memory, engine->in_use);
+	printf("\"states_result\": %s, \"states_terminate\": %s, \"by_default\": %s, ",
+	       json_bool(engine->states_result), json_bool(engine->states_terminate),
+	       json_bool(engine->by_default));
+	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
+	       json_bool(engine->tested), engine->tests, engine->failures);
+	print_member("why", engine->why);
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved),
+	       verdicts[engine->verdict]);
+}
+
+static void print_point(const struct point *point)
+{
+	const struct way *way = &point->way;
+
+	printf("{");
+	print_member("migrator", way->migrator);
+	if (way->engine)
+		print_member("engine", way->engine->driver);
+	printf("\"folio_kib\": %zu, \"live\": %s, \"max_inaccessible_us\": %u, ", point->folio_kib,
+	       json_bool(way->live), way->max_us);
+	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
+	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
+	printf("\"copied\": %llu, \"unreachable\": %llu, ",
+	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
+	printf("\"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",
+	       (unsigned long long)point->errors, (unsigned long long)point->timeouts,
+	       (unsigned long long)point->lost);
+}
+
+void print_json(const struct exam *exam)
+{
+	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 1, \"engines\": [");
+	for (unsigned int i = 0; i < exam->nr_engines; i++) {
+		printf("%s", i ? ", " : "");
+		print_engine(&exam->engine[i]);
+	}
+	printf("], \"moves\": [");
+	for (unsigned int i = 0; i < exam->nr_points; i++) {
+		printf("%s", i ? ", " : "");
+		print_point(&exam->point[i]);
+	}
+	printf("], \"nodes\": [%d, %d], \"rest_us\": %.1f, ", exam->node[0], exam->node[1],
+	       exam->rest_us);
+	print_member("hindrance", exam->hindrance);
+	printf("\"settings\": [");
+	for (unsigned int i = 0; i < exam->nr_settings; i++) {
+		printf("%s", i ? ", " : "");
+		json_string(stdout, exam->setting[i]);
+	}
+	printf("], \"verdict\": \"%s\"}\n", verdicts[exam->verdict]);
+}

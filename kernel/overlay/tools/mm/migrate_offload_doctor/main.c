@@ -1,0 +1,215 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * migrate-offload-doctor: is a DMA engine of this machine safe and worth it for copy offload
+ * of page migration? See migrate-offload-doctor(8).
+ *
+ * A child examines the machine. Its parent does nothing but wait, so that it can put
+ * everything back however the child ends.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "doctor.h"
+
+static const char usage_text[] =
+"Usage: migrate-offload-doctor [OPTION]...\n"
+"Is a DMA engine of this machine safe and worth it for copying migrated memory?\n"
+"Tests and measures, says what to do, and leaves all settings as they were. Run it as\n"
+"root, on a machine that does nothing important meanwhile.\n"
+"\n"
+"  -s, --size=MB          memory to move in each way (default: 1024)\n"
+"  -i, --iterations=N     tests of dmatest for each channel (default: 200)\n"
+"  -e, --engine=DRIVER    only this engine; also if its driver states nothing: if it\n"
+"                         hangs then, memory is lost until the next boot\n"
+"  -n, --nodes=FROM,TO    move memory between these nodes (default: the first two that\n"
+"                         have enough)\n"
+"  -j, --json             print JSON\n"
+"  -q, --quiet            do not print what is being done\n"
+"  -h, --help             print this\n"
+"\n"
+"Exit status: 0: use it; 1: do not; 2: could not tell.\n";
+
+static void test_engine(struct exam *exam, struct engine *engine)
+{
+	/* Until it is judged: only what is sound so far is given memory to move. */
+	engine->verdict = COULD_NOT_TELL;
+	if (!engine->for_memory || !run_dmatest(exam, engine) || engine->failures)
+		return;
+	if (exam->options->engine || (engine->states_result && engine->states_terminate))
+		engine->verdict = USE_IT;
+}
+
+static int examine(const struct options *options)
+{
+	static struct exam exam;
+
+	exam.options = options;
+	find_engines(&exam);
+	for (unsigned int i = 0; i < exam.nr_engines; i++)
+		test_engine(&exam, &exam.engine[i]);
+	if ((exam.nr_engines || !options->engine) && find_nodes(&exam))
+		move_memory(&exam);
+	judge(&exam);
+	if (options->json)
+		print_json(&exam);
+	else
+		print_words(&exam);
+	return fflush(stdout) ? COULD_NOT_TELL : (int)exam.verdict;
+}
+
+/*
+ * Returns the wait status of @child once it and all that it started have ended: by
+ * themselves, or because of a signal, which becomes *@interrupted.
+ */
+static int wait_for(pid_t child, const sigset_t *signals, int *interrupted)
+{
+	int status, result = -1;
+	pid_t pid;
+
+	for (;;) {
+		int sig = sigwaitinfo(signals, NULL);
+
+		if (sig > 0 && sig != SIGCHLD)
+			*interrupted = sig;
+		if (*interrupted)
+			kill(-child, SIGKILL);
+		while ((pid = waitpid(-1, &status, WNOHANG)) > 0)
+			if (pid == child)
+				result = status;
+		if (pid < 0 && errno == ECHILD)
+			return result;
+	}
+}
+
+static int supervise(const struct options *options)
+{
+	const pid_t self = getpid();
+	int status, interrupted = 0;
+	sigset_t signals, before;
+	unsigned int wrong;
+	pid_t child;
+
+	/* Blocked for good: nothing keeps the parent from putting back. */
+	sigemptyset(&signals);
+	sigaddset(&signals, SIGCHLD);
+	sigaddset(&signals, SIGHUP);
+	sigaddset(&signals, SIGINT);
+	sigaddset(&signals, SIGQUIT);
+	sigaddset(&signals, SIGTERM);
+	sigprocmask(SIG_BLOCK, &signals, &before);
+	signal(SIGPIPE, SIG_IGN);
+	signal(SIGCHLD, SIG_DFL);
+	remember_all();
+	prctl(PR_SET_CHILD_SUBREAPER, 1);
+	child = fork();
+	if (!child) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, &before, NULL);
+		setpgid(0, 0);
+		_exit(getppid() == self ? examine(options) : COULD_NOT_TELL);
+	}
+	if (child < 0) {
+		perror("doctor: fork");
+		return COULD_NOT_TELL;
+	}
+	setpgid(child, child);
+	status = wait_for(child, &signals, &interrupted);
+	wrong = put_back_all();
+	if (interrupted || !WIFEXITED(status)) {
+		fprintf(stderr, "doctor: %s%s\n", interrupted ? "interrupted" : "failed",
+			wrong ? "" : "; all settings are as they were");
+		return COULD_NOT_TELL;
+	}
+	/* What the settings ought to be is known, and what they are is said above. */
+	return WEXITSTATUS(status);
+}
+
+static unsigned long parse(const char *text, unsigned long most)
+{
+	char *end;
+	unsigned long number;
+
+	errno = 0;
+	number = strtoul(text, &end, 10);
+	if (errno || end == text || *end || *text == '-' || !number || number > most) {
+		fprintf(stderr, "doctor: '%s' is not a number from 1 to %lu\n", text, most);
+		exit(COULD_NOT_TELL);
+	}
+	return number;
+}
+
+static void parse_nodes(const char *text, int node[2])
+{
+	int end = 0;
+
+	if (sscanf(text, "%4d,%4d%n", &node[0], &node[1], &end) != 2 || text[end] ||
+	    node[0] == node[1] || !node_exists(node[0]) || !node_exists(node[1])) {
+		fprintf(stderr, "doctor: '%s' are not two nodes\n", text);
+		exit(COULD_NOT_TELL);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	static const struct option long_options[] = {
+		{ "size", required_argument, NULL, 's' },
+		{ "iterations", required_argument, NULL, 'i' },
+		{ "engine", required_argument, NULL, 'e' },
+		{ "nodes", required_argument, NULL, 'n' },
+		{ "json", no_argument, NULL, 'j' },
+		{ "quiet", no_argument, NULL, 'q' },
+		{ "help", no_argument, NULL, 'h' },
+		{ NULL, 0, NULL, 0 }
+	};
+	struct options options = { .size = 1024 * MIB, .iterations = 200 };
+	int option;
+
+	while ((option = getopt_long(argc, argv, "s:i:e:n:jqh", long_options, NULL)) != -1) {
+		switch (option) {
+		case 's':
+			/* Whole huge pages. */
+			options.size = (parse(optarg, 1024 * 1024) + 1) / 2 * 2 * MIB;
+			break;
+		case 'i':
+			options.iterations = parse(optarg, 1000000000);
+			break;
+		case 'e':
+			options.engine = optarg;
+			break;
+		case 'n':
+			parse_nodes(optarg, options.node);
+			break;
+		case 'j':
+			options.json = true;
+			break;
+		case 'q':
+			options.quiet = true;
+			break;
+		case 'h':
+			fputs(usage_text, stdout);
+			return 0;
+		default:
+			fputs(usage_text, stderr);
+			return COULD_NOT_TELL;
+		}
+	}
+	if (optind < argc) {
+		fprintf(stderr, "doctor: unexpected '%s'\n", argv[optind]);
+		return COULD_NOT_TELL;
+	}
+	if (geteuid()) {
+		fprintf(stderr, "doctor: must be run by root\n");
+		return COULD_NOT_TELL;
+	}
+	if (access(OFFLOAD_DIR "/enabled", F_OK)) {
+		fprintf(stderr, "doctor: this kernel has no %s\n", OFFLOAD_DIR);
+		return COULD_NOT_TELL;
+	}
+	return supervise(&options);
+}

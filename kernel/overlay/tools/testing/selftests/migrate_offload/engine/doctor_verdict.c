@@ -1,0 +1,131 @@
+// SPDX-License-Identifier: GPL-2.0
+/* What migrate-offload-doctor makes of measurements: its judge, with figures that are made up. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "../../../../mm/migrate_offload_doctor/doctor.h"
+#include "kselftest_harness.h"
+
+#define FOLIOS		1000
+#define WAIT_US		1000
+
+static const struct options options = { .size = FOLIOS * 2 * MIB };
+
+FIXTURE(verdict)
+{
+	struct exam *exam;
+	struct engine *engine;
+};
+
+static struct point *add(struct exam *exam, struct way way, double gbps, double wait_us)
+{
+	struct point *point = &exam->point[exam->nr_points++];
+
+	*point = (struct point){
+		.way = way, .folio_kib = 2048, .gbps = gbps, .wait_us = wait_us,
+		.bytes = FOLIOS * 2 * MIB, .copied = FOLIOS,
+	};
+	return point;
+}
+
+/* With an engine that makes no mistake, and has moved memory. */
+FIXTURE_SETUP(verdict)
+{
+	self->exam = calloc(1, sizeof(*self->exam));
+	ASSERT_NE(NULL, self->exam);
+	self->exam->options = &options;
+	self->exam->nr_engines = 1;
+	self->engine = &self->exam->engine[0];
+	*self->engine = (struct engine){
+		.driver = "engine", .nr_channels = 1, .asked = true, .for_memory = 1,
+		.states_result = true, .states_terminate = true, .tested = true, .moved = true,
+	};
+	add(self->exam, (struct way){ .migrator = "none" }, 10, WAIT_US);
+}
+
+FIXTURE_TEARDOWN(verdict)
+{
+	free(self->exam);
+}
+
+/* Moves by the engine. */
+static struct point *measured(FIXTURE_DATA(verdict) *self, unsigned int max_us, double gbps)
+{
+	struct way way = { .migrator = "dcbm", .max_us = max_us, .engine = self->engine };
+
+	return add(self->exam, way, gbps, WAIT_US);
+}
+
+static bool says(const FIXTURE_DATA(verdict) *self, const char *text)
+{
+	return strstr(self->engine->why, text);
+}
+
+TEST_F(verdict, pays)
+{
+	measured(self, 500, 12);
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	EXPECT_EQ(500, self->exam->best->max_us);
+}
+
+TEST_F(verdict, does_not_pay)
+{
+	measured(self, 500, 11);
+	judge(self->exam);
+	EXPECT_EQ(DO_NOT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "It makes no mistake, but"));
+}
+
+/* Longer waits must be worth a tenth, and the ways between do not add up to it. */
+TEST_F(verdict, waits_longer_for_speed_only)
+{
+	measured(self, 500, 20);
+	measured(self, 2000, 21.5);
+	measured(self, 8000, 21.9);
+	judge(self->exam);
+	EXPECT_EQ(500, self->exam->best->max_us);
+	measured(self, 16000, 22.1);
+	judge(self->exam);
+	EXPECT_EQ(16000, self->exam->best->max_us);
+}
+
+/* What the CPU copied is no merit of the engine. */
+TEST_F(verdict, left_to_the_cpu)
+{
+	struct point *point = measured(self, 500, 20);
+
+	point->copied = FOLIOS * 9 / 10;
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	point->copied--;
+	judge(self->exam);
+	EXPECT_EQ(DO_NOT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "to the CPU: 101 of 1000."));
+	point->unreachable = 77;
+	judge(self->exam);
+	EXPECT_TRUE(says(self, "101 of 1000, 77 because the engine cannot"));
+}
+
+/* Only what migrates long lists gets a route, and all that is told is an order of the shell. */
+TEST_F(verdict, routes)
+{
+	const char *text;
+	unsigned int routes = 0, others = 0;
+
+	measured(self, 500, 20);
+	judge(self->exam);
+	ASSERT_LT(0, self->exam->nr_settings);
+	for (unsigned int i = 0; i < self->exam->nr_settings; i++) {
+		text = self->exam->setting[i];
+		printf("# %s\n", text);
+		routes += !!strstr(text, "routes/");
+		others += strstr(text, "demotion") || strstr(text, "compaction") ||
+			  strstr(text, "contig_range") || strstr(text, "numa_misplaced");
+	}
+	EXPECT_EQ(4 * 3, routes);
+	EXPECT_EQ(0, others);
+	EXPECT_EQ(0, strcmp("echo 1 > enabled", text));
+}
+
+TEST_HARNESS_MAIN

@@ -1,0 +1,781 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * The ZDMA of the ZynqMP as dcbm's engine, with the driver that is in the tree. No byte
+ * may be lost by what is peculiar to that driver:
+ *
+ *  - A ring has 32 descriptors.
+ *  - A channel that reports an error fails all descriptors that it has.
+ *  - A channel that lost a completion says so to nobody.
+ *
+ * The faults are provoked by accesses to registers behind the driver's back, which takes
+ * /dev/mem, and a machine that nobody needs: QEMU's xlnx-zcu102.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "kselftest_harness.h"
+#include "area.h"
+#include "engine.h"
+#include "memory.h"
+#include "movers.h"
+#include "offload.h"
+
+#define TIMEOUT		240
+#define NR_CHANNELS	16
+#define RING		32
+
+/* Of a batch: where faults strike, and where there are none. */
+#define SHORT_MS	100
+#define LONG_MS		30000
+
+#define REG_UNDECODED	0x008
+#define REG_STATUS	0x100
+#define REG_DISABLE	0x10c
+#define REG_CONTROL	0x110
+#define REG_STATE	0x11c
+#define REG_SOURCE	0x128
+#define REG_TARGET	0x138
+#define REG_BYTES	0x188
+#define REG_RATE	0x18c
+#define STATUS_DONE	0x400U
+#define CONTROL_RATE	0x008U
+#define CONTROL_WRITE	0x010U
+#define CONTROL_LISTS	0x040U
+#define WORD_INTERRUPT	0x004U
+#define STATE_BUSY	1
+/* Cycles of 2 ns from one burst of 256 bytes to the next; half the channels have 128. */
+#define SLOWEST		0xfffU
+#define ALL_INTERRUPTS	0xfffU
+
+/* Memory that is nobody's: the on-chip memory. */
+#define SPARE_MEMORY	0xfffc0000U
+
+/* Until a channel that was terminated must be of use again. */
+#define RECOVERY_S	(debug_kernel() ? 60 : 20)
+
+/* Of a saboteur: the rarest strikes, and how long it tries to do harm. */
+#define MAX_PERIOD	1024
+#define SABOTAGE_S	90
+
+enum fault {
+	/* The channel reports an access to an address without a register. */
+	CHANNEL_ERROR,
+	LOST_COMPLETION,
+	BOTH_FAULTS,
+	/* The channel copies one word, or writes zeroes, and says that it has copied. */
+	LIE,
+	ZEROES,
+	NO_FAULT,
+};
+
+/*
+ * Strikes at channels that have just copied, before the driver hears of it; where they lie or
+ * write zeroes, at channels that are about to copy.
+ */
+struct saboteur {
+	pthread_t thread;
+	enum fault fault;
+	/* How many such moments go by for each strike: more where nothing survives. */
+	unsigned int period;
+	unsigned int strikes;
+	bool stop;
+};
+
+struct run {
+	struct engine_test test;
+	uint32_t *channel[NR_CHANNELS];
+	struct area area;
+	struct saboteur saboteur;
+};
+
+/* Once for each kind of memory. */
+FIXTURE(zdma)
+{
+	struct run run;
+};
+
+/* Once. */
+FIXTURE(zdma_once)
+{
+	struct run run;
+};
+
+static uint32_t reg_read(uint32_t *channel, unsigned int offset)
+{
+	return __atomic_load_n(&channel[offset / sizeof(*channel)], __ATOMIC_RELAXED);
+}
+
+static void reg_write(uint32_t *channel, unsigned int offset, uint32_t value)
+{
+	__atomic_store_n(&channel[offset / sizeof(*channel)], value, __ATOMIC_RELAXED);
+}
+
+static bool is_lie(enum fault fault)
+{
+	return fault == LIE || fault == ZEROES;
+}
+
+/*
+ * What a channel without lists of descriptors copies: a word of nobody's memory, to where the
+ * list says. If the driver was quicker and begins anew, then to nobody's memory as well.
+ */
+static void prepare_lies(uint32_t *channel)
+{
+	const unsigned int descriptor[] = { REG_SOURCE, REG_TARGET };
+
+	for (unsigned int i = 0; i < 2; i++) {
+		reg_write(channel, descriptor[i], SPARE_MEMORY);
+		reg_write(channel, descriptor[i] + 4, 0);
+		reg_write(channel, descriptor[i] + 8, sizeof(uint32_t));
+	}
+	reg_write(channel, REG_TARGET + 12, WORD_INTERRUPT);
+}
+
+static void strike(uint32_t *channel, enum fault fault)
+{
+	uint32_t control;
+
+	if (is_lie(fault)) {
+		/* The driver wants lists each time that it begins; the mode it leaves alone. */
+		control = reg_read(channel, REG_CONTROL) & ~(CONTROL_LISTS | CONTROL_WRITE);
+		reg_write(channel, REG_CONTROL, control | (fault == ZEROES ? CONTROL_WRITE : 0));
+	} else if (fault == CHANNEL_ERROR) {
+		reg_read(channel, REG_UNDECODED);
+	} else {
+		reg_write(channel, REG_DISABLE, ALL_INTERRUPTS);
+	}
+}
+
+/* Whether this is a moment in which a strike does harm. */
+static bool is_moment(uint32_t *channel, enum fault fault)
+{
+	if (fault == NO_FAULT)
+		return false;
+	return is_lie(fault) ? reg_read(channel, REG_STATE) == STATE_BUSY :
+			       reg_read(channel, REG_STATUS) & STATUS_DONE;
+}
+
+/* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
+static void set_rate(struct run *run, uint32_t cycles)
+{
+	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
+		uint32_t *channel = run->channel[i];
+		uint32_t control = reg_read(channel, REG_CONTROL);
+
+		control &= ~(CONTROL_RATE | CONTROL_WRITE);
+		reg_write(channel, REG_RATE, cycles);
+		reg_write(channel, REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
+	}
+}
+
+/* How many channels access memory. */
+static unsigned int channels_busy(struct run *run)
+{
+	unsigned int busy = 0;
+
+	for (unsigned int i = 0; i < NR_CHANNELS; i++)
+		busy += reg_read(run->channel[i], REG_STATE) == STATE_BUSY;
+	return busy;
+}
+
+static uint32_t bytes_moved(struct run *run)
+{
+	uint32_t bytes = 0;
+
+	for (unsigned int i = 0; i < NR_CHANNELS; i++)
+		bytes += reg_read(run->channel[i], REG_BYTES);
+	return bytes;
+}
+
+struct sabotage {
+	struct saboteur *saboteur;
+	uint32_t **channel;
+};
+
+/*
+ * The first CPU handles the interrupts, the last one moves memory: a saboteur on either would
+ * mostly come too late.
+ */
+static int last_cpu(void)
+{
+	return sysconf(_SC_NPROCESSORS_ONLN) - 1;
+}
+
+static void *sabotage_thread(void *arg)
+{
+	struct sabotage *sabotage = arg;
+	struct saboteur *saboteur = sabotage->saboteur;
+	bool was_moment[NR_CHANNELS] = { false };
+	unsigned int seen = 0;
+	unsigned int i;
+
+	run_on_cpus(1, last_cpu() - 1);
+	while (!__atomic_load_n(&saboteur->stop, __ATOMIC_RELAXED)) {
+		for (i = 0; i < NR_CHANNELS; i++) {
+			enum fault fault = saboteur->fault;
+			bool moment = is_moment(sabotage->channel[i], fault);
+			bool begins = moment && !was_moment[i];
+
+			was_moment[i] = moment;
+			if (!begins ||
+			    ++seen % __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED))
+				continue;
+			if (fault == BOTH_FAULTS)
+				fault = saboteur->strikes % 2 ? CHANNEL_ERROR :
+								LOST_COMPLETION;
+			strike(sabotage->channel[i], fault);
+			__atomic_fetch_add(&saboteur->strikes, 1, __ATOMIC_RELAXED);
+		}
+	}
+	free(sabotage);
+	return NULL;
+}
+
+static unsigned int saboteur_strikes(const struct saboteur *saboteur)
+{
+	return __atomic_load_n(&saboteur->strikes, __ATOMIC_RELAXED);
+}
+
+static void strike_less(struct saboteur *saboteur)
+{
+	unsigned int period = __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED);
+
+	if (period < MAX_PERIOD)
+		__atomic_store_n(&saboteur->period, 2 * period, __ATOMIC_RELAXED);
+}
+
+static void strike_always(struct saboteur *saboteur)
+{
+	__atomic_store_n(&saboteur->period, 1, __ATOMIC_RELAXED);
+}
+
+/* The devices of all channels are named by the addresses of their registers. */
+static unsigned int map_channels(uint32_t **channel)
+{
+	int fd = open("/dev/mem", O_RDWR | O_SYNC);
+	unsigned int nr = 0;
+	glob_t found;
+
+	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &found)) {
+		if (fd >= 0)
+			close(fd);
+		return 0;
+	}
+	for (size_t i = 0; i < found.gl_pathc && nr < NR_CHANNELS; i++) {
+		char device[PATH_MAX];
+		void *map;
+
+		if (!realpath(found.gl_pathv[i], device))
+			continue;
+		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
+			   strtoull(strrchr(device, '/') + 1, NULL, 16));
+		if (map != MAP_FAILED)
+			channel[nr++] = map;
+	}
+	globfree(&found);
+	close(fd);
+	return nr;
+}
+
+struct interrupts {
+	unsigned int nr;
+	/* Over all processors, one for each channel. */
+	uint64_t count[NR_CHANNELS];
+};
+
+static void read_interrupts(struct interrupts *interrupts)
+{
+	FILE *file = fopen("/proc/interrupts", "r");
+	char line[1024];
+
+	interrupts->nr = 0;
+	while (file && interrupts->nr < NR_CHANNELS && fgets(line, sizeof(line), file)) {
+		char *pos = strchr(line, ':');
+		uint64_t sum = 0;
+
+		if (!pos || !strstr(line, "zynqmp-dma"))
+			continue;
+		for (pos++;; ) {
+			char *end;
+			unsigned long count = strtoul(pos, &end, 10);
+
+			if (end == pos)
+				break;
+			sum += count;
+			pos = end;
+		}
+		interrupts->count[interrupts->nr++] = sum;
+	}
+	if (file)
+		fclose(file);
+}
+
+/* How many channels had interrupts in between. */
+static unsigned int channels_used(const struct interrupts *before)
+{
+	struct interrupts after;
+	unsigned int used = 0;
+
+	read_interrupts(&after);
+	for (unsigned int i = 0; i < before->nr && i < after.nr; i++)
+		used += after.count[i] > before->count[i];
+	return used;
+}
+
+static int set_timeout(int ms)
+{
+	return engine_set_timeout(ms);
+}
+
+static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
+{
+	ASSERT_TRUE(engine_load("", dcbm_parameters));
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+}
+
+/* Small segments: a batch uses all channels, however slow they are. */
+#define EXCLUSIVE	"segment_bytes=65536"
+
+static void set_up(struct __test_metadata *_metadata, struct run *run)
+{
+	const char *missing;
+
+	if (strcmp(engine_module(), "zynqmp_dma"))
+		SKIP(return, "the engine is %s", engine_module());
+	missing = engine_test_begin(&run->test);
+	if (missing)
+		SKIP(return, "%s", missing);
+	ASSERT_EQ(module_load("zynqmp_dma", ""), 0);
+	ASSERT_EQ(map_channels(run->channel), NR_CHANNELS)
+		TH_LOG("/dev/mem: %s", strerror(errno));
+}
+
+FIXTURE_SETUP(zdma)
+{
+	set_up(_metadata, &self->run);
+}
+
+FIXTURE_SETUP(zdma_once)
+{
+	set_up(_metadata, &self->run);
+}
+
+static void begin_sabotage(struct __test_metadata *_metadata, struct run *run,
+			   enum fault fault, unsigned int period)
+{
+	struct sabotage *sabotage = malloc(sizeof(*sabotage));
+
+	ASSERT_NE(sabotage, NULL);
+	sabotage->saboteur = &run->saboteur;
+	sabotage->channel = run->channel;
+	run->saboteur = (struct saboteur){ .fault = fault, .period = period };
+	ASSERT_EQ(set_timeout(SHORT_MS), 0);
+	for (unsigned int i = 0; is_lie(fault) && i < NR_CHANNELS; i++)
+		prepare_lies(run->channel[i]);
+	run_on_cpus(last_cpu(), last_cpu());
+	ASSERT_EQ(pthread_create(&run->saboteur.thread, NULL, sabotage_thread, sabotage), 0);
+}
+
+static void end_sabotage(struct __test_metadata *_metadata, struct run *run)
+{
+	__atomic_store_n(&run->saboteur.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(pthread_join(run->saboteur.thread, NULL), 0);
+	run_on_cpus(0, last_cpu());
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+}
+
+static void tear_down(struct __test_metadata *_metadata, struct run *run)
+{
+	set_rate(run, 0);
+	area_destroy(&run->area);
+	EXPECT_EQ(engine_test_end(&run->test), 0);
+}
+
+FIXTURE_TEARDOWN(zdma)
+{
+	tear_down(_metadata, &self->run);
+}
+
+FIXTURE_TEARDOWN(zdma_once)
+{
+	tear_down(_metadata, &self->run);
+}
+
+struct outcome {
+	uint64_t folios;
+	uint64_t copied;
+	uint64_t failed;
+	/*
+	 * Of these, those that the engine had, of which it reported some as errors, and those
+	 * that found no channel.
+	 */
+	uint64_t by_engine;
+	uint64_t errors;
+	uint64_t busy;
+};
+
+static uint64_t engine_failures(void)
+{
+	return offload_grown("fallback_timeout") + offload_grown("fallback_error");
+}
+
+/* Moves the area with new contents, all of it, and adds up what became of its folios. */
+static void move(struct __test_metadata *_metadata, struct run *run, int node,
+		 struct outcome *sum)
+{
+	area_stamp(&run->area, run->area.seed + 1);
+	offload_mark();
+	EXPECT_EQ(area_move(&run->area, node), 0);
+	EXPECT_EQ(area_wrong(&run->area), 0);
+	EXPECT_TRUE(area_is_whole(&run->area));
+
+	sum->folios += area_folios(&run->area);
+	sum->copied += offload_grown("folios_copied");
+	sum->failed += offload_grown("fallback_");
+	sum->by_engine += engine_failures();
+	sum->errors += offload_grown("fallback_error");
+	sum->busy += offload_grown("fallback_busy");
+	EXPECT_EQ(offload_grown("declined_"), 0);
+}
+
+static void show(const char *what, const struct outcome *sum)
+{
+	printf("# %s: %llu folios, %llu copied by the engine, %llu not: %llu failed, %llu busy\n",
+	       what, (unsigned long long)sum->folios, (unsigned long long)sum->copied,
+	       (unsigned long long)sum->failed, (unsigned long long)sum->by_engine,
+	       (unsigned long long)sum->busy);
+}
+
+FIXTURE_VARIANT(zdma)
+{
+	enum area_kind kind;
+	size_t size;
+};
+
+FIXTURE_VARIANT_ADD(zdma, anon_4k) { .kind = AREA_ANON_4K, .size = 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_64k) { .kind = AREA_ANON_64K, .size = 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_2m) { .kind = AREA_ANON_2M, .size = 64 * MIB };
+FIXTURE_VARIANT_ADD(zdma, shmem) { .kind = AREA_SHMEM, .size = 32 * MIB };
+
+static uint64_t sum_of_bytes(struct __test_metadata *_metadata,
+			     struct engine_channel *channels)
+{
+	uint64_t bytes = 0;
+	unsigned int i;
+
+	ASSERT_EQ(engine_channels(channels), NR_CHANNELS);
+	for (i = 0; i < NR_CHANNELS; i++) {
+		EXPECT_STREQ(channels[i].provider, "xilinx-zynqmp-dma");
+		bytes += channels[i].bytes;
+	}
+	return bytes;
+}
+
+/* All folios, on all channels, which are public and stay so. */
+TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
+{
+	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
+	struct run *run = &self->run;
+	struct interrupts interrupts;
+	struct outcome sum = { 0 };
+	uint64_t bytes;
+	unsigned int i;
+
+	load(_metadata, "");
+	bytes = sum_of_bytes(_metadata, before);
+	ASSERT_TRUE(area_create(&run->area, variant->kind, variant->size, run->test.nodes[0]));
+	read_interrupts(&interrupts);
+	ASSERT_EQ(interrupts.nr, NR_CHANNELS);
+
+	move(_metadata, run, run->test.nodes[1], &sum);
+	move(_metadata, run, run->test.nodes[0], &sum);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
+	EXPECT_GE(sum.copied * 100, (sum.copied + sum.failed) * 99);
+	bytes = sum_of_bytes(_metadata, after) - bytes;
+	EXPECT_GE(bytes * 100, 2 * run->area.size * 99);
+	EXPECT_LE(bytes, 2 * run->area.size);
+	for (i = 0; i < NR_CHANNELS; i++)
+		EXPECT_GT(after[i].bytes, before[i].bytes);
+	show(area_kind_names[variant->kind], &sum);
+}
+
+/* A batch that is many times as long as the ring of the one channel that there is. */
+TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct interrupts interrupts;
+	struct outcome sum = { 0 };
+
+	load(_metadata, EXCLUSIVE " channels=1");
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 8 * MIB, run->test.nodes[0]));
+	ASSERT_LT(RING, area_folios(&run->area));
+	read_interrupts(&interrupts);
+	move(_metadata, run, run->test.nodes[1], &sum);
+	EXPECT_EQ(channels_used(&interrupts), 1);
+	EXPECT_EQ(sum.copied, sum.folios);
+	EXPECT_EQ(sum.failed, 0);
+}
+
+/* A channel that was terminated accesses no memory, at once and later. */
+static void expect_stopped(struct __test_metadata *_metadata, struct run *run)
+{
+	uint32_t bytes = bytes_moved(run);
+
+	EXPECT_EQ(channels_busy(run), 0);
+	usleep(200000);
+	EXPECT_EQ(bytes_moved(run), bytes);
+}
+
+/* Soon so many channels copy, and all succeed. */
+static void expect_copies(struct __test_metadata *_metadata, struct run *run,
+			  unsigned int channels)
+{
+	double end = seconds_now() + RECOVERY_S;
+	unsigned int used, moves = 0;
+	struct outcome sum;
+
+	do {
+		struct interrupts interrupts;
+
+		sum = (struct outcome){ 0 };
+		read_interrupts(&interrupts);
+		move(_metadata, run, run->test.nodes[++moves % 2], &sum);
+		used = channels_used(&interrupts);
+	} while ((used < channels || sum.failed) && seconds_now() < end);
+
+	EXPECT_EQ(used, channels);
+	EXPECT_EQ(sum.failed, 0);
+	EXPECT_EQ(sum.copied, sum.folios);
+	show("last move", &sum);
+	printf("# %u channels copied in move %u after the faults\n", used, moves);
+}
+
+/*
+ * After the faults every channel copies again, but for those that timed out too often;
+ * loading dcbm anew has them back.
+ */
+static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
+{
+	unsigned int quarantined = engine_quarantined();
+
+	area_destroy(&run->area);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 4 * MIB, run->test.nodes[0]));
+	ASSERT_EQ(set_timeout(1000), 0);
+	if (quarantined < NR_CHANNELS)
+		expect_copies(_metadata, run, NR_CHANNELS - quarantined);
+	if (!quarantined)
+		return;
+	ASSERT_EQ(module_unload("dcbm"), 0);
+	load(_metadata, EXCLUSIVE);
+	expect_copies(_metadata, run, NR_CHANNELS);
+}
+
+static void survive(struct __test_metadata *_metadata, struct run *run,
+		    enum area_kind kind, enum fault fault)
+{
+	/*
+	 * Large folios are few, and so are the occasions. But a channel that loses three
+	 * completions in a row is not used again, and all of them might.
+	 */
+	const unsigned int period = kind == AREA_ANON_2M && fault == CHANNEL_ERROR ? 1 : 3;
+	const double end = seconds_now() + SABOTAGE_S;
+	struct outcome sum = { 0 };
+	unsigned int moves = 0;
+	bool enough;
+
+	load(_metadata, EXCLUSIVE);
+	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->test.nodes[0]));
+	begin_sabotage(_metadata, run, fault, period);
+	do {
+		move(_metadata, run, run->test.nodes[++moves % 2], &sum);
+		enough = saboteur_strikes(&run->saboteur) && sum.copied && sum.by_engine;
+		/* How many occasions the saboteur sees depends on how busy the host is. */
+		if (!sum.copied)
+			strike_less(&run->saboteur);
+		else if (!enough)
+			strike_always(&run->saboteur);
+	} while (moves < 6 || (!enough && seconds_now() < end));
+	end_sabotage(_metadata, run);
+
+	show(area_kind_names[kind], &sum);
+	printf("# %u strikes in %u moves\n", saboteur_strikes(&run->saboteur), moves);
+	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	EXPECT_GT(sum.copied, 0);
+	EXPECT_GT(sum.by_engine, 0);
+	if (fault == CHANNEL_ERROR)
+		EXPECT_GT(sum.errors, 0);
+	/* Nothing for another reason, or lost; and each folio once. */
+	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+
+	expect_recovery(_metadata, run);
+}
+
+TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
+{
+	survive(_metadata, &self->run, variant->kind, CHANNEL_ERROR);
+}
+
+TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
+{
+	survive(_metadata, &self->run, variant->kind, LOST_COMPLETION);
+}
+
+/* Many batches that fail: not even one in two of them may forget a page. */
+TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
+{
+	struct run *run = &self->run;
+	const double end = seconds_now() + SABOTAGE_S;
+	const unsigned int moves = 40;
+	long leaked;
+
+	load(_metadata, EXCLUSIVE);
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 256 * KIB, run->test.nodes[0]));
+	begin_sabotage(_metadata, run, BOTH_FAULTS, 1);
+	ASSERT_EQ(set_timeout(1), 0);
+	do {
+		leaked = pages_leaked(&run->area, run->test.nodes, moves);
+	} while (!saboteur_strikes(&run->saboteur) && seconds_now() < end);
+	end_sabotage(_metadata, run);
+
+	printf("# %u strikes\n", saboteur_strikes(&run->saboteur));
+	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	EXPECT_LT(leaked, moves / 2);
+	EXPECT_EQ(area_wrong(&run->area), 0);
+}
+
+#define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
+			"test_buf_size=2090000 "
+
+/* dmatest gives up after 10 ms what takes a channel 67 ms, and frees its buffers. */
+TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
+{
+	struct run *run = &self->run;
+
+	set_rate(run, SLOWEST);
+	EXPECT_TRUE(engine_dmatest_gives_up(ONCE_SLOWLY "timeout=10"));
+	expect_stopped(_metadata, run);
+	set_rate(run, 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
+	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
+}
+
+/* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
+TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct outcome sum = { 0 };
+
+	load(_metadata, "segment_bytes=524288");
+	ASSERT_TRUE(area_create(&run->area, AREA_ANON_2M, 8 * MIB, run->test.nodes[0]));
+	ASSERT_EQ(set_timeout(1), 0);
+	set_rate(run, SLOWEST);
+	move(_metadata, run, run->test.nodes[1], &sum);
+	expect_stopped(_metadata, run);
+	set_rate(run, 0);
+	EXPECT_GT(offload_grown("fallback_timeout"), 0);
+	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 65536), 0);
+	expect_recovery(_metadata, run);
+}
+
+/* Memory of every kind at once, and both faults. */
+TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
+{
+	struct run *run = &self->run;
+	struct movers_result result;
+
+	load(_metadata, EXCLUSIVE);
+	offload_mark();
+	ASSERT_TRUE(movers_start(run->test.nodes, 4 * MIB, false));
+	begin_sabotage(_metadata, run, BOTH_FAULTS, 20);
+	sleep(10);
+	EXPECT_TRUE(movers_stop(&result));
+	end_sabotage(_metadata, run);
+
+	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
+	       saboteur_strikes(&run->saboteur));
+	offload_show_grown();
+	EXPECT_GT(result.moves, 20);
+	EXPECT_GT(offload_grown("folios_copied"), 0);
+	EXPECT_GT(engine_failures(), 0);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+	expect_recovery(_metadata, run);
+}
+
+#define DOCTOR	"/usr/sbin/migrate-offload-doctor"
+
+/* What the doctor says is in @said. */
+static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t size)
+{
+	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");
+	char *end = said;
+	int status;
+
+	ASSERT_NE(doctor, NULL);
+	said[fread(said, 1, size - 1, doctor)] = '\0';
+	for (char *from = said; *from; from++)
+		if (*from != '\n')
+			*end++ = *from;
+	*end = '\0';
+	printf("# %.1000s\n", said);
+	status = pclose(doctor);
+	/* Use it, or do not: 2 is that it could not tell. */
+	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
+}
+
+/*
+ * The doctor lets an engine pass that makes no mistake, and none that lies, corrupts, fails or
+ * hangs. dmatest is not told of errors: only moves are.
+ */
+TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
+{
+	static const struct {
+		enum fault fault;
+		uint32_t rate;
+		/* A busy machine is no hanging engine. */
+		int timeout_ms;
+		const char *why;
+	} found[] = {
+		{ LIE, SLOWEST, LONG_MS, "of dmatest failed" },
+		{ ZEROES, SLOWEST, LONG_MS, "of dmatest failed" },
+		{ LOST_COMPLETION, 0, SHORT_MS, "of dmatest failed" },
+		{ NO_FAULT, SLOWEST, 1, "It does not end in time" },
+		{ CHANNEL_ERROR, 0, LONG_MS, "It reports errors" },
+	};
+	struct run *run = &self->run;
+	static char said[65536];
+
+	if (access(DOCTOR, X_OK))
+		SKIP(return, "no " DOCTOR);
+	ASSERT_EQ(set_timeout(LONG_MS), 0);
+	ask_doctor(_metadata, said, sizeof(said));
+	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
+	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
+	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
+		begin_sabotage(_metadata, run, found[i].fault, 1);
+		ASSERT_EQ(set_timeout(found[i].timeout_ms), 0);
+		set_rate(run, found[i].rate);
+		ask_doctor(_metadata, said, sizeof(said));
+		set_rate(run, 0);
+		end_sabotage(_metadata, run);
+		if (found[i].fault != NO_FAULT)
+			EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+		EXPECT_NE(strstr(said, found[i].why), NULL);
+		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
+	}
+}
+
+TEST_HARNESS_MAIN
