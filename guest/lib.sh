@@ -2,6 +2,7 @@
 # Functions that the suites share; read with ". /lib.sh".
 
 offload=/sys/kernel/mm/migrate_offload
+offload_debug=/sys/kernel/debug/migrate_offload
 selftests=/selftests/migrate_offload
 
 ktap_count=0
@@ -227,27 +228,22 @@ dmatest()
 # set_routes <migrator|none>: the route of every reason.
 set_routes()
 {
-	for route in "$offload"/routes/*/migrator; do
+	for route in "$offload"/routes/*; do
 		echo "$1" >"$route" || return 1
 	done
 }
 
-# set_live 0|1: whether each route copies memory while it is mapped, small folios as well.
+# set_live 0|1: whether routes copy memory while it is mapped, small folios as well.
 set_live()
 {
-	echo 0 >"$offload/live_min_order" || return 1
-	for route in "$offload"/routes/*/live; do
-		echo "$1" >"$route" || return 1
-	done
+	echo 0 >"$offload_debug/live_min_order" && echo "$1" >"$offload_debug/live"
 }
 
-# set_bound <us>: for how long memory may be inaccessible, on every route. With 0 a batch is as
-# large as without copy offload.
+# set_bound <us>: for how long memory may be inaccessible. With 0 a batch is as large as without
+# copy offload.
 set_bound()
 {
-	for route in "$offload"/routes/*/max_inaccessible_us; do
-		[ ! -f "$route" ] || echo "$1" >"$route" || return 1
-	done
+	[ ! -f "$offload/max_inaccessible_us" ] || echo "$1" >"$offload/max_inaccessible_us"
 }
 
 # set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
@@ -258,7 +254,7 @@ set_mode()
 		return 1
 	fi
 	# An emulated machine takes longer than an engine may.
-	echo 20000 >"$offload/timeout_ms"
+	echo 20000 >"$offload_debug/timeout_ms"
 	case $1 in
 	off)
 		echo 0 >"$offload/enabled" && set_routes none ;;
@@ -279,16 +275,21 @@ set_mode()
 	esac
 }
 
-# read_stat <counter>
+# read_stat <counter>: of all reasons together. A pattern is for several counters.
 read_stat()
 {
-	cat "$offload/stats/$1"
+	awk -v wanted="^($1)\$" '
+		NR == 1	{ for (i = 2; i <= NF; i++) counts[i] = $i ~ wanted }
+		NR > 1	{ for (i = 2; i <= NF; i++) sum += counts[i] * $i }
+		END	{ printf "%.0f\n", sum }' "$offload_debug/stats"
 }
 
 # Prints all counters that are not zero, as diagnostics.
 show_stats()
 {
-	grep -Hv '^0$' "$offload"/stats/* | sed "s|^$offload/stats/|# stats: |"
+	awk 'NR == 1 { split($0, name) }
+		NR > 1 { for (i = 2; i <= NF; i++) if ($i) print "# stats:", $1, name[i], $i }' \
+		"$offload_debug/stats"
 }
 
 # make_ext4 <image> <MiB> <mount point> [mkfs options...]: a new file system on a loop device.

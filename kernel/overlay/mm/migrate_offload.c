@@ -12,6 +12,7 @@
 #include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
+#include <linux/debugfs.h>
 #include <linux/export.h>
 #include <linux/init.h>
 #include <linux/kobject.h>
@@ -19,6 +20,7 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/srcu.h>
 #include <linux/string.h>
@@ -62,6 +64,20 @@ static DEFINE_MUTEX(migrate_offload_route_mutex);
 #define MAX_TIMEOUT_MS	60000
 #define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
 static unsigned int timeout_ms = 100;
+
+/*
+ * For how long memory may be inaccessible; 0: no bound. A CPU takes as long as that to
+ * copy 2 MB, which is a batch without copy offload.
+ */
+VISIBLE_IF_KUNIT unsigned int migrate_max_inaccessible_us = 500;
+
+/* Which routes copy live, and the smallest folio for which that is worth it. */
+enum {
+	LIVE_NEVER,
+	LIVE_ALWAYS,
+	LIVE_ASYNCHRONOUS,	/* those to asynchronous migrators */
+};
+static u32 live = LIVE_ASYNCHRONOUS;
 VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
 
 /*
@@ -71,25 +87,11 @@ VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
  */
 DEFINE_STATIC_SRCU(migrate_offload_srcu);
 
-/* As long as a CPU takes to copy 2 MB, which is a batch without copy offload. */
-#define DEFAULT_MAX_INACCESSIBLE_US	500
-
-enum route_live {
-	ROUTE_LIVE_AUTO,	/* if the migrator is asynchronous */
-	ROUTE_LIVE_NEVER,
-	ROUTE_LIVE_ALWAYS,
-};
-
-/* What the administrator has chosen for a reason; a directory in sysfs. */
+/* What the administrator has chosen for a reason. */
 struct route_conf {
-	struct kobject *kobj;
 	struct migrator __rcu *migrator;
-	enum route_live live;
 	bool required;
-	unsigned int max_us;
 	struct migrate_pace pace;
-	/* The counters when @migrator became the migrator. */
-	unsigned long stats[NR_MIGRATE_OFFLOAD_STATS];
 };
 
 static struct route_conf routes[MR_TYPES];
@@ -122,19 +124,6 @@ static unsigned long read_stat(enum migrate_reason reason,
 
 	for_each_possible_cpu(cpu)
 		sum += per_cpu(migrate_offload_counters.count[reason][stat], cpu);
-
-	return sum;
-}
-
-/* Return the sum over all reasons. */
-VISIBLE_IF_KUNIT unsigned long
-migrate_offload_read_stat(enum migrate_offload_stat stat)
-{
-	unsigned long sum = 0;
-	int reason;
-
-	for (reason = 0; reason < MR_TYPES; reason++)
-		sum += read_stat(reason, stat);
 
 	return sum;
 }
@@ -174,14 +163,20 @@ static void update_keys(void)
 	set_key(&migrate_required_key, required);
 }
 
-static struct migrator *find_migrator(const char *name)
+static bool is_name(const char *text, size_t len, const char *name)
+{
+	return !strncmp(text, name, len) && !name[len];
+}
+
+/* The name is the first @len characters of @text. */
+static struct migrator *find_migrator(const char *text, size_t len)
 {
 	struct migrator *migrator;
 
 	lockdep_assert_held(&migrate_offload_mutex);
 
 	list_for_each_entry(migrator, &migrators, list)
-		if (sysfs_streq(name, migrator->name))
+		if (is_name(text, len, migrator->name))
 			return migrator;
 
 	return NULL;
@@ -215,7 +210,7 @@ int __migrate_offload_register(struct migrator *migrator, struct module *owner)
 		return -ENOMEM;
 
 	scoped_guard(mutex, &migrate_offload_mutex) {
-		if (!find_migrator(migrator->name)) {
+		if (!find_migrator(migrator->name, strlen(migrator->name))) {
 			migrator->owner = owner;
 			migrator->batches = batches;
 			list_add_tail(&migrator->list, &migrators);
@@ -233,8 +228,8 @@ EXPORT_SYMBOL_GPL(__migrate_offload_register);
  * @migrator: a registered migrator
  *
  * Reset all routes to the migrator to none, without a call of &migrator.routed.
- * After this returns, the migrator has no batch, and none of its callbacks runs or
- * will run.
+ * Those that require it stay closed. After this returns, the migrator has no batch,
+ * and none of its callbacks runs or will run.
  *
  * Context: process context, waits for copies in flight.
  */
@@ -266,34 +261,49 @@ static unsigned int nr_routes(const struct migrator *migrator)
 	return nr;
 }
 
-/* @name is a migrator's name or "none", with or without a final newline. */
-VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
-					       const char *name)
+/* Callers with the other reasons cannot do without the migration. */
+static bool may_require(enum migrate_reason reason)
 {
+	return IS_ENABLED(CONFIG_MIGRATION_BOUND) &&
+	       reason != MR_MEMORY_FAILURE && reason != MR_MEMORY_HOTPLUG &&
+	       reason != MR_CONTIG_RANGE && reason != MR_LONGTERM_PIN;
+}
+
+/*
+ * @text is a migrator's name or "none", and perhaps " required", with or without a
+ * final newline.
+ */
+VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
+					       const char *text)
+{
+	const size_t len = strcspn(text, " \n");
+	const bool required = sysfs_streq(text + len, " required");
 	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator = NULL, *old;
-	int stat;
+
+	if (required ? !may_require(reason) : !sysfs_streq(text + len, ""))
+		return -EINVAL;
 
 	guard(mutex)(&migrate_offload_route_mutex);
 
 	scoped_guard(mutex, &migrate_offload_mutex) {
-		if (!sysfs_streq(name, "none")) {
-			migrator = find_migrator(name);
+		if (!is_name(text, len, "none")) {
+			migrator = find_migrator(text, len);
 			if (!migrator)
 				return -ENOENT;
 		}
 
 		old = route_locked(conf);
-		if (migrator == old)
-			return 0;
-		for (stat = 0; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
-			conf->stats[stat] = read_stat(reason, stat);
 		/* What is known of @old says nothing of @migrator. */
-		WRITE_ONCE(conf->pace.page_ns, 0);
+		if (migrator != old)
+			WRITE_ONCE(conf->pace.page_ns, 0);
+		WRITE_ONCE(conf->required, required);
 		rcu_assign_pointer(conf->migrator, migrator);
 		update_keys();
 	}
 
+	if (migrator == old)
+		return 0;
 	/* Neither is unregistered while the mutex of routes is held. */
 	if (migrator && migrator->routed && nr_routes(migrator) == 1)
 		migrator->routed(migrator, true);
@@ -303,30 +313,22 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 }
 
 #if IS_ENABLED(CONFIG_KUNIT)
+/* Return the sum over all reasons. */
+unsigned long migrate_offload_read_stat(enum migrate_offload_stat stat)
+{
+	unsigned long sum = 0;
+	int reason;
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		sum += read_stat(reason, stat);
+
+	return sum;
+}
+
 struct migrator *migrate_offload_get_route(enum migrate_reason reason)
 {
 	guard(mutex)(&migrate_offload_mutex);
 	return route_locked(&routes[reason]);
-}
-#endif
-
-VISIBLE_IF_KUNIT void migrate_offload_set_required(enum migrate_reason reason,
-						   bool required)
-{
-	guard(mutex)(&migrate_offload_mutex);
-	WRITE_ONCE(routes[reason].required, required);
-	update_keys();
-}
-
-#if IS_ENABLED(CONFIG_KUNIT)
-/* Return the bound from before. */
-unsigned int migrate_offload_set_bound(enum migrate_reason reason,
-				       unsigned int us)
-{
-	const unsigned int was = routes[reason].max_us;
-
-	WRITE_ONCE(routes[reason].max_us, us);
-	return was;
 }
 
 struct migrate_pace *migrate_offload_pace(enum migrate_reason reason)
@@ -335,15 +337,19 @@ struct migrate_pace *migrate_offload_pace(enum migrate_reason reason)
 }
 #endif
 
-static bool route_is_live(const struct route_conf *conf,
-			  const struct migrator *migrator)
+static bool route_is_live(const struct migrator *migrator)
 {
-	enum route_live live = READ_ONCE(conf->live);
-
 	if (!IS_ENABLED(CONFIG_MIGRATION_LIVE_COPY))
 		return false;
-	return live == ROUTE_LIVE_AUTO ? migrator->asynchronous :
-					 live == ROUTE_LIVE_ALWAYS;
+
+	switch (READ_ONCE(live)) {
+	case LIVE_NEVER:
+		return false;
+	case LIVE_ALWAYS:
+		return true;
+	default:
+		return migrator->asynchronous;
+	}
 }
 
 /* Return the previous state of the switch. */
@@ -389,8 +395,8 @@ void __migrate_route_enter(struct migrate_route *route,
 	}
 
 	route->migrator = migrator;
-	route->live = route_is_live(conf, migrator);
-	route->max_ns = READ_ONCE(conf->max_us) * NSEC_PER_USEC;
+	route->live = route_is_live(migrator);
+	route->max_ns = READ_ONCE(migrate_max_inaccessible_us) * NSEC_PER_USEC;
 	route->pace = &conf->pace;
 	route->srcu_idx = srcu_idx;
 }
@@ -690,196 +696,111 @@ static ssize_t migrators_show(struct kobject *kobj,
 	return len;
 }
 
-static ssize_t store_uint(const char *buf, size_t count, unsigned int min,
-			  unsigned int max, unsigned int *to)
-{
-	unsigned int value;
-	int error = kstrtouint(buf, 0, &value);
-
-	if (error)
-		return error;
-	if (value < min || value > max)
-		return -EINVAL;
-
-	WRITE_ONCE(*to, value);
-	return count;
-}
-
-static ssize_t timeout_ms_show(struct kobject *kobj,
-			       struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(timeout_ms));
-}
-
-static ssize_t timeout_ms_store(struct kobject *kobj,
-				struct kobj_attribute *attr, const char *buf,
-				size_t count)
-{
-	return store_uint(buf, count, 1, MAX_TIMEOUT_MS, &timeout_ms);
-}
-
-static ssize_t live_min_order_show(struct kobject *kobj,
-				   struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_live_min_order));
-}
-
-static ssize_t live_min_order_store(struct kobject *kobj,
-				    struct kobj_attribute *attr,
-				    const char *buf, size_t count)
-{
-	return store_uint(buf, count, 0, MAX_FOLIO_ORDER,
-			  &migrate_live_min_order);
-}
-
-static struct kobj_attribute timeout_ms_attr = __ATTR_RW(timeout_ms);
-static struct kobj_attribute live_min_order_attr = __ATTR_RW(live_min_order);
-static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
-static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
-
-static struct attribute *top_attrs[] = {
-	&timeout_ms_attr.attr,
-	&live_min_order_attr.attr,
-	&migrators_attr.attr,
-	NULL
-};
-
-/* What mm/migrate.c does not implement has no files. */
-static umode_t file_visible(struct kobject *kobj, struct attribute *attr, int n)
-{
-	bool live = strstarts(attr->name, "live_") || !strcmp(attr->name, "live");
-	bool bounds = strstarts(attr->name, "required") ||
-		      !strcmp(attr->name, "max_inaccessible_us");
-
-	if ((live && !IS_ENABLED(CONFIG_MIGRATION_LIVE_COPY)) ||
-	    (bounds && !IS_ENABLED(CONFIG_MIGRATION_BOUND)))
-		return 0;
-	return attr->mode;
-}
-
-static const struct attribute_group top_group = {
-	.attrs		= top_attrs,
-	.is_visible	= file_visible,
-};
-
-/* Return the route whose directory @kobj is; NULL if it is no route's. */
-static struct route_conf *to_conf(struct kobject *kobj)
-{
-	int reason;
-
-	for (reason = 0; reason < MR_NEVER; reason++)
-		if (routes[reason].kobj == kobj)
-			return &routes[reason];
-
-	return NULL;
-}
-
-static ssize_t migrator_show(struct kobject *kobj, struct kobj_attribute *attr,
-			     char *buf)
-{
-	struct migrator *migrator;
-
-	guard(mutex)(&migrate_offload_mutex);
-	migrator = route_locked(to_conf(kobj));
-	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
-}
-
-static ssize_t migrator_store(struct kobject *kobj, struct kobj_attribute *attr,
-			      const char *buf, size_t count)
-{
-	int error = migrate_offload_set_route(to_conf(kobj) - routes, buf);
-
-	return error ?: count;
-}
-
-static const char * const live_names[] = {
-	[ROUTE_LIVE_AUTO]	= "auto",
-	[ROUTE_LIVE_NEVER]	= "0",
-	[ROUTE_LIVE_ALWAYS]	= "1",
-};
-
-static ssize_t live_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf)
-{
-	return sysfs_emit(buf, "%s\n", live_names[READ_ONCE(to_conf(kobj)->live)]);
-}
-
-static ssize_t live_store(struct kobject *kobj, struct kobj_attribute *attr,
-			  const char *buf, size_t count)
-{
-	int live = sysfs_match_string(live_names, buf);
-
-	if (live < 0)
-		return live;
-
-	WRITE_ONCE(to_conf(kobj)->live, live);
-	return count;
-}
-
-static ssize_t required_show(struct kobject *kobj, struct kobj_attribute *attr,
-			     char *buf)
-{
-	return sysfs_emit(buf, "%d\n", READ_ONCE(to_conf(kobj)->required));
-}
-
-static ssize_t required_store(struct kobject *kobj, struct kobj_attribute *attr,
-			      const char *buf, size_t count)
-{
-	bool required;
-	int error = kstrtobool(buf, &required);
-
-	if (error)
-		return error;
-
-	migrate_offload_set_required(to_conf(kobj) - routes, required);
-	return count;
-}
-
 static ssize_t max_inaccessible_us_show(struct kobject *kobj,
 					struct kobj_attribute *attr, char *buf)
 {
-	return sysfs_emit(buf, "%u\n", READ_ONCE(to_conf(kobj)->max_us));
+	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_max_inaccessible_us));
 }
 
 static ssize_t max_inaccessible_us_store(struct kobject *kobj,
 					 struct kobj_attribute *attr,
 					 const char *buf, size_t count)
 {
-	return store_uint(buf, count, 0, USEC_PER_SEC, &to_conf(kobj)->max_us);
+	unsigned int us;
+	int error = kstrtouint(buf, 0, &us);
+
+	if (error)
+		return error;
+	if (us > USEC_PER_SEC)
+		return -EINVAL;
+
+	WRITE_ONCE(migrate_max_inaccessible_us, us);
+	return count;
 }
 
+static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 static struct kobj_attribute max_inaccessible_us_attr =
 	__ATTR_RW(max_inaccessible_us);
-static struct kobj_attribute migrator_attr = __ATTR_RW(migrator);
-static struct kobj_attribute live_attr = __ATTR_RW(live);
-static struct kobj_attribute required_attr = __ATTR_RW(required);
+static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 
-static struct attribute *route_attrs[] = {
-	&migrator_attr.attr,
-	&live_attr.attr,
-	&required_attr.attr,
+/* The main switch comes last: user space that sees it sees all files. */
+static struct attribute *top_attrs[] = {
+	&migrators_attr.attr,
 	&max_inaccessible_us_attr.attr,
+	&enabled_attr.attr,
 	NULL
 };
 
-/* Callers with the other reasons cannot do without the migration. */
-static bool may_require(enum migrate_reason reason)
+static umode_t top_visible(struct kobject *kobj, struct attribute *attr, int n)
 {
-	return reason != MR_MEMORY_FAILURE && reason != MR_MEMORY_HOTPLUG &&
-	       reason != MR_CONTIG_RANGE && reason != MR_LONGTERM_PIN;
+	if (attr == &max_inaccessible_us_attr.attr &&
+	    !IS_ENABLED(CONFIG_MIGRATION_BOUND))
+		return 0;
+	return attr->mode;
 }
 
-static umode_t route_visible(struct kobject *kobj, struct attribute *attr, int n)
-{
-	if (attr == &required_attr.attr && !may_require(to_conf(kobj) - routes))
-		return 0;
-	return file_visible(kobj, attr, n);
-}
+static const struct attribute_group top_group = {
+	.attrs		= top_attrs,
+	.is_visible	= top_visible,
+};
+
+/* No folio is migrated for MR_NEVER. */
+static struct kobj_attribute route_attrs[MR_NEVER];
+static struct attribute *route_list[MR_NEVER + 1];
 
 static const struct attribute_group route_group = {
-	.attrs		= route_attrs,
-	.is_visible	= route_visible,
+	.name		= "routes",
+	.attrs		= route_list,
 };
+
+static const struct attribute_group *groups[] = {
+	&route_group,
+	&top_group,
+	NULL
+};
+
+static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
+			  char *buf)
+{
+	const struct route_conf *conf = &routes[attr - route_attrs];
+	struct migrator *migrator;
+
+	guard(mutex)(&migrate_offload_mutex);
+	migrator = route_locked(conf);
+	return sysfs_emit(buf, "%s%s\n", migrator ? migrator->name : "none",
+			  conf->required ? " required" : "");
+}
+
+static ssize_t route_store(struct kobject *kobj, struct kobj_attribute *attr,
+			   const char *buf, size_t count)
+{
+	int error = migrate_offload_set_route(attr - route_attrs, buf);
+
+	return error ?: count;
+}
+
+static int __init create_sysfs(void)
+{
+	struct kobject *top;
+	int reason, error;
+
+	for (reason = 0; reason < MR_NEVER; reason++) {
+		route_attrs[reason] = (struct kobj_attribute)
+			__ATTR(, 0644, route_show, route_store);
+		sysfs_attr_init(&route_attrs[reason].attr);
+		route_attrs[reason].attr.name = migrate_reason_names[reason];
+		route_list[reason] = &route_attrs[reason].attr;
+	}
+
+	top = kobject_create_and_add("migrate_offload", mm_kobj);
+	if (!top)
+		return -ENOMEM;
+
+	error = sysfs_create_groups(top, groups);
+	if (error)
+		kobject_put(top);
+	return error;
+}
 
 static const char * const stat_names[NR_MIGRATE_OFFLOAD_STATS] = {
 	[MIGRATE_OFFLOAD_STAT_BATCHES]	= "batches",
@@ -907,109 +828,38 @@ static const char * const stat_names[NR_MIGRATE_OFFLOAD_STATS] = {
 	[MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_TYPE]	= "live_declined_type",
 };
 
-static struct kobj_attribute stat_attrs[NR_MIGRATE_OFFLOAD_STATS];
-static struct attribute *stat_list[NR_MIGRATE_OFFLOAD_STATS + 1];
-
-static const struct attribute_group stat_group = {
-	.name		= "stats",
-	.attrs		= stat_list,
-	.is_visible	= file_visible,
-};
-
-/* Statistics are since boot, and of all reasons. */
-static const struct attribute_group *top_groups[] = {
-	&top_group,
-	&stat_group,
-	NULL
-};
-
-/* Statistics are since the route has its migrator. */
-static const struct attribute_group *route_groups[] = {
-	&route_group,
-	&stat_group,
-	NULL
-};
-
-static ssize_t stat_show(struct kobject *kobj, struct kobj_attribute *attr,
-			 char *buf)
+/* A line for each reason, and a column for each counter, since boot. */
+static int stats_show(struct seq_file *file, void *data)
 {
-	const struct route_conf *conf = to_conf(kobj);
-	const int stat = attr - stat_attrs;
-	unsigned long value;
+	int reason, stat;
 
-	/* No migrator takes the place of the one that is counted for. */
-	guard(mutex)(&migrate_offload_mutex);
-	if (conf)
-		value = read_stat(conf - routes, stat) - conf->stats[stat];
-	else
-		value = migrate_offload_read_stat(stat);
-	return sysfs_emit(buf, "%lu\n", value);
-}
+	seq_printf(file, "%-17s", "reason");
+	for (stat = 0; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
+		seq_printf(file, " %s", stat_names[stat]);
+	seq_putc(file, '\n');
 
-static void __init init_stat_attrs(void)
-{
-	int i;
-
-	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++) {
-		stat_attrs[i] = (struct kobj_attribute)
-			__ATTR(, 0444, stat_show, NULL);
-		sysfs_attr_init(&stat_attrs[i].attr);
-		stat_attrs[i].attr.name = stat_names[i];
-		stat_list[i] = &stat_attrs[i].attr;
-	}
-}
-
-static int __init create_route(enum migrate_reason reason, struct kobject *dir)
-{
-	struct route_conf *conf = &routes[reason];
-
-	conf->max_us = DEFAULT_MAX_INACCESSIBLE_US;
-	conf->kobj = kobject_create_and_add(migrate_reason_names[reason], dir);
-	if (!conf->kobj)
-		return -ENOMEM;
-	return sysfs_create_groups(conf->kobj, route_groups);
-}
-
-static int __init create_sysfs(void)
-{
-	struct kobject *top, *dir;
-	int reason, error = -ENOMEM;
-
-	init_stat_attrs();
-
-	top = kobject_create_and_add("migrate_offload", mm_kobj);
-	if (!top)
-		return error;
-
-	dir = kobject_create_and_add("routes", top);
-	if (!dir)
-		goto put_top;
-
-	/* No folio is migrated for MR_NEVER. */
 	for (reason = 0; reason < MR_NEVER; reason++) {
-		error = create_route(reason, dir);
-		if (error)
-			goto put_routes;
+		seq_printf(file, "%-17s", migrate_reason_names[reason]);
+		for (stat = 0; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
+			seq_printf(file, " %*lu", (int)strlen(stat_names[stat]),
+				   read_stat(reason, stat));
+		seq_putc(file, '\n');
 	}
 
-	error = sysfs_create_groups(top, top_groups);
-	if (error)
-		goto put_routes;
+	return 0;
+}
+DEFINE_SHOW_ATTRIBUTE(stats);
 
-	/* Create the main switch last: user space that sees it sees all files. */
-	error = sysfs_create_file(top, &enabled_attr.attr);
-	if (!error)
-		return 0;
+static void __init create_debugfs(void)
+{
+	struct dentry *dir = debugfs_create_dir("migrate_offload", NULL);
 
-put_routes:
-	for (reason = 0; reason < MR_NEVER; reason++) {
-		kobject_put(routes[reason].kobj);
-		routes[reason].kobj = NULL;
-	}
-	kobject_put(dir);
-put_top:
-	kobject_put(top);
-	return error;
+	debugfs_create_file("stats", 0444, dir, NULL, &stats_fops);
+	debugfs_create_u32("timeout_ms", 0644, dir, &timeout_ms);
+	if (!IS_ENABLED(CONFIG_MIGRATION_LIVE_COPY))
+		return;
+	debugfs_create_u32("live", 0644, dir, &live);
+	debugfs_create_u32("live_min_order", 0644, dir, &migrate_live_min_order);
 }
 
 static int __init migrate_offload_init(void)
@@ -1019,6 +869,7 @@ static int __init migrate_offload_init(void)
 	if (error)
 		return error;
 
+	create_debugfs();
 	error = create_sysfs();
 	if (error) {
 		pr_err("cannot create the sysfs files: %d\n", error);

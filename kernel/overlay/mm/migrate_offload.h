@@ -9,7 +9,7 @@
 #include <linux/migrate_offload.h>
 
 /*
- * One counter per cause, and one sysfs file per counter. FALLBACK: the migrator
+ * One counter per cause, and one column of a table per counter. FALLBACK: the migrator
  * could have copied the folio, but did not. DECLINED: the folio must not be copied
  * before the move phase. REQUIRED_FAILED: not migrated, since the route requires
  * its migrator, which has not copied the folio. LIVE: of routes that copy folios
@@ -176,14 +176,12 @@ bool migrate_folio_was_mapped(struct folio *dst);
 bool migrate_folio_may_copy_early(struct folio *src, bool was_mapped,
 				  enum migrate_offload_stat *why);
 struct migrator *migrate_offload_get_route(enum migrate_reason reason);
-int migrate_offload_set_route(enum migrate_reason reason, const char *name);
-void migrate_offload_set_required(enum migrate_reason reason, bool required);
-unsigned int migrate_offload_set_bound(enum migrate_reason reason,
-				       unsigned int us);
+int migrate_offload_set_route(enum migrate_reason reason, const char *text);
 struct migrate_pace *migrate_offload_pace(enum migrate_reason reason);
 bool migrate_offload_set_enabled(bool on);
 unsigned long migrate_offload_read_stat(enum migrate_offload_stat stat);
 extern unsigned int migrate_live_min_order;
+extern unsigned int migrate_max_inaccessible_us;
 #endif
 
 #endif /* __MM_MIGRATE_OFFLOAD_H */

@@ -108,8 +108,7 @@ struct migrate_offload_batch {
  * @min_order: the order of the smallest folio worth offloading; the CPU copies
  *	smaller ones, however many there are. It may change at any time.
  * @asynchronous: @submit returns before the copies are done. Then core works on
- *	other folios while it copies, and routes copy live unless they say
- *	otherwise.
+ *	other folios while it copies, and routes to it copy live.
  *
  * @name and @asynchronous are constant while the migrator is registered.
  */

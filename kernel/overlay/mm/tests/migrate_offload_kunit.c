@@ -154,8 +154,7 @@ static void unregister(void *data)
 		migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
-	migrate_offload_set_required(TEST_REASON, false);
-	migrate_offload_set_bound(TEST_REASON, ctx->was_bound);
+	migrate_max_inaccessible_us = ctx->was_bound;
 	*migrate_offload_pace(TEST_REASON) = ctx->was_pace;
 	migrate_cpu_page_ns = ctx->was_cpu_page_ns;
 	migrate_live_min_order = ctx->was_live_min_order;
@@ -334,7 +333,8 @@ static int offload_test_init(struct kunit *test)
 	init_completion(&ctx->go);
 	init_completion(&ctx->done);
 	ctx->was_enabled = migrate_offload_set_enabled(false);
-	ctx->was_bound = migrate_offload_set_bound(TEST_REASON, 0);
+	ctx->was_bound = migrate_max_inaccessible_us;
+	migrate_max_inaccessible_us = 0;
 	ctx->was_pace = *migrate_offload_pace(TEST_REASON);
 	ctx->was_cpu_page_ns = migrate_cpu_page_ns;
 	ctx->was_live_min_order = migrate_live_min_order;
@@ -397,6 +397,8 @@ static void routes_are_per_reason(struct kunit *test)
 
 	KUNIT_EXPECT_EQ(test, -ENOENT,
 			migrate_offload_set_route(TEST_REASON, "nobody"));
+	KUNIT_EXPECT_EQ(test, -EINVAL,
+			migrate_offload_set_route(TEST_REASON, "kunit always"));
 	KUNIT_EXPECT_STREQ(test, "cpu",
 			   migrate_offload_get_route(TEST_REASON)->name);
 }
@@ -768,12 +770,18 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 
 /* A route that requires its migrator */
 
+static void require(struct kunit *test)
+{
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
+							   "kunit required"));
+}
+
 static void required_leaves_what_is_not_copied(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 12);
 
 	ctx->copy = every_other_fails;
-	migrate_offload_set_required(TEST_REASON, true);
+	require(test);
 	KUNIT_EXPECT_EQ(test, 6, migrate(ctx));
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 6);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 6);
@@ -786,7 +794,7 @@ static void required_route_without_migrator_is_closed(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 4);
 
-	migrate_offload_set_required(TEST_REASON, true);
+	require(test);
 	migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
 	KUNIT_ASSERT_NULL(test, migrate_offload_get_route(TEST_REASON));
@@ -794,7 +802,7 @@ static void required_route_without_migrator_is_closed(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 4);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
 
-	migrate_offload_set_required(TEST_REASON, false);
+	migrate_offload_set_route(TEST_REASON, "none");
 	add_folios(ctx, 4);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 0);
@@ -806,7 +814,7 @@ static void required_route_that_is_off_is_closed(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 4);
 
-	migrate_offload_set_required(TEST_REASON, true);
+	require(test);
 	migrate_offload_set_enabled(false);
 	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 4);
@@ -825,9 +833,9 @@ static void off_is_off_beside_a_required_route(struct kunit *test)
 	struct offload_test *ctx = setup(test, 4);
 
 	migrate_offload_set_enabled(false);
-	migrate_offload_set_required(MR_DEMOTION, true);
+	migrate_offload_set_route(MR_DEMOTION, "none required");
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_offload_set_required(MR_DEMOTION, false);
+	migrate_offload_set_route(MR_DEMOTION, "none");
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
 	expect_contents(ctx, 4);
 }
@@ -838,7 +846,7 @@ static void required_has_no_smallest_batch(struct kunit *test)
 
 	ctx->migrator.min_pages = 5;
 	setup(test, 4);
-	migrate_offload_set_required(TEST_REASON, true);
+	require(test);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 4);
 	expect_contents(ctx, 4);
@@ -894,7 +902,7 @@ static void bound_makes_batches_small(struct kunit *test)
 	 * It takes one call that is too long to learn that a folio takes SLOW_MS. Nothing is
 	 * learnt where a tick ends the batch.
 	 */
-	migrate_offload_set_bound(TEST_REASON, 5 * SLOW_MS * USEC_PER_MSEC);
+	migrate_max_inaccessible_us = 5 * SLOW_MS * USEC_PER_MSEC;
 	migrate_rounds(ctx, 3, 50);
 	add_folios(ctx, 50);
 	ctx->nr_submits = 0;
@@ -922,7 +930,7 @@ static struct offload_test *setup_slow_cpu(struct kunit *test)
 
 	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
 	learn_slow_cpu(ctx);
 	return ctx;
 }
@@ -977,7 +985,7 @@ static void bound_offers_again(struct kunit *test)
 	ctx->migrator.min_pages = 10;
 	setup(test, 200);
 	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	migrate_offload_set_bound(TEST_REASON, 4 * SLOW_MS * USEC_PER_MSEC);
+	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
 	migrate_cpu_page_ns = SLOW_MS * NSEC_PER_MSEC;
 	pace->page_ns = migrate_cpu_page_ns / 10;
 	pace->folio_ns = 4;
@@ -993,7 +1001,7 @@ static void bound_ends_a_batch_that_waits(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 20);
 
-	migrate_offload_set_bound(TEST_REASON, USEC_PER_MSEC);
+	migrate_max_inaccessible_us = USEC_PER_MSEC;
 	ctx->late_dst = 3;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 3);
@@ -1006,7 +1014,7 @@ static void bound_too_short_for_a_folio(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 50);
 
-	migrate_offload_set_bound(TEST_REASON, 1);
+	migrate_max_inaccessible_us = 1;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	ctx->submit_error = -EBUSY;
 	migrate_rounds(ctx, 4, 50);
@@ -1019,7 +1027,7 @@ static void bound_while_switched(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 2);
 
-	migrate_offload_set_bound(TEST_REASON, 1);
+	migrate_max_inaccessible_us = 1;
 	ctx->switch_at_dst = true;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	migrate_rounds(ctx, 4, 2);
@@ -1067,7 +1075,7 @@ static void bound_knows_what_the_cpu_copies(struct kunit *test)
 	ctx->file = new_file(test, MAX_FOLIOS);
 	old_aops = ctx->file->f_mapping->a_ops;
 	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
-	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	migrate_max_inaccessible_us = USEC_PER_SEC;
 	for (i = 0; i < ARRAY_SIZE(rounds); i++) {
 		add_folios(ctx, MAX_FOLIOS);
 		ctx->nr_dsts = 0;
@@ -1091,7 +1099,7 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 	struct offload_test *ctx = setup(test, 50);
 
 	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
-	migrate_offload_set_bound(TEST_REASON, USEC_PER_SEC);
+	migrate_max_inaccessible_us = USEC_PER_SEC;
 	*migrate_offload_pace(TEST_REASON) =
 		(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
 	migrate_cpu_page_ns = NSEC_PER_SEC / 10;

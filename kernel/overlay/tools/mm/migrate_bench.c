@@ -372,6 +372,7 @@ int main(int argc, char **argv)
 	area_prepare(&area, &options);
 	instrumented = options.instrument != INSTRUMENT_OFF && instrument_present();
 	prepare_machine(&options);
+	offload_mark();
 	if (options.realtime)
 		keep_processor();
 

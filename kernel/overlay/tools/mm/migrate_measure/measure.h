@@ -17,11 +17,10 @@
 #include <linux/types.h>
 
 #include "../migrate_lib/memory.h"
+#include "../migrate_lib/offload.h"
 #include "../migrate_lib/setting.h"
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
-
-#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_offload"
 
 #define MIN_FOLIO_KIB	4
 #define MAX_FOLIO_KIB	2048

@@ -118,11 +118,6 @@ static void start_thread(struct toucher *toucher)
 		errx(1, "cannot start a thread with real-time priority: %s", strerror(err));
 }
 
-static __s64 read_copied_twice(void)
-{
-	return setting_read_number(OFFLOAD_DIR "/stats/live_written");
-}
-
 static void time_touched(const struct area *area, struct sample *sample)
 {
 	struct toucher reader = {
@@ -133,7 +128,8 @@ static void time_touched(const struct area *area, struct sample *sample)
 		.addr = area->addr, .len = area->len, .per_second = area->options->writes,
 		.write_every = 1, .written = area->written, .priority = 1, .random = 1,
 	};
-	__s64 twice = read_copied_twice();
+	struct offload_stats then;
+	bool counted = offload_read_stats(&then, NULL);
 	size_t lost;
 
 	/* The mover keeps neither from a processor, nor does the writer keep the reader. */
@@ -145,7 +141,7 @@ static void time_touched(const struct area *area, struct sample *sample)
 
 	sample->read = reader.longest;
 	sample->write = writer.longest;
-	sample->twice = twice < 0 ? -1 : read_copied_twice() - twice;
+	sample->twice = counted ? (__s64)offload_grown_since(&then, NULL, "live_written") : -1;
 	lost = toucher_lost(&writer);
 	if (lost)
 		errx(1, "%zu pages of folios of %zu KiB lost what was written meanwhile", lost,

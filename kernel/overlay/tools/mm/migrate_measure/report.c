@@ -135,39 +135,26 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
-/* A file of the route for what was measured. */
-static bool read_route(const struct options *options, const char *name, char *value, size_t size)
+/* As was set; or, if the migrator decides, whether it was so. */
+static bool copied_live(void)
 {
-	char path[128];
+	long live = setting_read_number(OFFLOAD_DEBUG "/live");
 
-	snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/%s", reasons[options->addresses],
-		 name);
-	return !setting_read(path, value, size);
-}
-
-/* As the administrator said; or, if the kernel decides, whether it was so. */
-static bool copied_live(const struct options *options)
-{
-	char live[16], copied[32];
-
-	if (!read_route(options, "live", live, sizeof(live)))
-		return false;
-	if (strcmp(live, "auto"))
-		return !strcmp(live, "1");
-	return read_route(options, "stats/live_copied", copied, sizeof(copied)) &&
-	       strcmp(copied, "0");
+	return live == 1 || (live && offload_grown("live_copied"));
 }
 
 static void json_offload(FILE *out, const struct options *options)
 {
-	char migrator[64], bound[32];
+	long bound = setting_read_number(OFFLOAD_DIR "/max_inaccessible_us");
+	char migrator[OFFLOAD_ROUTE_SIZE];
 
-	if (!read_route(options, "migrator", migrator, sizeof(migrator))) {
+	if (offload_get_route(reasons[options->addresses], migrator)) {
 		fputs("null", out);
 		return;
 	}
-	fprintf(out, "{\"enabled\": %s, ",
-		json_bool(setting_read_number(OFFLOAD_DIR "/enabled") == 1));
+	/* Without "required". */
+	migrator[strcspn(migrator, " ")] = '\0';
+	fprintf(out, "{\"enabled\": %s, ", json_bool(offload_enabled()));
 	json_member(out, "migrator", migrator);
 	fputs(",\n    \"parameters\": ", out);
 	json_parameters(out, migrator);
@@ -175,9 +162,8 @@ static void json_offload(FILE *out, const struct options *options)
 	json_channels(out);
 	fputs(", \"copy_pages\": ", out);
 	json_value_of(out, COPY_ROUTINE);
-	fprintf(out, ", \"live\": %s", json_bool(copied_live(options)));
-	fprintf(out, ", \"max_inaccessible_us\": %s}",
-		read_route(options, "max_inaccessible_us", bound, sizeof(bound)) ? bound : "0");
+	fprintf(out, ", \"live\": %s", json_bool(copied_live()));
+	fprintf(out, ", \"max_inaccessible_us\": %ld}", bound < 0 ? 0 : bound);
 }
 
 static void json_machine(FILE *out, const struct options *options, unsigned int nr_nodes)

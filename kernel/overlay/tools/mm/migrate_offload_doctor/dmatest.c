@@ -89,7 +89,7 @@ static int configure(const struct exam *exam)
 		{ "norandom", 0 }, { "polled", 0 }, { "transfer_size", 0 },
 		{ "alignment", -1 }, { "verbose", 0 },
 	};
-	long timeout = setting_read_number(OFFLOAD_DIR "/timeout_ms");
+	long timeout = setting_read_number(OFFLOAD_DEBUG "/timeout_ms");
 	int error = 0;
 
 	if (timeout < TIMEOUT_MS)

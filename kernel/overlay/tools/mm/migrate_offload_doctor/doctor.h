@@ -16,21 +16,20 @@
 
 #include "../migrate_lib/memory.h"
 #include "../migrate_lib/module.h"
-#include "../migrate_lib/setting.h"
+#include "../migrate_lib/offload.h"
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
-#define OFFLOAD_DIR	"/sys/kernel/mm/migrate_offload"
 #define DCBM_DIR	"/sys/module/dcbm/parameters"
 #define REASON		"syscall_or_cpuset"
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
-/* 10 sizes, moved in 4 ways and with each engine in 4. */
-#define MAX_POINTS	(10 * 4 * (1 + MAX_ENGINES))
+/* 10 sizes, moved in 2 ways and with each engine. */
+#define MAX_POINTS	(10 * (2 + MAX_ENGINES))
 
-/* Six, and three for each reason. */
-#define MAX_SETTINGS	(6 + 3 * 4)
+/* Five, and one for each reason. */
+#define MAX_SETTINGS	(5 + 4)
 
 enum verdict {
 	USE_IT,
@@ -85,9 +84,6 @@ struct engine {
 struct way {
 	/* "none" is the kernel without copy offload. */
 	const char *migrator;
-	bool live;
-	/* The bound of what is unmapped before it is copied. */
-	unsigned int max_us;
 	/* For dcbm. */
 	struct engine *engine;
 };

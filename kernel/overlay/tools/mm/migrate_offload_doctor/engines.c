@@ -83,34 +83,16 @@ static void add_channel(struct exam *exam, const char *channel)
 	engine->in_use += setting_read_number(path) > 0;
 }
 
-static int route(const char *migrator)
-{
-	return setting_write(OFFLOAD_DIR "/routes/" REASON "/migrator", migrator);
-}
-
-/* A kernel may be unable to copy live. If it can, then folios of every size. */
-static int set_live(bool live)
-{
-	int error = setting_write_number(OFFLOAD_DIR "/routes/" REASON "/live", live) ?:
-		    setting_write_number(OFFLOAD_DIR "/live_min_order", 0);
-
-	return error == -ENOENT && !live ? 0 : error;
-}
-
 int set_way(const struct way *way)
 {
-	int error;
+	int error = offload_set_enabled(false);
 
-	error = setting_write_number(OFFLOAD_DIR "/enabled", 0);
 	if (!error && way->engine)
 		error = setting_write(DCBM_DIR "/providers", way->engine->driver);
 	if (!error)
-		error = route(way->migrator) ?:
-			set_live(way->live) ?:
-			setting_write_number(OFFLOAD_DIR "/routes/" REASON "/max_inaccessible_us",
-					     way->max_us);
+		error = offload_set_route(REASON, way->migrator);
 	if (!error && strcmp(way->migrator, "none"))
-		error = setting_write_number(OFFLOAD_DIR "/enabled", 1);
+		error = offload_set_enabled(true);
 	return error;
 }
 
@@ -156,13 +138,13 @@ static void ask_dcbm(struct exam *exam, struct engine *only)
 {
 	int error = setting_write_number(DCBM_DIR "/min_order", 0) ?:
 		    setting_write(DCBM_DIR "/providers", only ? only->driver : "") ?:
-		    route("dcbm");
+		    offload_set_route(REASON, "dcbm");
 
 	if (error)
 		hinder(exam, "dcbm cannot be asked about engines: %s", strerror(-error));
 	else
 		read_channels(exam, only);
-	route("none");
+	offload_set_route(REASON, "none");
 }
 
 /*
@@ -171,17 +153,8 @@ static void ask_dcbm(struct exam *exam, struct engine *only)
  */
 static bool remove_routes(struct exam *exam)
 {
-	glob_t found;
-	int error = setting_write_number(OFFLOAD_DIR "/enabled", 0) ?:
-		    setting_write_number(OFFLOAD_DIR "/routes/" REASON "/required", 0);
+	int error = offload_set_enabled(false) ?: offload_route_only(NULL, "none");
 
-	if (glob(OFFLOAD_DIR "/routes/*/migrator", 0, NULL, &found)) {
-		hinder(exam, "%s/routes is missing", OFFLOAD_DIR);
-		return false;
-	}
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		error = error ?: setting_write(found.gl_pathv[i], "none");
-	globfree(&found);
 	if (error)
 		hinder(exam, "routes cannot be set: %s", strerror(-error));
 	return !error;

@@ -39,10 +39,9 @@ static void print_point(const struct point *point)
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, \"live\": %s, \"max_inaccessible_us\": %u, ", point->folio_kib,
-	       json_bool(way->live), way->max_us);
-	printf("\"gbps\": %.3f, \"wait_us\": %.1f, \"bytes\": %zu, \"bytes_wrong\": %zu, ",
-	       point->gbps, point->wait_us, point->bytes, point->bytes_wrong);
+	printf("\"folio_kib\": %zu, \"gbps\": %.3f, \"wait_us\": %.1f, ", point->folio_kib,
+	       point->gbps, point->wait_us);
+	printf("\"bytes\": %zu, \"bytes_wrong\": %zu, ", point->bytes, point->bytes_wrong);
 	printf("\"copied\": %llu, \"unreachable\": %llu, ",
 	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
 	printf("\"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",

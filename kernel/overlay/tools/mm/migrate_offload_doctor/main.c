@@ -207,7 +207,7 @@ int main(int argc, char **argv)
 		fprintf(stderr, "doctor: must be run by root\n");
 		return COULD_NOT_TELL;
 	}
-	if (access(OFFLOAD_DIR "/enabled", F_OK)) {
+	if (!offload_available()) {
 		fprintf(stderr, "doctor: this kernel has no %s\n", OFFLOAD_DIR);
 		return COULD_NOT_TELL;
 	}

@@ -83,23 +83,14 @@ static bool area_map(struct area *area, const struct exam *exam, size_t kib)
 	return false;
 }
 
-static uint64_t counter(const char *name)
+/* Adds what has been counted since then. */
+static void count(struct point *point, const struct offload_stats *then)
 {
-	char path[128];
-	long value;
-
-	snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s", name);
-	value = setting_read_number(path);
-	return value > 0 ? value : 0;
-}
-
-static void count(struct point *point, int sign)
-{
-	point->copied += sign * counter("folios_copied");
-	point->errors += sign * counter("fallback_error");
-	point->timeouts += sign * counter("fallback_timeout");
-	point->lost += sign * counter("fallback_lost");
-	point->unreachable += sign * counter("fallback_unreachable");
+	point->copied += offload_grown_since(then, REASON, "folios_copied");
+	point->errors += offload_grown_since(then, REASON, "fallback_error");
+	point->timeouts += offload_grown_since(then, REASON, "fallback_timeout");
+	point->lost += offload_grown_since(then, REASON, "fallback_lost");
+	point->unreachable += offload_grown_since(then, REASON, "fallback_unreachable");
 }
 
 /* Moves the whole area in calls, and stops at the first mistake of an engine. GB/s. */
@@ -110,16 +101,17 @@ static double move_area(struct area *area, struct point *point, int node)
 
 	for (offset = 0; offset < area->size; offset += size) {
 		double begin = seconds_now();
+		struct offload_stats then;
 		long missing;
 
 		size = area->size - offset < CALL_BYTES ? area->size - offset : CALL_BYTES;
-		count(point, -1);
+		offload_read_stats(&then, REASON);
 		missing = memory_move(0, area->addr + offset, size, area->folio, node,
 				      MPOL_MF_MOVE);
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
-		count(point, 1);
+		count(point, &then);
 		if (point_is_wrong(point))
 			break;
 	}
@@ -158,19 +150,6 @@ static void measure_rest(struct exam *exam, struct area *area)
 	exam->rest_us = toucher.longest / 1e3;
 }
 
-/* The curve: from what nobody waits for to what is fastest. */
-static const struct way no_engine[] = {
-	{ .migrator = "none" },
-	{ .migrator = "cpu", .live = true, .max_us = 500 },
-	{ .migrator = "mtcopy", .live = true, .max_us = 500 },
-	{ .migrator = "mtcopy", .max_us = 500 },
-}, with_engine[] = {
-	{ .migrator = "dcbm", .live = true, .max_us = 500 },
-	{ .migrator = "dcbm", .max_us = 500 },
-	{ .migrator = "dcbm", .max_us = 2000 },
-	{ .migrator = "dcbm", .max_us = 8000 },
-};
-
 static void try_way(struct exam *exam, struct area *area, struct way way)
 {
 	struct point *point = &exam->point[exam->nr_points];
@@ -182,8 +161,8 @@ static void try_way(struct exam *exam, struct area *area, struct way way)
 		return;
 	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, text);
 	error = set_way(&way);
-	/* A kernel may be without mtcopy, or without live copies. */
-	if (error == -ENOENT && (!way.engine || way.live))
+	/* A kernel may be without mtcopy. */
+	if (error == -ENOENT && !way.engine)
 		return;
 	if (error) {
 		hinder(exam, "%s: %s", text, strerror(-error));
@@ -211,17 +190,11 @@ static void try_ways(struct exam *exam, size_t kib)
 		return;
 	}
 	measure_rest(exam, &area);
-	for (unsigned int i = 0; i < ARRAY_SIZE(no_engine); i++)
-		try_way(exam, &area, no_engine[i]);
-	for (unsigned int i = 0; i < ARRAY_SIZE(with_engine); i++) {
-		for (unsigned int e = 0; e < exam->nr_engines; e++) {
-			struct way way = with_engine[i];
-
-			way.engine = &exam->engine[e];
-			if (way.engine->verdict == USE_IT)
-				try_way(exam, &area, way);
-		}
-	}
+	try_way(exam, &area, (struct way){ .migrator = "none" });
+	try_way(exam, &area, (struct way){ .migrator = "mtcopy" });
+	for (unsigned int i = 0; i < exam->nr_engines; i++)
+		if (exam->engine[i].verdict == USE_IT)
+			try_way(exam, &area, (struct way){ "dcbm", &exam->engine[i] });
 	area_unmap(&area);
 }
 
@@ -261,6 +234,12 @@ bool find_nodes(struct exam *exam)
 
 void move_memory(struct exam *exam)
 {
+	struct offload_stats stats;
+
+	if (!offload_read_stats(&stats, REASON)) {
+		hinder(exam, "%s/stats is missing: is debugfs mounted?", OFFLOAD_DEBUG);
+		return;
+	}
 	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy", "");
 	for (size_t kib = memory_page_size() / KIB; kib <= LARGEST_KIB; kib *= 2)

@@ -34,8 +34,7 @@ static int unload(const char *name)
 void remember_all(void)
 {
 	memory_settings_save();
-	settings_save(OFFLOAD_DIR "/*");
-	settings_save(OFFLOAD_DIR "/routes/*/*");
+	offload_save();
 	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
 		char pattern[128];
 
@@ -52,7 +51,7 @@ unsigned int put_back_all(void)
 
 	/* Terminates what dmatest still does, and gives the channels back. */
 	setting_write("/sys/module/dmatest/parameters/run", "0");
-	setting_write(OFFLOAD_DIR "/enabled", "0");
+	offload_set_enabled(false);
 	wrong = settings_restore_below("", "doctor");
 	settings_forget();
 	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {

@@ -17,10 +17,6 @@
 #define NOT_SLOWER	0.9
 #define SHORTER		0.5
 #define NOT_MUCH_LONGER	2.0
-/* Live, a little speed is well lost. */
-#define LIVE_BONUS	1.25
-/* Less than this is not worth longer waits. */
-#define FASTER_BY_WAITING	1.1
 
 /* What was measured is long lists: these migrate such. */
 static const char * const bulk_reasons[] = {
@@ -34,8 +30,7 @@ bool point_is_wrong(const struct point *point)
 
 static bool same_way(const struct way *a, const struct way *b)
 {
-	return !strcmp(a->migrator, b->migrator) && a->live == b->live &&
-	       a->max_us == b->max_us && a->engine == b->engine;
+	return !strcmp(a->migrator, b->migrator) && a->engine == b->engine;
 }
 
 static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
@@ -85,13 +80,12 @@ static unsigned int worth(const struct exam *exam, const struct way *way, size_t
 		if (!pays(exam, point))
 			break;
 		if (!nr++)
-			*gbps = point->gbps * (way->live ? LIVE_BONUS : 1);
+			*gbps = point->gbps;
 		*kib = point->folio_kib;
 	}
 	return nr;
 }
 
-/* Of each size, points are in the order in which ways make threads wait. */
 static void find_best(struct exam *exam)
 {
 	double best_gbps = 0;
@@ -108,7 +102,7 @@ static void find_best(struct exam *exam)
 		if (exam->nr_engines && (!way->engine || way->engine->verdict != USE_IT))
 			continue;
 		nr = worth(exam, way, &kib, &gbps);
-		if (nr < best || (nr == best && gbps <= FASTER_BY_WAITING * best_gbps))
+		if (nr < best || (nr == best && gbps <= best_gbps))
 			continue;
 		best = nr;
 		best_gbps = gbps;
@@ -246,30 +240,19 @@ static void add_setting(struct exam *exam, const char *format, ...)
 static void list_settings(struct exam *exam)
 {
 	const struct way *way = exam->best;
-	bool module;
 
 	exam->nr_settings = 0;
 	if (!way)
 		return;
-	module = strcmp(way->migrator, "cpu");
 	/* A module may be loaded already, so that its parameters are written. */
-	if (module)
-		add_setting(exam, "modprobe %s", way->migrator);
+	add_setting(exam, "modprobe %s", way->migrator);
 	if (way->engine)
 		add_setting(exam, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
 	add_setting(exam, "cd %s", OFFLOAD_DIR);
-	if (module)
-		add_setting(exam, "echo %u > /sys/module/%s/parameters/min_order",
-			    order_of(exam->best_kib), way->migrator);
-	if (way->live)
-		add_setting(exam, "echo %u > live_min_order", order_of(exam->best_kib));
-	for (unsigned int i = 0; i < ARRAY_SIZE(bulk_reasons); i++) {
-		const char *reason = bulk_reasons[i];
-
-		add_setting(exam, "echo %s > routes/%s/migrator", way->migrator, reason);
-		add_setting(exam, "echo %d > routes/%s/live", way->live, reason);
-		add_setting(exam, "echo %u > routes/%s/max_inaccessible_us", way->max_us, reason);
-	}
+	add_setting(exam, "echo %u > /sys/module/%s/parameters/min_order",
+		    order_of(exam->best_kib), way->migrator);
+	for (unsigned int i = 0; i < ARRAY_SIZE(bulk_reasons); i++)
+		add_setting(exam, "echo %s > routes/%s", way->migrator, bulk_reasons[i]);
 	add_setting(exam, "echo 1 > enabled");
 }
 
@@ -293,14 +276,9 @@ void judge(struct exam *exam)
 
 void describe_way(const struct way *way, char *text, size_t size)
 {
-	char bound[32] = "";
-
-	if (way->max_us)
-		snprintf(bound, sizeof(bound), ", at most %u us", way->max_us);
-	snprintf(text, size, "%s%s%s%s%s",
+	snprintf(text, size, "%s%s%s",
 		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
-		 way->engine ? " on " : "", way->engine ? way->engine->driver : "",
-		 way->live ? ", live" : "", bound);
+		 way->engine ? " on " : "", way->engine ? way->engine->driver : "");
 }
 
 static const char *stated(const struct engine *engine)
@@ -331,13 +309,13 @@ static void print_curve(const struct exam *exam)
 {
 	printf("Memory from node %d to node %d; at rest an access takes %.0f us at most.\n\n",
 	       exam->node[0], exam->node[1], exam->rest_us);
-	printf("%8s  %-44s %8s %16s\n", "folio", "moved by", "GB/s", "longest wait");
+	printf("%8s  %-28s %8s %16s\n", "folio", "moved by", "GB/s", "longest wait");
 	for (unsigned int i = 0; i < exam->nr_points; i++) {
 		const struct point *point = &exam->point[i];
 		char text[64];
 
 		describe_way(&point->way, text, sizeof(text));
-		printf("%4zu KiB  %-44s %8.2f %13.0f us", point->folio_kib, text, point->gbps,
+		printf("%4zu KiB  %-28s %8.2f %13.0f us", point->folio_kib, text, point->gbps,
 		       point->wait_us);
 		if (point_is_wrong(point))
 			printf("  WRONG");

@@ -83,7 +83,7 @@ static void end_faults(FIXTURE_DATA(doctor) *self)
 static char *state_of_machine(void)
 {
 	static const char * const patterns[] = {
-		OFFLOAD_DIR "/*", OFFLOAD_DIR "/routes/*/*",
+		OFFLOAD_DIR "/*", OFFLOAD_DIR "/routes/*",
 		THP_DIR "/hugepages-*/enabled", NUMA_BALANCING, DMATEST "*", DCBM_PARAMETERS "*",
 		"/sys/module/mtcopy/parameters/t*",
 	};
@@ -218,7 +218,7 @@ TEST_F_TIMEOUT(doctor, sound, TIMEOUT)
 	EXPECT_TRUE(says(self, "\"failures\": 0}"));
 	EXPECT_TRUE(says(self, "\"moved\": true"));
 	EXPECT_TRUE(says(self, is_dmasim() ? "made of software" : "It makes no mistake"));
-	EXPECT_TRUE(says(self, "\"folio_kib\": 2048, \"live\": true"));
+	EXPECT_TRUE(says(self, "\"folio_kib\": 2048, \"gbps\""));
 	EXPECT_TRUE(says(self, "\"hindrance\": \"\""));
 }
 
@@ -310,13 +310,11 @@ static void use_copy_offload(struct __test_metadata *_metadata)
 	ASSERT_EQ(0, module_load("dcbm", "providers=none min_pages=24"));
 	ASSERT_EQ(0, module_load("dmatest", "iterations=7 test_buf_size=4096"));
 	ASSERT_EQ(0, offload_set_route("compaction", "cpu"));
-	ASSERT_EQ(0, offload_set_live("compaction", true));
-	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy"));
+	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy required"));
 	ASSERT_EQ(0, offload_set_route("damon", "dcbm"));
-	ASSERT_EQ(0, offload_set_live("damon", false));
 	/* The doctor measures what the CPU copies all the same. */
-	ASSERT_EQ(0, setting_write(ROUTE("syscall_or_cpuset", "required"), "1"));
-	ASSERT_EQ(0, offload_set_bound("demotion", 100));
+	ASSERT_EQ(0, offload_set_route("syscall_or_cpuset", "none required"));
+	ASSERT_EQ(0, offload_set_bound(100));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(THP_DIR "/hugepages-64kB/enabled", "always"));
 	ASSERT_EQ(0, setting_write(NUMA_BALANCING, "1"));

@@ -90,7 +90,7 @@ FIXTURE_SETUP(mtcopy)
 		SKIP(return, "%s", missing);
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "mtcopy"), 0);
-	ASSERT_EQ(offload_set_bound("syscall_or_cpuset", 0), 0);
+	ASSERT_EQ(offload_set_bound(0), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
 	ASSERT_TRUE(create(&self->area, AREA_ANON_2M, 8 * MIB, self->test.nodes[0]));
 }

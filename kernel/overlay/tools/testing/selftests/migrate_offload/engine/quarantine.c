@@ -51,7 +51,7 @@ static void set_up(struct __test_metadata *_metadata, struct run *run, const cha
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
 	/* A batch has all folios, however slow the machine is. */
-	ASSERT_EQ(offload_set_bound("syscall_or_cpuset", 0), 0);
+	ASSERT_EQ(offload_set_bound(0), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
 }
 

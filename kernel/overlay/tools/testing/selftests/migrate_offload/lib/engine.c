@@ -61,9 +61,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	       !module_load("dcbm", parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
-	       !offload_set_bound("syscall_or_cpuset", 0) &&
-	       !offload_set_live("syscall_or_cpuset", false) &&
-	       !offload_set_enabled(true);
+	       !offload_set_bound(0) && !offload_set_live(false) && !offload_set_enabled(true);
 }
 
 bool engine_unload(void)
@@ -96,7 +94,7 @@ int engine_unload_busy(const char *module)
 
 int engine_set_timeout(int ms)
 {
-	return setting_write_number(OFFLOAD_DIR "/timeout_ms", ms);
+	return setting_write_number(OFFLOAD_DEBUG "/timeout_ms", ms);
 }
 
 int engine_set_fault(const char *fault, unsigned int probability)

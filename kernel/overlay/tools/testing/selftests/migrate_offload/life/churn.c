@@ -122,13 +122,13 @@ static void change_promise(void)
 
 	switch (random() % 3) {
 	case 0:
-		must("bound", offload_set_bound(reason, bounds[random() % ARRAY_SIZE(bounds)]));
+		must("bound", offload_set_bound(bounds[random() % ARRAY_SIZE(bounds)]));
 		break;
 	case 1:
 		must("required", offload_set_required(reason, random() % 2));
 		break;
 	default:
-		must("live", offload_set_live(reason, random() % 2));
+		must("live", offload_set_live(random() % 2));
 		break;
 	}
 	done.promises++;

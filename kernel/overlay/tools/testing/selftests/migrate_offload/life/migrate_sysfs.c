@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The files in /sys/kernel/mm/migrate_offload: their defaults, what they accept
- * and what they refuse.
+ * The files in /sys/kernel/mm/migrate_offload, and those in debugfs: their defaults, what
+ * they accept and what they refuse.
  */
 #include <dirent.h>
 #include <limits.h>
@@ -12,6 +12,8 @@
 
 #include "kselftest_harness.h"
 #include "offload.h"
+
+#define BOUND OFFLOAD_DIR "/max_inaccessible_us"
 
 static void __attribute__((constructor)) save_settings(void)
 {
@@ -34,18 +36,6 @@ FIXTURE_TEARDOWN(migrate_sysfs)
 	settings_restore();
 }
 
-static unsigned int words(const char *text)
-{
-	unsigned int nr = 0;
-
-	while (*text) {
-		text += strspn(text, " ");
-		nr += !!*text;
-		text += strcspn(text, " ");
-	}
-	return nr;
-}
-
 static bool has_word(const char *text, const char *word)
 {
 	size_t len = strlen(word);
@@ -63,46 +53,38 @@ static bool has_word(const char *text, const char *word)
 TEST_F(migrate_sysfs, defaults)
 {
 	const char *untouched = getenv("MIG_DEFAULTS");
-	char value[64];
+	char value[OFFLOAD_ROUTE_SIZE];
 
 	if (!untouched || *untouched != '1')
 		SKIP(return, "MIG_DEFAULTS is not set");
 	EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
 	EXPECT_STREQ("0", value);
-	EXPECT_EQ(100, setting_read_number(OFFLOAD_DIR "/timeout_ms"));
-	EXPECT_EQ(1, setting_read_number(OFFLOAD_DIR "/live_min_order"));
+	EXPECT_EQ(500, setting_read_number(BOUND));
+	EXPECT_EQ(100, setting_read_number(OFFLOAD_DEBUG "/timeout_ms"));
+	EXPECT_EQ(2, setting_read_number(OFFLOAD_DEBUG "/live"));
+	EXPECT_EQ(1, setting_read_number(OFFLOAD_DEBUG "/live_min_order"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		char path[PATH_MAX];
-
-		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
+		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
 		EXPECT_STREQ("none", value);
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/live", offload_reasons[i]);
-		EXPECT_EQ(0, setting_read(path, value, sizeof(value)));
-		EXPECT_STREQ("auto", value);
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/max_inaccessible_us",
-			 offload_reasons[i]);
-		EXPECT_EQ(500, setting_read_number(path));
 	}
 }
 
 /* What a test saved it gives back. */
 TEST_F(migrate_sysfs, restored_as_it_was)
 {
-	static const char route[] = ROUTE("damon", "migrator"), live[] = ROUTE("damon", "live");
+	char route[OFFLOAD_ROUTE_SIZE];
 	int status;
 	pid_t pid;
 
-	ASSERT_EQ(0, setting_write(route, "cpu"));
-	ASSERT_EQ(0, setting_write(live, "1"));
+	ASSERT_EQ(0, offload_set_route("damon", "cpu required"));
 	pid = fork();
 	ASSERT_LE(0, pid);
 	if (!pid) {
 		settings_forget();
 		offload_save();
-		setting_write(route, "none");
-		setting_write(live, "0");
+		offload_set_route("damon", "none");
 		settings_restore();
-		_exit(setting_read_number(live) != 1);
+		_exit(offload_get_route("damon", route) || strcmp(route, "cpu required"));
 	}
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(0, status);
@@ -162,42 +144,18 @@ TEST_F(migrate_sysfs, enabled_refuses_all_else)
 	}
 }
 
-static void check_number(struct __test_metadata *_metadata, const char *name, long least,
-			 long most)
+TEST_F(migrate_sysfs, a_bound_is_at_most_a_second)
 {
-	const long refused[] = { least - 1, most + 1 };
-	const long accepted[] = { least, most };
-	char path[PATH_MAX];
-	long was;
+	static const char * const refused[] = { "1000001", "-1", "garbage", "\n" };
 
-	snprintf(path, sizeof(path), OFFLOAD_DIR "/%s", name);
-	was = setting_read_number(path);
-	for (size_t i = 0; i < 2; i++) {
-		EXPECT_EQ(0, setting_write_number(path, accepted[i]));
-		EXPECT_EQ(accepted[i], setting_read_number(path));
-		EXPECT_EQ(-EINVAL, setting_write_number(path, refused[i]));
-		EXPECT_EQ(accepted[i], setting_read_number(path));
+	EXPECT_EQ(0, offload_set_bound(0));
+	EXPECT_EQ(0, setting_read_number(BOUND));
+	EXPECT_EQ(0, offload_set_bound(1000000));
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		EXPECT_EQ(-EINVAL, setting_write(BOUND, refused[i]))
+			TH_LOG("value '%s'", refused[i]);
 	}
-	EXPECT_EQ(-EINVAL, setting_write(path, "garbage"));
-	EXPECT_EQ(0, setting_write_number(path, was));
-}
-
-TEST_F(migrate_sysfs, bounds_of_a_batch)
-{
-	check_number(_metadata, "timeout_ms", 1, 60000);
-}
-
-TEST_F(migrate_sysfs, smallest_live_folio)
-{
-	const char *path = OFFLOAD_DIR "/live_min_order";
-	long was = setting_read_number(path);
-
-	EXPECT_EQ(0, setting_write_number(path, 9));
-	EXPECT_EQ(9, setting_read_number(path));
-	EXPECT_EQ(-EINVAL, setting_write_number(path, -1));
-	EXPECT_EQ(-EINVAL, setting_write_number(path, 64));
-	EXPECT_EQ(9, setting_read_number(path));
-	EXPECT_EQ(0, setting_write_number(path, was));
+	EXPECT_EQ(1000000, setting_read_number(BOUND));
 }
 
 TEST_F(migrate_sysfs, every_reason_has_a_route)
@@ -215,58 +173,68 @@ TEST_F(migrate_sysfs, every_reason_has_a_route)
 	EXPECT_EQ(known, found);
 }
 
-TEST_F(migrate_sysfs, route_accepts_migrators_and_none)
+/* Callers with these reasons cannot do without the migration. */
+static bool may_require(const char *reason)
 {
-	static const char * const written[] = { "cpu", "none", "cpu\n", "none\n" };
-	char value[64];
+	return strcmp(reason, "memory_failure") && strcmp(reason, "memory_hotplug") &&
+	       strcmp(reason, "contig_range") && strcmp(reason, "longterm_pin");
+}
+
+TEST_F(migrate_sysfs, route_reads_as_it_was_written)
+{
+	static const char * const written[] = {
+		"cpu", "none", "cpu required", "none required", "cpu\n", "cpu required\n", "none\n",
+	};
+	char value[OFFLOAD_ROUTE_SIZE], before[OFFLOAD_ROUTE_SIZE] = "none";
 
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
+		ASSERT_EQ(0, offload_set_route(offload_reasons[i], "none"));
 		for (size_t j = 0; j < ARRAY_SIZE(written); j++) {
-			EXPECT_EQ(0, offload_set_route(offload_reasons[i], written[j]));
-			EXPECT_EQ(0, offload_get_route(offload_reasons[i], value,
-						       sizeof(value)));
-			EXPECT_EQ(0, strncmp(value, written[j], strlen(value)));
-			EXPECT_EQ(strcspn(written[j], "\n"), strlen(value));
+			bool valid = may_require(offload_reasons[i]) || !strchr(written[j], ' ');
+
+			EXPECT_EQ(valid ? 0 : -EINVAL,
+				  offload_set_route(offload_reasons[i], written[j]));
+			if (valid)
+				snprintf(before, sizeof(before), "%.*s",
+					 (int)strcspn(written[j], "\n"), written[j]);
+			EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
+			EXPECT_STREQ(before, value);
 		}
 	}
 }
 
-static void check_refused(struct __test_metadata *_metadata, const char *reason,
-			  const char *route)
-{
-	static const char * const refused[] = {
-		"nobody", "cp", "cpux", "CPU", "cpu none", "1", "\n",
-	};
-	char value[64];
-
-	ASSERT_EQ(0, offload_set_route(reason, route));
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		int ret = offload_set_route(reason, refused[i]);
-
-		EXPECT_EQ(-ENOENT, ret) TH_LOG("value '%s'", refused[i]);
-	}
-	EXPECT_EQ(0, offload_get_route(reason, value, sizeof(value)));
-	EXPECT_STREQ(route, value);
-}
-
 TEST_F(migrate_sysfs, route_refuses_all_else)
 {
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		check_refused(_metadata, offload_reasons[i], "cpu");
-		check_refused(_metadata, offload_reasons[i], "none");
+	static const struct {
+		const char *text;
+		int error;
+	} refused[] = {
+		{ "nobody", -ENOENT }, { "cp", -ENOENT }, { "cpux", -ENOENT }, { "CPU", -ENOENT },
+		{ "1", -ENOENT }, { "\n", -ENOENT }, { "nobody required", -ENOENT },
+		{ "cpu none", -EINVAL }, { "cpu ", -EINVAL }, { "cpu  required", -EINVAL },
+		{ "cpu required ", -EINVAL }, { "cpu requires", -EINVAL }, { "cpu\n\n", -EINVAL },
+	};
+	char value[OFFLOAD_ROUTE_SIZE];
+
+	ASSERT_EQ(0, offload_set_route("damon", "cpu required"));
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		EXPECT_EQ(refused[i].error, offload_set_route("damon", refused[i].text))
+			TH_LOG("value '%s'", refused[i].text);
 	}
+	EXPECT_EQ(0, offload_get_route("damon", value));
+	EXPECT_STREQ("cpu required", value);
 }
 
 TEST_F(migrate_sysfs, a_route_is_for_its_reason_only)
 {
-	char value[64];
+	char value[OFFLOAD_ROUTE_SIZE];
 
 	ASSERT_EQ(0, offload_route_only(NULL, "none"));
 	ASSERT_EQ(0, offload_set_route("demotion", "cpu"));
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		bool demotion = !strcmp(offload_reasons[i], "demotion");
 
-		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
+		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
 		EXPECT_STREQ(demotion ? "cpu" : "none", value);
 	}
 }
@@ -288,95 +256,22 @@ static void check_mode(struct __test_metadata *_metadata, const char *path, mode
 	EXPECT_EQ(mode, status.st_mode & 07777) TH_LOG("%s", path);
 }
 
-/* Callers with these reasons cannot do without the migration. */
-TEST_F(migrate_sysfs, not_every_route_may_require)
-{
-	EXPECT_NE(0, access(ROUTE("memory_failure", "required"), F_OK));
-	EXPECT_NE(0, access(ROUTE("memory_hotplug", "required"), F_OK));
-	EXPECT_NE(0, access(ROUTE("contig_range", "required"), F_OK));
-	EXPECT_NE(0, access(ROUTE("longterm_pin", "required"), F_OK));
-	EXPECT_EQ(0, setting_read_number(ROUTE("demotion", "required")));
-	EXPECT_EQ(0, setting_write(ROUTE("demotion", "required"), "1"));
-	EXPECT_EQ(1, setting_read_number(ROUTE("demotion", "required")));
-	EXPECT_EQ(-EINVAL, setting_write(ROUTE("demotion", "required"), "maybe"));
-}
-
-TEST_F(migrate_sysfs, live_is_one_of_three)
-{
-	static const char * const values[] = { "0", "1", "auto" };
-	char value[16];
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(values); i++) {
-		ASSERT_EQ(0, setting_write(ROUTE("damon", "live"), values[i]));
-		ASSERT_EQ(0, setting_read(ROUTE("damon", "live"), value, sizeof(value)));
-		EXPECT_STREQ(values[i], value);
-		/* It stays, whatever the migrator is. */
-		ASSERT_EQ(0, setting_write(ROUTE("damon", "migrator"), i % 2 ? "cpu" : "none"));
-		ASSERT_EQ(0, setting_read(ROUTE("damon", "live"), value, sizeof(value)));
-		EXPECT_STREQ(values[i], value);
-	}
-	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "live"), "2"));
-}
-
-TEST_F(migrate_sysfs, a_bound_is_at_most_a_second)
-{
-	EXPECT_EQ(0, setting_write(ROUTE("damon", "max_inaccessible_us"), "1000000"));
-	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "max_inaccessible_us"), "1000001"));
-	EXPECT_EQ(-EINVAL, setting_write(ROUTE("damon", "max_inaccessible_us"), "-1"));
-	EXPECT_EQ(0, setting_write(ROUTE("damon", "max_inaccessible_us"), "0"));
-	EXPECT_EQ(0, setting_read_number(ROUTE("damon", "max_inaccessible_us")));
-}
-
 TEST_F(migrate_sysfs, modes)
 {
-	static const char * const files[] = { "migrator", "live", "max_inaccessible_us" };
-	struct offload_stats stats;
 	char path[PATH_MAX];
 
 	check_mode(_metadata, OFFLOAD_DIR "/enabled", 0644);
-	check_mode(_metadata, OFFLOAD_DIR "/timeout_ms", 0644);
-	check_mode(_metadata, OFFLOAD_DIR "/live_min_order", 0644);
+	check_mode(_metadata, BOUND, 0644);
 	check_mode(_metadata, OFFLOAD_DIR "/migrators", 0444);
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		for (unsigned int j = 0; j < ARRAY_SIZE(files); j++) {
-			snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s/%s",
-				 offload_reasons[i], files[j]);
-			check_mode(_metadata, path, 0644);
-		}
+		snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", offload_reasons[i]);
+		check_mode(_metadata, path, 0644);
 	}
-	offload_read_stats(&stats);
-	for (unsigned int i = 0; i < stats.nr; i++) {
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s",
-			 stats.counter[i].name);
-		check_mode(_metadata, path, 0444);
-	}
+	check_mode(_metadata, OFFLOAD_DEBUG "/stats", 0444);
 }
 
-/* Each file but a list has one word; that of a counter is a number. */
-TEST_F(migrate_sysfs, one_value_per_file)
-{
-	struct offload_stats stats;
-	char path[PATH_MAX];
-	char value[256];
-
-	ASSERT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
-	EXPECT_EQ(1, words(value));
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		ASSERT_EQ(0, offload_get_route(offload_reasons[i], value, sizeof(value)));
-		EXPECT_EQ(1, words(value));
-	}
-	offload_read_stats(&stats);
-	for (unsigned int i = 0; i < stats.nr; i++) {
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s",
-			 stats.counter[i].name);
-		ASSERT_EQ(0, setting_read(path, value, sizeof(value)));
-		EXPECT_LT(0, strlen(value));
-		EXPECT_EQ(strlen(value), strspn(value, "0123456789"))
-			TH_LOG("%s: '%s'", path, value);
-	}
-}
-
-TEST_F(migrate_sysfs, all_counters)
+/* A line for each reason, and a number for each counter. */
+TEST_F(migrate_sysfs, the_table)
 {
 	static const char * const names[] = {
 		"batches", "folios_copied", "pages_copied",
@@ -390,15 +285,29 @@ TEST_F(migrate_sysfs, all_counters)
 		"live_declined_mapping", "live_declined_references",
 		"live_declined_shared", "live_declined_type",
 	};
-	struct offload_stats stats;
-	char path[PATH_MAX];
+	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "r");
+	unsigned int i, lines = 0;
+	char line[1024];
 
-	offload_read_stats(&stats);
-	EXPECT_EQ(ARRAY_SIZE(names), stats.nr);
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), OFFLOAD_DIR "/stats/%s", names[i]);
-		EXPECT_LE(0, setting_read_number(path)) TH_LOG("%s", path);
+	ASSERT_NE(NULL, file);
+	while (fgets(line, sizeof(line), file)) {
+		const char *word = strtok(line, " \n");
+
+		EXPECT_STREQ(lines ? offload_reasons[lines - 1] : "reason", word);
+		for (i = 0; (word = strtok(NULL, " \n")) && i < ARRAY_SIZE(names); i++) {
+			if (!lines) {
+				EXPECT_STREQ(names[i], word);
+			} else {
+				EXPECT_EQ(strlen(word), strspn(word, "0123456789"));
+			}
+		}
+		EXPECT_EQ(ARRAY_SIZE(names), i);
+		EXPECT_EQ(NULL, word);
+		lines++;
 	}
+	fclose(file);
+	ASSERT_LT(0, lines);
+	EXPECT_EQ(NULL, offload_reasons[lines - 1]);
 }
 
 TEST_HARNESS_MAIN

@@ -89,7 +89,7 @@ FIXTURE_SETUP(migrate_trace)
 	ASSERT_NE(NULL, run->seen);
 
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
-	ASSERT_EQ(0, offload_set_bound(REASON, 0));
+	ASSERT_EQ(0, offload_set_bound(0));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));
@@ -304,7 +304,7 @@ TEST_F(migrate_trace, first_live_chunk_is_small)
 
 	area_destroy(&run->area);
 	ASSERT_TRUE(area_create(&run->area, AREA_ANON_64K, 4 * MIB, run->from));
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 	traced_move(_metadata, run);
 	EXPECT_EQ(area_folios(&run->area), count(run, ACCESSIBLE, &first));
 	ASSERT_LT(1, count(run, PROTECTED, &first));

@@ -375,7 +375,7 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 {
 	struct flight flight;
-	char route[64];
+	char route[OFFLOAD_ROUTE_SIZE];
 	double begin;
 
 	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
@@ -390,7 +390,7 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 	end_flight(_metadata, self, &flight);
 
 	EXPECT_FALSE(module_loaded("dcbm"));
-	ASSERT_EQ(offload_get_route("syscall_or_cpuset", route, sizeof(route)), 0);
+	ASSERT_EQ(offload_get_route("syscall_or_cpuset", route), 0);
 	EXPECT_STREQ(route, "none");
 	EXPECT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), -ENOENT);
 }

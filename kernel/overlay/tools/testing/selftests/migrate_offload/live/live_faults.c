@@ -68,7 +68,7 @@ FIXTURE_VARIANT_ADD(live_faults, anon_2m) { AREA_ANON_2M, 2 * MIB };
 static void load_engine(struct __test_metadata *_metadata)
 {
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=" LATENCY, ""));
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 }
 
 FIXTURE_SETUP(live_faults)
@@ -189,7 +189,7 @@ TEST_F_TIMEOUT(live_faults, the_route_changes, TIMEOUT)
 	begin_move(_metadata, self);
 	for (unsigned int i = 0; i < 10 * ARRAY_SIZE(migrators); i++) {
 		EXPECT_EQ(0, offload_set_route(REASON, migrators[i % ARRAY_SIZE(migrators)]));
-		EXPECT_EQ(0, offload_set_live(REASON, i % 2));
+		EXPECT_EQ(0, offload_set_live(i % 2));
 	}
 	EXPECT_EQ(0, offload_set_enabled(false));
 	end_move(_metadata, self);
@@ -603,7 +603,7 @@ static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) 
 		break;
 	case ROUTE_CHANGED:
 		EXPECT_EQ(0, offload_set_route(REASON, "cpu"));
-		EXPECT_EQ(0, offload_set_live(REASON, false));
+		EXPECT_EQ(0, offload_set_live(false));
 		EXPECT_EQ(0, offload_set_enabled(false));
 		break;
 	case MEMORY_REFUSED:
@@ -628,7 +628,7 @@ static void mend(struct __test_metadata *_metadata)
 	engine_clear_faults();
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
 	ASSERT_EQ(0, offload_set_route(REASON, "dcbm"));
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_EQ(0, offload_set_enabled(true));
 }
 

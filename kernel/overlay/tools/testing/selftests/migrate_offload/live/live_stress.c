@@ -699,7 +699,7 @@ FIXTURE_SETUP(live_stress)
 		ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
 		ASSERT_EQ(0, offload_set_enabled(true));
 	}
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 	numa_hints_on();
 
 	stress = mmap(NULL, sizeof(*stress), PROT_READ | PROT_WRITE,

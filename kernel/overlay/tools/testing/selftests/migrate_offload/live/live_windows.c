@@ -70,7 +70,7 @@ FIXTURE_SETUP(live_windows)
 	if (missing)
 		SKIP(return, "%s", missing);
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=" LATENCY, ""));
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
 }
 
@@ -533,7 +533,7 @@ TEST_F_TIMEOUT(live_windows, written_after_soft_dirty_was_cleared, TIMEOUT)
 
 	if (!memory_soft_dirty(byte))
 		SKIP(return, "no soft-dirty bits");
-	ASSERT_EQ(0, offload_set_live(REASON, false));
+	ASSERT_EQ(0, offload_set_live(false));
 	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
 
 	begin_move(_metadata, self);

@@ -52,7 +52,7 @@ FIXTURE_SETUP(migrate_live)
 		SKIP(return, "needs two nodes with memory");
 	numa_balancing_off();
 	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
-	ASSERT_EQ(0, offload_set_live(REASON, true));
+	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_TRUE(area_create(&self->area, variant->kind, 4 * MIB, self->nodes[0]));
 	offload_mark();
@@ -105,7 +105,7 @@ TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 
 TEST_F(migrate_live, off_is_off)
 {
-	ASSERT_EQ(0, offload_set_live(REASON, false));
+	ASSERT_EQ(0, offload_set_live(false));
 	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_"));
 	EXPECT_EQ(area_folios(&self->area), offload_grown("folios_copied"));
@@ -115,23 +115,22 @@ TEST_F(migrate_live, off_is_off)
 /* By default the route decides by its migrator, and the CPU does nothing meanwhile. */
 TEST_F(migrate_live, not_by_default_where_the_cpu_copies)
 {
-	ASSERT_EQ(0, setting_write(ROUTE(REASON, "live"), "auto"));
+	ASSERT_EQ(0, setting_write(OFFLOAD_DEBUG "/live", "2"));
 	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_"));
 	EXPECT_EQ(0, area_wrong(&self->area));
 }
 
-/* What its migrator has done for this reason, and for no other one. */
-TEST_F(migrate_live, the_route_counts)
+/* Not what was migrated for another reason. */
+TEST_F(migrate_live, each_reason_is_counted_apart)
 {
+	struct offload_stats ours, others;
+
+	ASSERT_TRUE(offload_read_stats(&ours, REASON));
+	ASSERT_TRUE(offload_read_stats(&others, "demotion"));
 	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
-	EXPECT_EQ(area_folios(&self->area),
-		  setting_read_number(ROUTE(REASON, "stats/live_copied")));
-	EXPECT_EQ(0, setting_read_number(ROUTE("demotion", "stats/live_copied")));
-	ASSERT_EQ(0, offload_set_route(REASON, "none"));
-	ASSERT_EQ(0, offload_set_route(REASON, "cpu"));
-	EXPECT_EQ(0, setting_read_number(ROUTE(REASON, "stats/live_copied")));
-	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+	EXPECT_EQ(area_folios(&self->area), offload_grown_since(&ours, REASON, "live_copied"));
+	EXPECT_EQ(0, offload_grown_since(&others, "demotion", "live_copied"));
 }
 
 TEST_F(migrate_live, shared_memory_is_declined)

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "memory.h"
-#include "setting.h"
+#include "offload.h"
 
 #define NR_WORKERS	3
 #define NR_NAMES	100
@@ -33,6 +33,8 @@
 #define OPERATIONS	1000
 #define MAX_WORDS	1024
 #define MPOL_MF_MOVE_ALL (1 << 2)
+/* Counts folios with buffer heads. */
+#define DECLINED	"declined_mapping"
 
 /* What the file of a name must contain: a function of all these fields. */
 struct file {
@@ -235,15 +237,13 @@ static uint64_t operations(const struct state *state)
 }
 
 /*
- * Moves the pages of the block device between nodes 0 and 1, until a counter has grown by
- * @folios and files have changed often, but not for ever; returns how many pages moved.
+ * Moves the pages of the block device between nodes 0 and 1, until @folios were declined
+ * and files have changed often, but not for ever; returns how many pages moved.
  * The metadata that changes most, bitmaps and inodes, lies at the beginning: that part
  * goes in every round, the rest in one of four.
  */
-static long device_move(const struct state *state, const char *device, const char *counter,
-			long folios)
+static long device_move(const struct state *state, const char *device, uint64_t folios)
 {
-	long end = setting_read_number(counter) + folios;
 	long moved = 0, n = 0;
 	unsigned int round = 0;
 	uint64_t size, nr;
@@ -262,7 +262,7 @@ static long device_move(const struct state *state, const char *device, const cha
 		perror("mmap");
 		return -1;
 	}
-	while ((setting_read_number(counter) < end || operations(state) < OPERATIONS) &&
+	while ((offload_grown(DECLINED) < folios || operations(state) < OPERATIONS) &&
 	       round < ROUNDS_MAX && n >= 0) {
 		node = !node;
 		nr = size / sysconf(_SC_PAGESIZE);
@@ -273,7 +273,7 @@ static long device_move(const struct state *state, const char *device, const cha
 	return n < 0 ? n : moved;
 }
 
-static int churn(const char *device, const char *counter, long folios, const char *manifest)
+static int churn(const char *device, uint64_t folios, const char *manifest)
 {
 	struct state *state;
 	pid_t pids[NR_WORKERS];
@@ -302,7 +302,8 @@ static int churn(const char *device, const char *counter, long folios, const cha
 		}
 	}
 
-	moved = device_move(state, device, counter, folios);
+	offload_mark();
+	moved = device_move(state, device, folios);
 	__atomic_store_n(&state->stop, true, __ATOMIC_RELAXED);
 	for (worker = 0; worker < NR_WORKERS; worker++) {
 		if (waitpid(pids[worker], &status, 0) < 0 || status)
@@ -315,9 +316,11 @@ static int churn(const char *device, const char *counter, long folios, const cha
 		return 1;
 	}
 	close(fd);
-	printf("# %llu file operations, %ld pages of the device moved\n",
-	       (unsigned long long)operations(state), moved);
-	return err || moved < 1000 || operations(state) < OPERATIONS;
+	printf("# %llu file operations, %ld pages of the device moved, %llu folios declined\n",
+	       (unsigned long long)operations(state), moved,
+	       (unsigned long long)offload_grown(DECLINED));
+	return err || moved < 1000 || operations(state) < OPERATIONS ||
+	       offload_grown(DECLINED) < folios;
 }
 
 static int check(const char *manifest)
@@ -341,16 +344,16 @@ static int check(const char *manifest)
 
 int main(int argc, char **argv)
 {
-	if (argc == 7 && !strcmp(argv[1], "churn")) {
+	if (argc == 6 && !strcmp(argv[1], "churn")) {
 		mountpoint = argv[2];
-		return churn(argv[3], argv[4], atol(argv[5]), argv[6]);
+		return churn(argv[3], atol(argv[4]), argv[5]);
 	}
 	if (argc == 4 && !strcmp(argv[1], "check")) {
 		mountpoint = argv[2];
 		return check(argv[3]);
 	}
 	fprintf(stderr,
-		"usage: buffer_heads churn MOUNTPOINT DEVICE COUNTER FOLIOS MANIFEST\n"
+		"usage: buffer_heads churn MOUNTPOINT DEVICE FOLIOS MANIFEST\n"
 		"       buffer_heads check MOUNTPOINT MANIFEST\n");
 	return 2;
 }

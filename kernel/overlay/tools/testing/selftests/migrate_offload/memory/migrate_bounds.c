@@ -57,11 +57,9 @@ static bool load(const FIXTURE_VARIANT(required) *variant)
 {
 	/* Small batches are left to the CPU, if the CPU may. */
 	return engine_load("channels=2 sg=0", "min_pages=2000") &&
-	       !offload_set_route(MBIND, "dcbm") &&
-	       !setting_write(ROUTE(MOVE_PAGES, "required"), "1") &&
-	       !setting_write(ROUTE(MBIND, "required"), "1") &&
-	       !offload_set_live(MOVE_PAGES, variant->live) &&
-	       !offload_set_live(MBIND, variant->live);
+	       !offload_set_route(MBIND, "dcbm required") &&
+	       !offload_set_route(MOVE_PAGES, "dcbm required") &&
+	       !offload_set_live(variant->live);
 }
 
 FIXTURE_SETUP(required)
@@ -132,12 +130,12 @@ TEST_F_TIMEOUT(required, engine_that_always_fails, TIMEOUT)
 	EXPECT_EQ(0, offload_grown("folios_copied"));
 
 	/* The CPU copies where it may. */
-	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "0"));
+	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, false));
 	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
 	all_is_on(_metadata, self, self->test.nodes[1]);
 	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
 
-	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
+	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
 	engine_clear_faults();
 	all_moves(_metadata, self);
 }
@@ -206,7 +204,7 @@ FIXTURE_SETUP(bound)
 		SKIP(return, "%s", missing);
 	ASSERT_TRUE(engine_load("channels=2 sg=0", ""));
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
-	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, variant->us));
+	ASSERT_EQ(0, offload_set_bound(variant->us));
 	for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++)
 		ASSERT_TRUE(create(&self->areas[kind], kind, self->test.nodes[0]));
 	if (variant->fault)
@@ -269,7 +267,7 @@ FIXTURE_SETUP(put_off)
 		SKIP(return, "no " TRACE);
 	ASSERT_TRUE(engine_load("channels=1", "min_pages=64"));
 	ASSERT_EQ(0, engine_set_fault("prep_null", 100));
-	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
+	ASSERT_EQ(0, offload_set_bound(1));
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, FOLIOS * memory_page_size(),
 				self->test.nodes[0]));
 	setting_save(EVENTS "mm_migrate_folio_accessible/enable");

@@ -136,8 +136,8 @@ TEST_F_TIMEOUT(hugetlb, by_the_cpu_migrator, TIMEOUT)
 /* A route that is live, and bounded, moves them as any other route does. */
 TEST_F_TIMEOUT(hugetlb, by_a_live_route, TIMEOUT)
 {
-	ASSERT_EQ(0, offload_set_live(MOVE_PAGES, true));
-	ASSERT_EQ(0, offload_set_bound(MOVE_PAGES, 1));
+	ASSERT_EQ(0, offload_set_live(true));
+	ASSERT_EQ(0, offload_set_bound(1));
 	engine_moves(_metadata, self, self->test.nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_"));
 }
@@ -198,7 +198,7 @@ TEST_F_TIMEOUT(hugetlb, timeout_by_size, TIMEOUT)
 	ASSERT_EQ(0, engine_set_timeout(ms));
 	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
 	/* The CPU must not copy either: that takes as long on an emulated machine. */
-	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
+	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
 	offload_mark();
 	begin = seconds_now();
 	EXPECT_EQ(1, move(&self->area, self->test.nodes[1]));
@@ -228,7 +228,7 @@ static void required_stays(struct __test_metadata *_metadata, FIXTURE_DATA(huget
 /* Nothing migrates that the engine has not copied. */
 TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
 {
-	ASSERT_EQ(0, setting_write(ROUTE(MOVE_PAGES, "required"), "1"));
+	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
 	engine_moves(_metadata, self, self->test.nodes[1]);
 	engine_moves(_metadata, self, self->test.nodes[0]);
 
@@ -255,7 +255,7 @@ TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
 	int pipes[2];
 
 	for (int required = 0; required < 2; required++) {
-		ASSERT_EQ(0, setting_write_number(ROUTE(MOVE_PAGES, "required"), required));
+		ASSERT_EQ(0, offload_set_required(MOVE_PAGES, required));
 		ASSERT_EQ(0, pipe(pipes));
 		ASSERT_EQ(page.iov_len, vmsplice(pipes[1], &page, 1, 0));
 		offload_mark();
@@ -420,7 +420,6 @@ FIXTURE_SETUP(contiguous)
 	hugetlb_hold(PMD_SIZE, node, MOST_HUGE);
 	ASSERT_EQ(self->held - 1, hugetlb_hold(GIB, node, self->held - 1));
 	ASSERT_EQ(0, offload_set_route(CONTIG_RANGE, "dcbm"));
-	ASSERT_EQ(0, offload_set_live(CONTIG_RANGE, false));
 	ASSERT_EQ(0, area_move(&self->area, node));
 	ASSERT_EQ(0, hugetlb_hold(PMD_SIZE, node, 0));
 }
@@ -453,7 +452,7 @@ TEST_F_TIMEOUT(contiguous, block_by_block, TIMEOUT)
 {
 	uint64_t copied;
 
-	ASSERT_EQ(0, offload_set_bound(CONTIG_RANGE, 0));
+	ASSERT_EQ(0, offload_set_bound(0));
 	copied = make_way(_metadata, self);
 	EXPECT_LE(8 * offload_grown("batches"), copied)
 		offload_show_grown();
@@ -463,7 +462,7 @@ TEST_F_TIMEOUT(contiguous, within_the_bound, TIMEOUT)
 {
 	uint64_t copied;
 
-	ASSERT_EQ(0, offload_set_bound(CONTIG_RANGE, 1));
+	ASSERT_EQ(0, offload_set_bound(1));
 	copied = make_way(_metadata, self);
 	/* Which has time for one. */
 	EXPECT_EQ(copied, offload_grown("batches"))

@@ -106,7 +106,7 @@ FIXTURE_SETUP(migrate_writers)
 	if (variant->live && !offload_on_for(REASON))
 		SKIP(return, "no route for " REASON);
 	if (offload_available())
-		ASSERT_EQ(0, offload_set_live(REASON, variant->live));
+		ASSERT_EQ(0, offload_set_live(variant->live));
 	numa_balancing_off();
 	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->nodes[0]));
 	memset(self->area.addr, 0, variant->size);
