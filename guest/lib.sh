@@ -182,7 +182,7 @@ load_module()
 	[ -d "/sys/module/$1" ] || modprobe "$@"
 }
 
-# load_engine: the DMA engine that suites use, of which dcbm takes channels.
+# load_engine: the DMA engine that suites use.
 load_engine()
 {
 	if [ "$MIG_ENGINE" = dmasim ]; then
@@ -190,6 +190,12 @@ load_engine()
 	else
 		load_module "$MIG_ENGINE"
 	fi
+}
+
+# load_dcbm [parameter=value...]: on that engine. The driver in zynqmp_dma has another name.
+load_dcbm()
+{
+	load_engine && load_module dcbm "providers=$MIG_ENGINE,xilinx-zynqmp-dma" "$@"
 }
 
 # all_channels <n>: the machine's engine has that many.
@@ -261,8 +267,8 @@ set_mode()
 	cpu)
 		set_routes cpu && echo 1 >"$offload/enabled" ;;
 	dcbm)
-		load_engine && load_module dcbm min_pages=1 min_order=0 &&
-			set_routes dcbm && echo 1 >"$offload/enabled" ;;
+		load_dcbm min_pages=1 min_order=0 && set_routes dcbm &&
+			echo 1 >"$offload/enabled" ;;
 	mtcopy) # however small a batch is
 		load_module mtcopy min_pages=1 && set_routes mtcopy &&
 			echo 1 >"$offload/enabled" ;;

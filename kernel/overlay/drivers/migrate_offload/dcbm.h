@@ -177,6 +177,8 @@ void dcbm_channels_init(void);
 void dcbm_channels_exit(void);
 void dcbm_routed(struct migrator *migrator, bool routed);
 #if IS_ENABLED(CONFIG_KUNIT)
+struct kernel_param;
+int dcbm_set_providers(const char *val, const struct kernel_param *kp);
 int dcbm_submit(struct migrator *migrator, struct migrate_offload_batch *batch);
 void dcbm_wait(struct migrator *migrator, struct migrate_offload_batch *batch);
 int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,

@@ -94,23 +94,25 @@ static const struct kernel_param_ops channels_ops = {
 module_param_cb(channels, &channels_ops, &channels, 0644);
 MODULE_PARM_DESC(channels, "Maximum number of channels to hold, 0 to 64 (default: 0 = all available, up to 64)");
 
-static int set_providers(const char *val, const struct kernel_param *kp)
+VISIBLE_IF_KUNIT int dcbm_set_providers(const char *val,
+					const struct kernel_param *kp)
 {
-	int error;
-
 	guard(mutex)(&dcbm_mutex);
-	error = param_set_copystring(val, kp);
+	if (strlen(val) >= sizeof(providers))
+		return -ENOSPC;
+	strscpy(providers, val);
 	strim(providers);
 	reconsider();
-	return error;
+	return 0;
 }
+EXPORT_SYMBOL_IF_KUNIT(dcbm_set_providers);
 
 static const struct kernel_param_ops providers_ops = {
-	.set = set_providers,
+	.set = dcbm_set_providers,
 	.get = param_get_string,
 };
 module_param_cb(providers, &providers_ops, &providers_string, 0644);
-MODULE_PARM_DESC(providers, "Comma-separated drivers or devices whose channels to hold; \"none\" for none (default: all that serve no peripherals and state that their results are reliable)");
+MODULE_PARM_DESC(providers, "Comma-separated drivers or devices whose channels to hold (default: none)");
 
 static void give_lane(struct dcbm_job *job, struct dcbm_lane *lane)
 {
@@ -205,24 +207,16 @@ static bool names_device(const char *name, struct device *dev)
 		!strncmp(name, dev_name(dev), len));
 }
 
-/*
- * The administrator answers for what is named. Otherwise only take engines whose
- * results are proven, and that peripherals do not need.
- */
+/* The administrator answers for the engines that @providers names. */
 static bool allowed(struct dma_chan *chan, void *unused)
 {
-	struct dma_device *device = chan->device;
 	const char *name;
 
 	lockdep_assert_held(&dcbm_mutex);
 
-	if (!*providers)
-		return device->reliable_result &&
-		       !dma_has_cap(DMA_SLAVE, device->cap_mask);
-
 	for (name = providers; *name; name += *name == ',') {
 		name = skip_spaces(name);
-		if (names_device(name, device->dev))
+		if (names_device(name, chan->device->dev))
 			return true;
 		name += strcspn(name, ",");
 	}
@@ -456,6 +450,8 @@ static void reconsider(void)
 		return;
 	}
 
+	if (!*providers)
+		pr_info_once("the parameter \"providers\" names no engine: the CPU copies\n");
 	release(is_unwanted, NULL, DCBM_MAX_LANES);
 	nr = count(is_sound, NULL);
 	if (channels && nr > channels)

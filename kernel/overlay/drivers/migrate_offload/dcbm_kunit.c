@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, and the accounting of completions. If there
- * is an engine, also when channels are acquired, and the stop before a suspend or
- * a reboot.
+ * merged, the shares of the channels, and the accounting of completions; with an
+ * engine that copies nothing also when channels are acquired, and the stop before a
+ * suspend or a reboot.
  */
 
 #include <kunit/device.h>
@@ -25,6 +25,7 @@
 #define DST_BASE	0x900000000ULL
 #define MAX_PAIRS	32
 #define MAX_ENTRIES	256
+#define ENGINE		"dcbm-test"
 
 struct dcbm_test {
 	struct migrate_offload_batch batch;
@@ -467,7 +468,7 @@ static void entries_reach_beyond_4g(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src[0].length);
 }
 
-/* Nobody has routed anything to dcbm: it has no channel for the smaller one. */
+/* Nothing is routed to dcbm: it has no channel for the smaller one. */
 static void larger_batches_are_refused(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -557,6 +558,133 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 5));
 }
 
+static void use_none(void *unused)
+{
+	dcbm_set_providers("", NULL);
+}
+
+/*
+ * A provider with one channel, whose operations the caller adds. From here on it is
+ * the only one that dcbm may use.
+ */
+static void describe(struct kunit *test, struct dma_device *dma,
+		     struct dma_chan *chan)
+{
+	struct device *dev = kunit_device_register(test, ENGINE);
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	KUNIT_ASSERT_EQ(test, 0,
+			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
+	KUNIT_ASSERT_EQ(test, 0, dcbm_set_providers(ENGINE, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
+
+	dma->dev = dev;
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	dma->reliable_result = true;
+	dma->reliable_terminate = true;
+	INIT_LIST_HEAD(&dma->channels);
+	chan->device = dma;
+	list_add_tail(&chan->device_node, &dma->channels);
+}
+
+/*
+ * An engine that copies nothing, with room for one descriptor. The interrupt of that
+ * comes at the worst moment: while the next one is prepared, and gets its place.
+ */
+struct ring_of_one {
+	struct dma_device dma;
+	struct dma_chan chan;
+	struct dma_async_tx_descriptor tx;
+	size_t left;	/* bytes that no descriptor covers yet */
+	bool busy;
+	bool issued;
+};
+
+static struct ring_of_one *to_ring(struct dma_chan *chan)
+{
+	return container_of(chan, struct ring_of_one, chan);
+}
+
+static void ring_interrupt(struct ring_of_one *ring)
+{
+	const struct dmaengine_result result = { .result = DMA_TRANS_NOERROR };
+
+	ring->busy = false;
+	ring->tx.callback_result(ring->tx.callback_param, &result);
+}
+
+static dma_cookie_t ring_submit(struct dma_async_tx_descriptor *tx)
+{
+	return DMA_MIN_COOKIE;
+}
+
+static struct dma_async_tx_descriptor *
+ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
+	  unsigned long flags)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	if (len > PAGE_SIZE)
+		return NULL;
+	if (ring->busy && ring->issued && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+	if (ring->busy)
+		return NULL;
+
+	dma_async_tx_descriptor_init(&ring->tx, chan);
+	ring->tx.tx_submit = ring_submit;
+	ring->tx.flags = flags;
+	ring->busy = true;
+	ring->issued = false;
+	ring->left -= len;
+	return &ring->tx;
+}
+
+static void ring_issue(struct dma_chan *chan)
+{
+	struct ring_of_one *ring = to_ring(chan);
+
+	ring->issued = true;
+	/* Nothing will be prepared after the last one. */
+	if (ring->busy && !ring->left && ring->tx.flags & DMA_PREP_INTERRUPT)
+		ring_interrupt(ring);
+}
+
+static enum dma_status ring_status(struct dma_chan *chan, dma_cookie_t cookie,
+				   struct dma_tx_state *state)
+{
+	return DMA_COMPLETE;
+}
+
+static int ring_terminate(struct dma_chan *chan)
+{
+	to_ring(chan)->busy = false;
+	return 0;
+}
+
+static void ring_goes(void *dma)
+{
+	dma_async_device_unregister(dma);
+}
+
+static struct ring_of_one *add_engine(struct kunit *test)
+{
+	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
+	struct dma_device *dma;
+
+	KUNIT_ASSERT_NOT_NULL(test, ring);
+	dma = &ring->dma;
+	describe(test, dma, &ring->chan);
+	dma->device_prep_dma_memcpy = ring_prep;
+	dma->device_tx_status = ring_status;
+	dma->device_issue_pending = ring_issue;
+	dma->device_terminate_all = ring_terminate;
+	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
+	return ring;
+}
+
 struct event {
 	struct work_struct work;
 	struct completion done;
@@ -572,7 +700,7 @@ static void event_work(struct work_struct *work)
 	complete(&event->done);
 }
 
-static void give_back(void *unused)
+static void route_none(void *unused)
 {
 	dcbm_routed(NULL, false);
 }
@@ -585,15 +713,15 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 
 	if (!ctx->batch.nr_pairs) {
 		add_pair(test, 0);
+		add_engine(test);
 		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
 		dcbm_routed(NULL, true);
 		KUNIT_ASSERT_EQ(test, 0,
-				kunit_add_action_or_reset(test, give_back, NULL));
+				kunit_add_action_or_reset(test, route_none, NULL));
 	}
 	ctx->batch.deadline = jiffies + timeout;
 	job = dcbm_get_job(&ctx->batch);
-	if (!job)
-		kunit_skip(test, "no channel");
+	KUNIT_ASSERT_NOT_NULL(test, job);
 	return job;
 }
 
@@ -720,20 +848,6 @@ static void channels_are_held_while_routed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
-/* A provider with one channel, whose operations the caller adds. */
-static void describe(struct dma_device *dma, struct dma_chan *chan,
-		     struct device *dev)
-{
-	dma->dev = dev;
-	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
-	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
-	dma->reliable_result = true;
-	dma->reliable_terminate = true;
-	INIT_LIST_HEAD(&dma->channels);
-	chan->device = dma;
-	list_add_tail(&chan->device_node, &dma->channels);
-}
-
 /* An engine that copies nothing, and that goes as soon as somebody gets its channel. */
 struct leaver {
 	struct dma_device dma;
@@ -794,15 +908,12 @@ static int leaver_event(struct notifier_block *nb, unsigned long event, void *ch
 static void channel_leaves_while_acquired(struct kunit *test)
 {
 	struct leaver *leaver = kunit_kzalloc(test, sizeof(*leaver), GFP_KERNEL);
-	struct device *dev = kunit_device_register(test, "dcbm-test");
 	struct dma_device *dma;
 	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, leaver);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
-
 	dma = &leaver->dma;
-	describe(dma, &leaver->chan, dev);
+	describe(test, dma, &leaver->chan);
 	dma->device_alloc_chan_resources = leaver_alloc;
 	dma->device_prep_dma_memcpy = leaver_prep;
 	dma->device_tx_status = leaver_status;
@@ -826,137 +937,14 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, leaver->held);
 }
 
-/*
- * An engine that copies nothing, with room for one descriptor. The interrupt of that
- * comes at the worst moment: while the next one is prepared, and gets its place.
- */
-struct ring_of_one {
-	struct dma_device dma;
-	struct dma_chan chan;
-	struct dma_async_tx_descriptor tx;
-	size_t left;	/* bytes that no descriptor covers yet */
-	bool busy;
-	bool issued;
-};
-
-static struct ring_of_one *to_ring(struct dma_chan *chan)
-{
-	return container_of(chan, struct ring_of_one, chan);
-}
-
-static void ring_interrupt(struct ring_of_one *ring)
-{
-	const struct dmaengine_result result = { .result = DMA_TRANS_NOERROR };
-
-	ring->busy = false;
-	ring->tx.callback_result(ring->tx.callback_param, &result);
-}
-
-static dma_cookie_t ring_submit(struct dma_async_tx_descriptor *tx)
-{
-	return DMA_MIN_COOKIE;
-}
-
-static struct dma_async_tx_descriptor *
-ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	  unsigned long flags)
-{
-	struct ring_of_one *ring = to_ring(chan);
-
-	if (len > PAGE_SIZE)
-		return NULL;
-	if (ring->busy && ring->issued && ring->tx.flags & DMA_PREP_INTERRUPT)
-		ring_interrupt(ring);
-	if (ring->busy)
-		return NULL;
-
-	dma_async_tx_descriptor_init(&ring->tx, chan);
-	ring->tx.tx_submit = ring_submit;
-	ring->tx.flags = flags;
-	ring->busy = true;
-	ring->issued = false;
-	ring->left -= len;
-	return &ring->tx;
-}
-
-static void ring_issue(struct dma_chan *chan)
-{
-	struct ring_of_one *ring = to_ring(chan);
-
-	ring->issued = true;
-	/* Nothing will be prepared after the last one. */
-	if (ring->busy && !ring->left && ring->tx.flags & DMA_PREP_INTERRUPT)
-		ring_interrupt(ring);
-}
-
-static enum dma_status ring_status(struct dma_chan *chan, dma_cookie_t cookie,
-				   struct dma_tx_state *state)
-{
-	return DMA_COMPLETE;
-}
-
-static int ring_terminate(struct dma_chan *chan)
-{
-	to_ring(chan)->busy = false;
-	return 0;
-}
-
-static void ring_goes(void *dma)
-{
-	dma_async_device_unregister(dma);
-}
-
-/* The channel of the next job that takes one, which will be the last one again. */
-static struct dma_chan *rotate(struct kunit *test)
-{
-	struct dcbm_job *job = get_job(test, HZ);
-	struct dma_chan *chan = channel_of(job);
-
-	dcbm_put_job(job);
-	return chan;
-}
-
-/* The next job gets @chan, which dcbm holds. */
-static void make_first(struct kunit *test, struct dma_chan *chan)
-{
-	unsigned int nr = 0;
-
-	while (rotate(test) != chan)
-		;
-	do
-		nr++;
-	while (rotate(test) != chan);
-	while (--nr)
-		rotate(test);
-}
-
 /* Nobody may rely on an interrupt that is still to come when the next is prepared. */
 static void interrupt_while_preparing(struct kunit *test)
 {
-	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
-	struct device *dev = kunit_device_register(test, "dcbm-test");
+	struct ring_of_one *ring = add_engine(test);
 	struct dcbm_test *ctx = test->priv;
-	struct dma_device *dma;
 
-	KUNIT_ASSERT_NOT_NULL(test, ring);
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
-	KUNIT_ASSERT_EQ(test, 0,
-			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
-
-	dma = &ring->dma;
-	describe(dma, &ring->chan, dev);
-	dma->device_prep_dma_memcpy = ring_prep;
-	dma->device_tx_status = ring_status;
-	dma->device_issue_pending = ring_issue;
-	dma->device_terminate_all = ring_terminate;
-	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
-	dcbm_put_job(get_job(test, HZ));
-	KUNIT_ASSERT_EQ(test, 1, ring->chan.client_count);
-	make_first(test, &ring->chan);
-
-	ctx->batch.nr_pairs = 0;
-	ctx->batch.nr_pages = 0;
+	dcbm_routed(NULL, true);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
 	add_pair(test, 3);
 	ctx->batch.pairs[0].dst = alloc_folio(test, 3);
 	ring->left = all_bytes(test);
@@ -965,6 +953,21 @@ static void interrupt_while_preparing(struct kunit *test)
 	dcbm_wait(NULL, &ctx->batch);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, ctx->batch.pairs[0].status);
 	KUNIT_EXPECT_EQ(test, 0, ring->left);
+}
+
+/* dcbm leaves each engine alone that the administrator did not name. */
+static void only_named_engines(struct kunit *test)
+{
+	struct dcbm_job *job = get_job(test, HZ);
+	struct dcbm_test *ctx = test->priv;
+	struct dma_chan *chan = channel_of(job);
+
+	dcbm_put_job(job);
+	KUNIT_EXPECT_EQ(test, 0, dcbm_set_providers("", NULL));
+	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
+	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	KUNIT_EXPECT_EQ(test, 0, dcbm_set_providers("another, " ENGINE, NULL));
+	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -1009,6 +1012,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(channels_are_held_while_routed),
 	KUNIT_CASE(channel_leaves_while_acquired),
 	KUNIT_CASE(interrupt_while_preparing),
+	KUNIT_CASE(only_named_engines),
 	{}
 };
 

@@ -64,8 +64,6 @@ struct engine {
 	/* What the driver states to dmaengine. */
 	bool states_result;
 	bool states_terminate;
-	/* dcbm takes it without being asked. */
-	bool by_default;
 
 	/* dmatest. */
 	bool tested;

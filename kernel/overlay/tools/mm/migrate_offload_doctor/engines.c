@@ -96,11 +96,8 @@ int set_way(const struct way *way)
 	return error;
 }
 
-/*
- * What dcbm says of the channels that it holds. With @only, of an engine that it was told
- * to take; otherwise it took what it takes by itself.
- */
-static void read_channels(struct exam *exam, struct engine *only)
+/* What dcbm says of the channels that it holds. */
+static void read_channels(struct exam *exam, struct engine *engine)
 {
 	FILE *file = fopen(DCBM_CHANNELS, "re");
 	char line[512], driver[32], states[32];
@@ -112,20 +109,11 @@ static void read_channels(struct exam *exam, struct engine *only)
 			fclose(file);
 		return;
 	}
-	if (only)
-		only->asked = true;
+	engine->asked = true;
 	while (fgets(line, sizeof(line), file)) {
-		struct engine *engine;
-
-		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver, states) != 2)
+		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver, states) != 2 ||
+		    strcmp(driver, engine->driver))
 			continue;
-		engine = engine_of(exam, driver);
-		if (!engine || (only && only != engine))
-			continue;
-		if (!only) {
-			engine->by_default = true;
-			continue;
-		}
 		engine->for_memory++;
 		engine->states_result = strstr(states, "result");
 		engine->states_terminate = strstr(states, "terminate");
@@ -134,16 +122,16 @@ static void read_channels(struct exam *exam, struct engine *only)
 }
 
 /* dcbm takes channels, and gives them back, while a route is written. */
-static void ask_dcbm(struct exam *exam, struct engine *only)
+static void ask_dcbm(struct exam *exam, struct engine *engine)
 {
 	int error = setting_write_number(DCBM_DIR "/min_order", 0) ?:
-		    setting_write(DCBM_DIR "/providers", only ? only->driver : "") ?:
+		    setting_write(DCBM_DIR "/providers", engine->driver) ?:
 		    offload_set_route(REASON, "dcbm");
 
 	if (error)
 		hinder(exam, "dcbm cannot be asked about engines: %s", strerror(-error));
 	else
-		read_channels(exam, only);
+		read_channels(exam, engine);
 	offload_set_route(REASON, "none");
 }
 
@@ -181,7 +169,6 @@ void find_engines(struct exam *exam)
 		return;
 	}
 	progress(exam, "ask dcbm about drivers");
-	ask_dcbm(exam, NULL);
 	for (unsigned int i = 0; i < exam->nr_engines; i++)
 		ask_dcbm(exam, &exam->engine[i]);
 }

@@ -99,7 +99,7 @@ echo "1..8"
 trap cleanup EXIT
 run cpu
 modprobe "$engine"
-modprobe dcbm min_order=0
+modprobe dcbm min_order=0 "providers=$engine,xilinx-zynqmp-dma"
 run dcbm
 modprobe -r dcbm
 modprobe -r "$engine"

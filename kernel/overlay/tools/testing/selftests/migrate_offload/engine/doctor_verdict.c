@@ -97,7 +97,7 @@ TEST_F(verdict, left_to_the_cpu)
 TEST_F(verdict, routes)
 {
 	const char *text;
-	unsigned int routes = 0, others = 0;
+	unsigned int providers = 0, routes = 0, others = 0;
 
 	measured(self, 20);
 	judge(self->exam);
@@ -105,10 +105,12 @@ TEST_F(verdict, routes)
 	for (unsigned int i = 0; i < self->exam->nr_settings; i++) {
 		text = self->exam->setting[i];
 		printf("# %s\n", text);
+		providers += !strcmp(text, "echo engine > " DCBM_DIR "/providers");
 		routes += !!strstr(text, "routes/");
 		others += strstr(text, "demotion") || strstr(text, "compaction") ||
 			  strstr(text, "contig_range") || strstr(text, "numa_misplaced");
 	}
+	EXPECT_EQ(1, providers);
 	EXPECT_EQ(4, routes);
 	EXPECT_EQ(0, others);
 	EXPECT_EQ(0, strcmp("echo 1 > enabled", text));

@@ -259,7 +259,7 @@ TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 
 TEST_F_TIMEOUT(engines, pages_are_for_the_cpu_by_default, TIMEOUT)
 {
-	ASSERT_EQ(module_load("dcbm", ""), 0);
+	ASSERT_EQ(engine_load_dcbm(""), 0);
 	ASSERT_TRUE(engine_load("channels=2", ""));
 	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 1 * MIB, self->test.nodes[0]));
 	move(_metadata, self, self->test.nodes[1]);
@@ -269,21 +269,34 @@ TEST_F_TIMEOUT(engines, pages_are_for_the_cpu_by_default, TIMEOUT)
 }
 
 /*
- * A driver that does not state that its results are true must be named, and dcbm asks it
- * to interrupt for each descriptor: some drivers never complete one that does not.
+ * A driver that does not state that its results are true is asked to interrupt for each
+ * descriptor: some drivers never complete one that does not.
  */
 TEST_F_TIMEOUT(engines, unproven_results, TIMEOUT)
 {
 	long interrupts;
 
 	ASSERT_TRUE(engine_load("channels=2 sg=0 coalesce=1 reliable_result=0", ""));
-	EXPECT_EQ(engine_channels(self->channels), 0);
-	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 2);
 	interrupts = setting_read_number(DMASIM_PARAMETERS "interrupts");
 	there_and_back(_metadata, self, AREA_ANON_4K, 1 * MIB);
 	EXPECT_EQ(setting_read_number(DMASIM_PARAMETERS "interrupts") - interrupts, 2 * 256);
 	every_kind(_metadata, self);
+}
+
+/* dcbm uses no engine that has no name in "providers", and says how to name one. */
+TEST_F_TIMEOUT(engines, not_named, TIMEOUT)
+{
+	ASSERT_EQ(module_load("dcbm", ""), 0);
+	ASSERT_TRUE(engine_load("channels=2", ""));
+	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(system("dmesg | grep 'dcbm: .*\"providers\" names no engine'"), 0);
+	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 1 * MIB, self->test.nodes[0]));
+	move(_metadata, self, self->test.nodes[1]);
+	expect_copies(_metadata, 0, "fallback_busy", area_folios(&self->area));
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
+	EXPECT_EQ(engine_channels(self->channels), 2);
+	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", ""), 0);
+	EXPECT_EQ(engine_channels(self->channels), 0);
 }
 
 /* Channels are held while a reason is routed to dcbm, and nothing is copied for them. */
@@ -373,7 +386,7 @@ TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 
 TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
 {
-	ASSERT_EQ(module_load("dcbm", "min_order=0"), 0);
+	ASSERT_EQ(engine_load_dcbm("min_order=0"), 0);
 	EXPECT_EQ(engine_channels(self->channels), 0);
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	EXPECT_TRUE(engine_wait_for_channels(4));
@@ -540,10 +553,10 @@ static int replace_provider(void)
 	static unsigned int next;
 	int err;
 
-	err = setting_write(DCBM_PARAMETERS "providers", "none");
+	err = setting_write(DCBM_PARAMETERS "providers", "");
 	err = err ?: module_unload("dmasim");
 	err = err ?: module_load("dmasim", engines[next++ % 5]);
-	return err ?: setting_write(DCBM_PARAMETERS "providers", "");
+	return err ?: setting_write(DCBM_PARAMETERS "providers", "dmasim");
 }
 
 /*
@@ -559,7 +572,7 @@ static int replace_migrator(unsigned int *busy)
 		offload_route_only("syscall_or_cpuset", "none");
 		err = engine_unload_busy("dcbm");
 	}
-	err = err ?: module_load("dcbm", random() % 2 ? "min_order=0" :
+	err = err ?: engine_load_dcbm(random() % 2 ? "min_order=0" :
 						     "min_order=0 segment_bytes=16384");
 	return err ?: offload_route_only("syscall_or_cpuset", "dcbm");
 }

@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(doctor, does_not_state, TIMEOUT)
 static void use_copy_offload(struct __test_metadata *_metadata)
 {
 	ASSERT_EQ(0, module_load("mtcopy", "threads=3"));
-	ASSERT_EQ(0, module_load("dcbm", "providers=none min_pages=24"));
+	ASSERT_EQ(0, module_load("dcbm", "min_pages=24"));
 	ASSERT_EQ(0, module_load("dmatest", "iterations=7 test_buf_size=4096"));
 	ASSERT_EQ(0, offload_set_route("compaction", "cpu"));
 	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy required"));

@@ -127,11 +127,7 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 static void load(struct __test_metadata *_metadata, const char *dcbm_parameters,
 		 int timeout_ms)
 {
-	char parameters[128];
-
-	snprintf(parameters, sizeof(parameters), "%s providers=%s", dcbm_parameters,
-		 engine_module());
-	ASSERT_TRUE(engine_load("", parameters));
+	ASSERT_TRUE(engine_load("", dcbm_parameters));
 	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 

@@ -46,6 +46,16 @@ const char *engine_module(void)
 	return module && *module ? module : "dmasim";
 }
 
+int engine_load_dcbm(const char *parameters)
+{
+	char text[192];
+
+	/* The driver in zynqmp_dma has another name than its module. */
+	snprintf(text, sizeof(text), "providers=%s,xilinx-zynqmp-dma %s", engine_module(),
+		 parameters);
+	return module_load("dcbm", text);
+}
+
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 {
 	bool dmasim = !strcmp(engine_module(), "dmasim");
@@ -58,7 +68,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	snprintf(parameters, sizeof(parameters), "min_pages=1 min_order=0 merge=N %s",
 		 dcbm_parameters);
 	return !module_load(engine_module(), dmasim ? dmasim_parameters : "") &&
-	       !module_load("dcbm", parameters) &&
+	       !engine_load_dcbm(parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
 	       !offload_set_bound(0) && !offload_set_live(false) && !offload_set_enabled(true);

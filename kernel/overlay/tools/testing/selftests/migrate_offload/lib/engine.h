@@ -30,6 +30,8 @@ bool times_count(void);
 
 /* The module of the engine: MIG_ENGINE, or dmasim. */
 const char *engine_module(void);
+/* Loads dcbm with @parameters, to use that engine, there already or later. 0 or -errno. */
+int engine_load_dcbm(const char *parameters);
 /*
  * Loads dmasim with @parameters, no fault on, and dcbm on top, and routes only the
  * reason of move_pages(2) to it, not live and without a bound of time. Another engine

@@ -69,13 +69,13 @@ static void bring_engine(void)
 
 static void bring_in(void)
 {
-	const char *with = parameters;
-
 	if (!strcmp(module, "dcbm")) {
 		bring_engine();
-		with = random() % 2 ? "min_order=0" : "min_order=0 channels=1";
+		must("load dcbm",
+		     engine_load_dcbm(random() % 2 ? "min_order=0" : "min_order=0 channels=1"));
+	} else {
+		must("load the migrator", module_load(module, parameters));
 	}
-	must("load the migrator", module_load(module, with));
 	done.loads++;
 }
 
