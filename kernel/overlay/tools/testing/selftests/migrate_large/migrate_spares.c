@@ -2,7 +2,7 @@
 /*
  * Folios move to folios that were allocated in bulk. By every way to migrate they arrive
  * where they should, each of its own size, and what is left of the bulk is freed. Something
- * is left in this memory each time that the order changes, and at the end of move_pages().
+ * is left in this memory each time that the order changes, and at the end of each call.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -20,9 +20,9 @@
 #define SEED		29
 #define ROUNDS		400
 #define LARGE		(16 * KIB)
-/* The eighth asks for as many as there are folios to come, so that two are left. */
+/* The eighth of a kind allocates eight, so that seven are left. */
 #define LARGE_FOLIOS	8
-/* At either end; one that the first ones ask for is left. */
+/* At either end: the second allocates two, so that one is left. */
 #define SMALL_FOLIOS	2
 #define FOLIOS		(SMALL_FOLIOS + LARGE_FOLIOS + SMALL_FOLIOS)
 /* A page in eight of those that calls could lose of large folios: two folios each. */
