@@ -2,50 +2,33 @@
 /*
  * The channels that dcbm holds while a reason is routed to it: acquiring them,
  * handing them to jobs, and releasing them. The administrator selects providers
- * and the number of channels; providers may appear and disappear at any time.
- *
- * A claimed lane is released by the function that claimed it, and by no other. No
- * job gets it, and the job that has it, if any, ends by its deadline.
+ * and the number of channels.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/debugfs.h>
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
 #include <linux/reboot.h>
-#include <linux/seq_file.h>
 #include <linux/slab.h>
 #include <linux/suspend.h>
 #include <linux/vmalloc.h>
-#include <linux/workqueue.h>
-
-#include <kunit/visibility.h>
 
 #include "dcbm.h"
+
+/* Fewest bytes worth using one more channel. */
+#define DCBM_SEGMENT_BYTES	SZ_64K
 
 /* Longest time that a job takes after its deadline, to stop its channels. */
 #define DCBM_STOP		(5 * HZ)
 
-/* Longer than core lets a batch take, and a job to stop its channels. */
-#define DCBM_LEAVE		(70 * HZ)
-
-/* Some drivers finish a channel only after they have registered it. */
-#define DCBM_SETTLE		(HZ / 10)
-
-/*
- * Held while calling dmaengine, thus outside of the locks of providers. The
- * notifier of dmaengine may be called inside of them: it never takes it.
- */
+/* Held while calling dmaengine, thus outside of the locks of providers. */
 static DEFINE_MUTEX(dcbm_mutex);
 static bool wanted, asleep;
-/* A channel may have been requested that has no lane yet. */
-static bool acquiring;
 
 /* By these, callbacks find the lane of a token. Written under dcbm_lock. */
 struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
-static unsigned long last_uses[DCBM_MAX_LANES];
 
 /* Protects the free lists, and the assignment of lanes and jobs. */
 static DEFINE_SPINLOCK(dcbm_lock);
@@ -54,91 +37,52 @@ static unsigned int nr_free_lanes;
 static LIST_HEAD(free_jobs);
 static unsigned int nr_jobs;
 
-/* Woken when a job returns a lane, and when nobody acquires or claims it any more. */
+/* Woken when a job returns its lanes. */
 static DECLARE_WAIT_QUEUE_HEAD(lane_returned);
-
-static void rescan(struct work_struct *work);
-static DECLARE_DELAYED_WORK(rescan_work, rescan);
-static struct dentry *debugfs_dir;
-
-static bool segments = true;
-module_param(segments, bool, 0644);
-MODULE_PARM_DESC(segments, "Cut folios so that one large folio can use several channels (default: Y)");
-
-static unsigned int segment_bytes = SZ_64K;
-module_param(segment_bytes, uint, 0644);
-MODULE_PARM_DESC(segment_bytes, "Fewest bytes worth using one more channel (default: 65536)");
 
 static unsigned int channels;
 static char providers[256];
-static struct kparam_string providers_string = {
+static struct kparam_string dcbm_providers = {
 	.maxlen = sizeof(providers), .string = providers,
 };
 
 static void reconsider(void);
 
-static int set_channels(const char *val, const struct kernel_param *kp)
+static int dcbm_set_parameter(const char *val, const struct kernel_param *kp)
 {
 	int error;
 
 	guard(mutex)(&dcbm_mutex);
-	error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_LANES);
+	if (kp->arg == &channels)
+		error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_LANES);
+	else
+		error = param_set_copystring(val, kp);
+	strim(providers);
 	reconsider();
 	return error;
 }
 
 static const struct kernel_param_ops channels_ops = {
-	.set = set_channels,
+	.set = dcbm_set_parameter,
 	.get = param_get_uint,
 };
 module_param_cb(channels, &channels_ops, &channels, 0644);
 MODULE_PARM_DESC(channels, "Maximum number of channels to hold, 0 to 64 (default: 0 = all available, up to 64)");
 
-VISIBLE_IF_KUNIT int dcbm_set_providers(const char *val,
-					const struct kernel_param *kp)
-{
-	guard(mutex)(&dcbm_mutex);
-	if (strlen(val) >= sizeof(providers))
-		return -ENOSPC;
-	strscpy(providers, val);
-	strim(providers);
-	reconsider();
-	return 0;
-}
-EXPORT_SYMBOL_IF_KUNIT(dcbm_set_providers);
-
 static const struct kernel_param_ops providers_ops = {
-	.set = dcbm_set_providers,
+	.set = dcbm_set_parameter,
 	.get = param_get_string,
 };
-module_param_cb(providers, &providers_ops, &providers_string, 0644);
+module_param_cb(providers, &providers_ops, &dcbm_providers, 0644);
 MODULE_PARM_DESC(providers, "Comma-separated drivers or devices whose channels to hold (default: none)");
 
-static void give_lane(struct dcbm_job *job, struct dcbm_lane *lane)
-{
-	lockdep_assert_held(&dcbm_lock);
-
-	WRITE_ONCE(lane->job, job);
-	list_move_tail(&lane->node, &job->lanes);
-	nr_free_lanes--;
-}
-
-static bool is_near(const struct dcbm_lane *lane, int src_nid, int dst_nid)
-{
-	const int nid = dev_to_node(lane->dev);
-
-	return nid == NUMA_NO_NODE || nid == src_nid || nid == dst_nid;
-}
-
 /*
- * Return a job with as many free channels as the batch can use, preferably near
- * the source or destination node of its first folio, or NULL if none is free.
+ * Return a job with as many free channels as the batch can use, or NULL if none is
+ * free.
  */
 struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 {
-	const int src_nid = folio_nid(batch->pairs[0].src);
-	const int dst_nid = folio_nid(batch->pairs[0].dst);
-	struct dcbm_lane *lane, *next;
+	struct dcbm_lane *lane;
 	struct dcbm_job *job;
 	unsigned int n;
 
@@ -149,29 +93,19 @@ struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 		return NULL;
 	list_del_init(&job->node);
 	job->batch = batch;
-	job->deadline = batch->deadline;
 
-	job->whole = !READ_ONCE(segments);
-	if (job->whole)
-		n = min(batch->nr_pairs, nr_free_lanes);
-	else
-		n = dcbm_nr_lanes(batch->nr_pages * PAGE_SIZE,
-				  max(READ_ONCE(segment_bytes), 1), nr_free_lanes);
-
-	list_for_each_entry_safe(lane, next, &free_lanes, node) {
-		if (n && is_near(lane, src_nid, dst_nid)) {
-			give_lane(job, lane);
-			n--;
-		}
+	n = clamp(batch->nr_pages * PAGE_SIZE / DCBM_SEGMENT_BYTES, 1,
+		  nr_free_lanes);
+	nr_free_lanes -= n;
+	while (n--) {
+		lane = list_first_entry(&free_lanes, struct dcbm_lane, node);
+		WRITE_ONCE(lane->job, job);
+		list_move_tail(&lane->node, &job->lanes);
 	}
-	while (n--)
-		give_lane(job, list_first_entry(&free_lanes, struct dcbm_lane,
-						node));
 	return job;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_get_job);
 
-/* Only quarantined channels of the job may have anything in flight. */
+/* Only lost channels of the job may have anything in flight. */
 void dcbm_put_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane, *next;
@@ -180,86 +114,45 @@ void dcbm_put_job(struct dcbm_job *job)
 		list_for_each_entry_safe(lane, next, &job->lanes, node) {
 			WRITE_ONCE(lane->job, NULL);
 			list_del_init(&lane->node);
-			if (lane->quarantined || lane->retiring)
+			if (lane->lost || lane->retiring)
 				continue;
 			list_add_tail(&lane->node, &free_lanes);
 			nr_free_lanes++;
 		}
-		if (job->leaked) {
-			nr_jobs--;
-			schedule_delayed_work(&rescan_work, 0);
-		} else {
-			list_add(&job->node, &free_jobs);
-		}
+		list_add(&job->node, &free_jobs);
 	}
 	wake_up_all(&lane_returned);
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_put_job);
 
-/* Return true if @name, up to a comma or its end, names @dev or its driver. */
-static bool names_device(const char *name, struct device *dev)
+/* Return true if @name stands between two commas of @providers. */
+static bool named(const char *name)
 {
-	const size_t len = strcspn(name, ",");
-	const char *driver = dev_driver_string(dev);
-
-	return (len == strlen(driver) && !strncmp(name, driver, len)) ||
-	       (len == strlen(dev_name(dev)) &&
-		!strncmp(name, dev_name(dev), len));
-}
-
-/* The administrator answers for the engines that @providers names. */
-static bool allowed(struct dma_chan *chan, void *unused)
-{
-	const char *name;
+	const size_t len = strlen(name);
+	const char *word;
 
 	lockdep_assert_held(&dcbm_mutex);
 
-	for (name = providers; *name; name += *name == ',') {
-		name = skip_spaces(name);
-		if (names_device(name, chan->device->dev))
+	for (word = providers; *word; word += *word == ',') {
+		word = skip_spaces(word);
+		if (len && strcspn(word, ",") == len && !strncmp(word, name, len))
 			return true;
-		name += strcspn(name, ",");
+		word += strcspn(word, ",");
 	}
 	return false;
+}
+
+/* The administrator answers for the engines that are named. */
+static bool allowed(struct dma_chan *chan, void *unused)
+{
+	struct device *dev = chan->device->dev;
+
+	return named(dev_driver_string(dev)) || named(dev_name(dev));
 }
 
 static struct dcbm_lane *lane_by_id(unsigned int id)
 {
 	return rcu_dereference_protected(dcbm_by_id[id],
 					 lockdep_is_held(&dcbm_lock));
-}
-
-typedef bool (*lane_filter)(const struct dcbm_lane *lane, const void *arg);
-
-/* Keep what is quarantined: nobody may use it, and dcbm must not forget that. */
-static bool is_sound(const struct dcbm_lane *lane, const void *arg)
-{
-	return !lane->quarantined;
-}
-
-static bool is_unwanted(const struct dcbm_lane *lane, const void *arg)
-{
-	return !lane->quarantined && !allowed(lane->chan, NULL);
-}
-
-static bool is_of_channel(const struct dcbm_lane *lane, const void *chan)
-{
-	return lane->chan == chan;
-}
-
-static bool is_any(const struct dcbm_lane *lane, const void *arg)
-{
-	return true;
-}
-
-static unsigned int count(lane_filter filter, const void *arg)
-{
-	unsigned int i, nr = 0;
-
-	guard(spinlock)(&dcbm_lock);
-	for (i = 0; i < DCBM_MAX_LANES; i++)
-		nr += lane_by_id(i) && filter(lane_by_id(i), arg);
-	return nr;
 }
 
 /* A bounce buffer would make two copies of one. */
@@ -269,42 +162,41 @@ static bool may_bounce(struct device *dev)
 	       dma_max_mapping_size(dev) != SIZE_MAX;
 }
 
-/* Return false without memory or a free id, or if the channel is leaving. */
-static bool add_lane(struct dma_chan *chan)
+/* Request one more channel. Return false if there is none, or no memory or id for it. */
+static bool add_lane(void)
 {
-	struct device *dev = dmaengine_get_dma_device(chan);
 	struct dcbm_lane *lane;
-	unsigned int i;
+	struct dma_chan *chan;
+	dma_cap_mask_t mask;
 
-	lane = vzalloc_node(sizeof(*lane), dev_to_node(dev));
-	if (!lane)
+	dma_cap_zero(mask);
+	dma_cap_set(DMA_MEMCPY, mask);
+	chan = dma_request_channel(mask, allowed, NULL);
+	if (!chan)
 		return false;
+	lane = vzalloc_node(sizeof(*lane), dev_to_node(dmaengine_get_dma_device(chan)));
+	if (!lane)
+		goto release;
 
 	lane->chan = chan;
-	lane->dev = dev;
-	lane->bounces = may_bounce(dev);
+	lane->dev = dmaengine_get_dma_device(chan);
+	lane->bounces = may_bounce(lane->dev);
 	strscpy(lane->name, dma_chan_name(chan));
-	strscpy(lane->provider, dev_driver_string(chan->device->dev));
 	lane->max_len = DCBM_MAX_MERGED;
-	lane->nr_free = DCBM_MAX_SLOTS;
-	for (i = 0; i < DCBM_MAX_SLOTS; i++)
-		lane->free[i] = i;
 
 	scoped_guard(spinlock, &dcbm_lock) {
 		while (lane->id < DCBM_MAX_LANES && lane_by_id(lane->id))
 			lane->id++;
-		/* From here on the notifier finds the lane. */
-		if (lane->id == DCBM_MAX_LANES || chan->removing)
+		if (lane->id == DCBM_MAX_LANES)
 			break;
-		for (i = 0; i < DCBM_MAX_SLOTS; i++)
-			lane->slots[i].lane = lane->id;
-		lane->uses = last_uses[lane->id];
 		rcu_assign_pointer(dcbm_by_id[lane->id], lane);
 		list_add_tail(&lane->node, &free_lanes);
 		nr_free_lanes++;
 		return true;
 	}
 	vfree(lane);
+release:
+	dma_release_channel(chan);
 	return false;
 }
 
@@ -316,7 +208,6 @@ static bool add_job(void)
 		return false;
 
 	INIT_LIST_HEAD(&job->lanes);
-	init_llist_head(&job->completed);
 	init_waitqueue_head(&job->wait);
 	sg_init_table(job->src_sg, DCBM_MAX_ENTRIES);
 	sg_init_table(job->dst_sg, DCBM_MAX_ENTRIES);
@@ -339,130 +230,72 @@ static void free_idle_jobs(void)
 	}
 }
 
-static void acquire(void)
-{
-	const unsigned int most = channels ?: DCBM_MAX_LANES;
-	struct dma_chan *chan;
-	dma_cap_mask_t mask;
-	unsigned int nr;
-
-	lockdep_assert_held(&dcbm_mutex);
-
-	dma_cap_zero(mask);
-	dma_cap_set(DMA_MEMCPY, mask);
-	WRITE_ONCE(acquiring, true);
-	for (nr = count(is_sound, NULL); nr < most; nr++) {
-		chan = dma_request_channel(mask, allowed, NULL);
-		if (!chan)
-			break;
-		if (!add_lane(chan)) {
-			dma_release_channel(chan);
-			break;
-		}
-	}
-	/* Pairs with channel_leaves(), which then sees the last lane. */
-	smp_store_release(&acquiring, false);
-	wake_up_all(&lane_returned);
-
-	while (nr_jobs < min(DIV_ROUND_UP(nr, DCBM_LANES_PER_JOB), DCBM_MAX_JOBS))
-		if (!add_job())
-			break;
-}
-
 /*
- * Claim a lane that @filter selects, if possible one without a job, or return NULL.
- * Afterwards no job can get it.
- */
-static struct dcbm_lane *claim(lane_filter filter, const void *arg)
-{
-	struct dcbm_lane *lane, *found = NULL;
-	unsigned int i;
-
-	guard(spinlock)(&dcbm_lock);
-	for (i = 0; i < DCBM_MAX_LANES; i++) {
-		lane = lane_by_id(i);
-		if (lane && !lane->retiring && filter(lane, arg) &&
-		    (!found || !lane->job))
-			found = lane;
-	}
-	if (!found)
-		return NULL;
-
-	found->retiring = true;
-	if (!found->job && !list_empty(&found->node)) {
-		list_del_init(&found->node);
-		nr_free_lanes--;
-	}
-	return found;
-}
-
-/* Return false if the job that has the lane does not end. */
-static bool wait_for_job(struct dcbm_lane *lane)
-{
-	unsigned long end = jiffies;
-
-	scoped_guard(spinlock, &dcbm_lock)
-		if (lane->job && time_after(lane->job->deadline, end))
-			end = lane->job->deadline;
-	return wait_event_timeout(lane_returned, !READ_ONCE(lane->job),
-				  end - jiffies + DCBM_STOP);
-}
-
-/*
- * Release up to @max lanes that @filter selects, and still does once no job has
- * them: a job may quarantine its lanes. Those whose job does not end come last.
+ * Release a retiring lane, if its job ends in time and does not lose it.
  * Nothing that an engine knows points to a lane: a late callback finds none.
  */
-static void release(lane_filter filter, const void *arg, unsigned int max)
+static void release(struct dcbm_lane *lane)
 {
-	struct dcbm_lane *lane;
-	bool idle = true, leaves;
+	unsigned long end = jiffies;
+	bool leaves;
 
-	while (idle && max-- && (lane = claim(filter, arg))) {
-		idle = wait_for_job(lane);
-		if (!idle)
+	scoped_guard(spinlock, &dcbm_lock)
+		if (lane->job)
+			end = lane->job->batch->deadline + DCBM_STOP;
+	wait_event_timeout(lane_returned, !READ_ONCE(lane->job),
+			   max((long)(end - jiffies), 0));
+	scoped_guard(spinlock, &dcbm_lock) {
+		if (lane->job)
 			pr_err("%s is still in use: not released\n", lane->name);
-		leaves = idle && filter(lane, arg);
-		if (leaves)
-			dma_release_channel(lane->chan);
-		scoped_guard(spinlock, &dcbm_lock) {
-			lane->retiring = false;
-			if (leaves) {
-				last_uses[lane->id] = lane->uses;
-				RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
-				kvfree_rcu(lane, rcu);
-			}
-		}
-		wake_up_all(&lane_returned);
+		leaves = !lane->job && !lane->lost;
+		lane->retiring = leaves;
+	}
+	if (leaves) {
+		dma_release_channel(lane->chan);
+		scoped_guard(spinlock, &dcbm_lock)
+			RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
+		kvfree_rcu(lane, rcu);
 	}
 }
 
-/* Adapt to changed parameters and routes, and to providers that came or went. */
+/* Adapt to changed parameters and routes. */
 static void reconsider(void)
 {
-	unsigned int nr;
+	const unsigned int most = wanted && !asleep ? channels ?: DCBM_MAX_LANES : 0;
+	struct dcbm_lane *lane, *surplus[DCBM_MAX_LANES];
+	unsigned int i, nr = 0, nr_surplus = 0;
 
 	lockdep_assert_held(&dcbm_mutex);
 
-	if (!wanted || asleep) {
-		release(is_sound, NULL, DCBM_MAX_LANES);
-		free_idle_jobs();
-		return;
-	}
-
-	if (!*providers)
+	if (wanted && !*providers)
 		pr_info_once("the parameter \"providers\" names no engine: the CPU copies\n");
-	release(is_unwanted, NULL, DCBM_MAX_LANES);
-	nr = count(is_sound, NULL);
-	if (channels && nr > channels)
-		release(is_sound, NULL, nr - channels);
-	acquire();
-}
+	scoped_guard(spinlock, &dcbm_lock) {
+		for (i = 0; i < DCBM_MAX_LANES; i++) {
+			lane = lane_by_id(i);
+			if (!lane || lane->lost)
+				continue;
+			if (nr < most && allowed(lane->chan, NULL)) {
+				nr++;
+				continue;
+			}
+			lane->retiring = true;
+			if (!lane->job) {
+				list_del_init(&lane->node);
+				nr_free_lanes--;
+			}
+			surplus[nr_surplus++] = lane;
+		}
+	}
+	while (nr_surplus)
+		release(surplus[--nr_surplus]);
 
-static void rescan(struct work_struct *work)
-{
-	guard(mutex)(&dcbm_mutex);
-	reconsider();
+	while (nr < most && add_lane())
+		nr++;
+	while (nr_jobs < min(DIV_ROUND_UP(nr, DCBM_LANES_PER_JOB), DCBM_MAX_JOBS) &&
+	       add_job())
+		;
+	if (!nr)
+		free_idle_jobs();
 }
 
 static void set(bool *state, bool on)
@@ -473,63 +306,29 @@ static void set(bool *state, bool on)
 }
 
 /*
- * Hold all available channels and future ones, or none. Call it outside of all
- * locks that providers take.
+ * Hold all available channels, or none. Call it outside of all locks that
+ * providers take.
  */
 void dcbm_routed(struct migrator *migrator, bool routed)
 {
 	set(&wanted, routed);
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_routed);
-
-/*
- * Release a channel whose provider is being removed: the provider is stopped after
- * this returns, which also stops quarantined channels.
- */
-static void channel_leaves(const struct dma_chan *chan)
-{
-	const unsigned long end = jiffies + DCBM_LEAVE;
-
-	do {
-		release(is_of_channel, chan, 1);
-		/* Somebody else may just have requested it, or be releasing it. */
-	} while (!wait_event_timeout(lane_returned,
-				     /* Pairs with the release in acquire(). */
-				     !smp_load_acquire(&acquiring) &&
-				     !count(is_of_channel, chan), HZ / 10) &&
-		 time_before(jiffies, end));
-}
-
-static int channel_event(struct notifier_block *nb, unsigned long event,
-			 void *chan)
-{
-	if (event == DMA_CHAN_REMOVING)
-		channel_leaves(chan);
-	/* Another channel may take its place. */
-	mod_delayed_work(system_percpu_wq, &rescan_work, DCBM_SETTLE);
-	return NOTIFY_OK;
-}
-
-static struct notifier_block channel_notifier = {
-	.notifier_call = channel_event,
-};
 
 /* No engine may write to memory that the next kernel owns. */
-VISIBLE_IF_KUNIT int dcbm_reboot_event(struct notifier_block *nb,
-				       unsigned long event, void *data)
+static int dcbm_reboot_event(struct notifier_block *nb, unsigned long event,
+			     void *data)
 {
 	set(&asleep, true);
 	return NOTIFY_DONE;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_reboot_event);
 
 static struct notifier_block reboot_notifier = {
 	.notifier_call = dcbm_reboot_event,
 };
 
 /* A suspended engine copies nothing and may lose the state of its channels. */
-VISIBLE_IF_KUNIT int dcbm_pm_event(struct notifier_block *nb,
-				   unsigned long event, void *data)
+static int dcbm_pm_event(struct notifier_block *nb, unsigned long event,
+			 void *data)
 {
 	bool sleep = event == PM_SUSPEND_PREPARE ||
 		     event == PM_HIBERNATION_PREPARE ||
@@ -538,69 +337,25 @@ VISIBLE_IF_KUNIT int dcbm_pm_event(struct notifier_block *nb,
 	set(&asleep, sleep);
 	return NOTIFY_DONE;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_pm_event);
 
 static struct notifier_block pm_notifier = {
 	.notifier_call = dcbm_pm_event,
 };
 
-static const char *states_of(const struct dma_device *device)
-{
-	if (device->reliable_result)
-		return device->reliable_terminate ? "result,terminate" : "result";
-	return device->reliable_terminate ? "terminate" : "nothing";
-}
-
-static int channels_show(struct seq_file *m, void *v)
-{
-	struct dcbm_lane *lane;
-	unsigned int i;
-
-	guard(spinlock)(&dcbm_lock);
-
-	seq_puts(m, "channel provider node state descriptors lists bytes errors timeouts states\n");
-	for (i = 0; i < DCBM_MAX_LANES; i++) {
-		lane = lane_by_id(i);
-		if (!lane)
-			continue;
-		seq_printf(m, "%s %s %d %s %lu %lu %lu %lu %lu %s\n",
-			   lane->name, lane->provider, dev_to_node(lane->dev),
-			   lane->quarantined ? "quarantined" :
-			   lane->job ? "busy" : "idle",
-			   READ_ONCE(lane->descriptors), READ_ONCE(lane->lists),
-			   READ_ONCE(lane->bytes), READ_ONCE(lane->errors),
-			   READ_ONCE(lane->timeouts),
-			   states_of(lane->chan->device));
-	}
-	return 0;
-}
-DEFINE_SHOW_ATTRIBUTE(channels);
-
 void dcbm_channels_init(void)
 {
 	/* These fail only if called twice. */
-	dma_register_notifier(&channel_notifier);
 	register_reboot_notifier(&reboot_notifier);
 	register_pm_notifier(&pm_notifier);
-
-	debugfs_dir = debugfs_create_dir(KBUILD_MODNAME, NULL);
-	debugfs_create_file("channels", 0444, debugfs_dir, NULL,
-			    &channels_fops);
 }
 
 /* Release all channels. No job exists, and none can start. */
 void dcbm_channels_exit(void)
 {
-	debugfs_remove_recursive(debugfs_dir);
 	unregister_pm_notifier(&pm_notifier);
 	unregister_reboot_notifier(&reboot_notifier);
 	/* For good: parameters stay writable until the module is gone. */
 	set(&asleep, true);
-	/* Quarantined ones as well, since no folio is lost. */
-	release(is_any, NULL, DCBM_MAX_LANES);
-	/* Until here a provider that goes must wait for its channels. */
-	dma_unregister_notifier(&channel_notifier);
-	cancel_delayed_work_sync(&rescan_work);
 	/* No callback runs any more. */
 	synchronize_rcu();
 }

@@ -30,10 +30,10 @@
 struct dcbm_test {
 	struct migrate_offload_batch batch;
 	struct dcbm_job job;
-	struct scatterlist src[MAX_ENTRIES];
-	struct scatterlist dst[MAX_ENTRIES];
-	unsigned int src_nents;
-	unsigned int dst_nents;
+	struct scatterlist src_sg[MAX_ENTRIES];
+	struct scatterlist dst_sg[MAX_ENTRIES];
+	struct sg_table src;
+	struct sg_table dst;
 };
 
 static void put_folio(void *folio)
@@ -68,17 +68,19 @@ static void add_pair(struct kunit *test, unsigned int order)
  * Map @len bytes as one entry. There are gaps between the entries in the
  * engine's address space, so that a segment across entries shows as wrong.
  */
-static void map(struct scatterlist *sg, unsigned int *nents, u64 base,
-		size_t len)
+static void map(struct sg_table *table, u64 base, size_t len)
 {
-	sg_dma_address(&sg[*nents]) = base + *nents * (u64)SZ_1G;
-	sg_dma_len(&sg[*nents]) = len;
-	(*nents)++;
+	struct scatterlist *sg = &table->sgl[table->nents];
+
+	sg_dma_address(sg) = base + table->nents++ * (u64)SZ_1G;
+	sg_dma_len(sg) = len;
 }
 
 /* Return the DMA address of byte @offset of the whole list. */
-static u64 address_of(struct scatterlist *sg, size_t offset)
+static u64 address_of(const struct sg_table *table, size_t offset)
 {
+	struct scatterlist *sg = table->sgl;
+
 	while (offset >= sg_dma_len(sg))
 		offset -= sg_dma_len(sg++);
 	return sg_dma_address(sg) + offset;
@@ -105,25 +107,24 @@ static unsigned int expect_walk_over(struct kunit *test,
 	struct dcbm_test *ctx = test->priv;
 	unsigned int nr_segments = 0, item = range->first;
 	size_t offset = 0, in_item = range->offset;
-	struct dcbm_segment segment;
 	struct dcbm_walk walk;
 
-	dcbm_walk_init(&walk, range, ctx->src, ctx->src_nents, ctx->dst,
-		       ctx->dst_nents);
+	dcbm_walk_init(&walk, range, &ctx->src, &ctx->dst);
 
-	while (dcbm_walk_next(&walk, &ctx->job, &segment)) {
+	while (walk.rest.len) {
+		struct dcbm_segment segment = dcbm_walk_peek(&walk, SIZE_MAX);
 		size_t len = segment.range.len, last = len - 1;
 
 		KUNIT_ASSERT_GT(test, len, 0);
 		KUNIT_EXPECT_EQ(test, item, segment.range.first);
 		KUNIT_EXPECT_EQ(test, in_item, segment.range.offset);
-		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset),
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset),
 				segment.src);
-		KUNIT_EXPECT_EQ(test, address_of(ctx->src, offset + last),
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset + last),
 				segment.src + last);
-		KUNIT_EXPECT_EQ(test, address_of(ctx->dst, offset),
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset),
 				segment.dst);
-		KUNIT_EXPECT_EQ(test, address_of(ctx->dst, offset + last),
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset + last),
 				segment.dst + last);
 
 		offset += len;
@@ -131,6 +132,7 @@ static unsigned int expect_walk_over(struct kunit *test,
 		while (item + 1 < ctx->batch.nr_pairs &&
 		       in_item >= size_of(test, item))
 			in_item -= size_of(test, item++);
+		dcbm_walk_advance(&walk, &ctx->job, len);
 		nr_segments++;
 	}
 
@@ -152,9 +154,9 @@ static void walk_unmerged(struct kunit *test)
 
 	for (i = 0; i < 6; i++) {
 		add_pair(test, i % 3 * 2);
-		map(ctx->src, &ctx->src_nents, SRC_BASE,
+		map(&ctx->src, SRC_BASE,
 		    PAGE_SIZE << (i % 3 * 2));
-		map(ctx->dst, &ctx->dst_nents, DST_BASE,
+		map(&ctx->dst, DST_BASE,
 		    PAGE_SIZE << (i % 3 * 2));
 	}
 	KUNIT_EXPECT_EQ(test, 6, expect_walk(test));
@@ -167,8 +169,8 @@ static void walk_merged_on_both_sides(struct kunit *test)
 
 	for (i = 0; i < 8; i++)
 		add_pair(test, 0);
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
 	/* What the IOMMU merged stays one segment. */
 	KUNIT_EXPECT_EQ(test, 1, expect_walk(test));
 }
@@ -180,10 +182,10 @@ static void walk_merged_on_one_side(struct kunit *test)
 
 	for (i = 0; i < 8; i++) {
 		add_pair(test, 0);
-		map(ctx->src, &ctx->src_nents, SRC_BASE, PAGE_SIZE);
+		map(&ctx->src, SRC_BASE, PAGE_SIZE);
 	}
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 5 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 5 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, 8, expect_walk(test));
 }
 
@@ -193,22 +195,22 @@ static void walk_folio_in_pieces(struct kunit *test)
 
 	add_pair(test, 3);
 	add_pair(test, 0);
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 5 * PAGE_SIZE);
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 4 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 2 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 7 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 5 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 4 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 2 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 7 * PAGE_SIZE);
 	/* 2 + 3 pages of the first folio, then its other 3 with the second. */
 	KUNIT_EXPECT_EQ(test, 3, expect_walk(test));
 }
 
-static void map_at_random(struct rnd_state *rnd, struct scatterlist *sg,
-			  unsigned int *nents, u64 base, unsigned int nr_pages)
+static void map_at_random(struct rnd_state *rnd, struct sg_table *table,
+			  u64 base, unsigned int nr_pages)
 {
 	while (nr_pages) {
 		unsigned int nr = 1 + prandom_u32_state(rnd) %
 				      min(nr_pages, 16);
 
-		map(sg, nents, base, nr * PAGE_SIZE);
+		map(table, base, nr * PAGE_SIZE);
 		nr_pages -= nr;
 	}
 }
@@ -226,12 +228,10 @@ static void walk_at_random(struct kunit *test)
 		add_pair(test, prandom_u32_state(&rnd) % 4);
 
 	for (i = 0; i < 1000; i++) {
-		ctx->src_nents = 0;
-		ctx->dst_nents = 0;
-		map_at_random(&rnd, ctx->src, &ctx->src_nents, SRC_BASE,
-			      ctx->batch.nr_pages);
-		map_at_random(&rnd, ctx->dst, &ctx->dst_nents, DST_BASE,
-			      ctx->batch.nr_pages);
+		ctx->src.nents = 0;
+		ctx->dst.nents = 0;
+		map_at_random(&rnd, &ctx->src, SRC_BASE, ctx->batch.nr_pages);
+		map_at_random(&rnd, &ctx->dst, DST_BASE, ctx->batch.nr_pages);
 		expect_walk(test);
 	}
 }
@@ -247,9 +247,9 @@ static void walk_part_of_a_batch(struct kunit *test)
 
 	for (i = 0; i < 4; i++)
 		add_pair(test, 2);
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 7 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 3 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 4 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 7 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 4 * PAGE_SIZE);
 	/* 2 pages and 1, then 3 and 1 of the last folio. */
 	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
@@ -262,30 +262,35 @@ static void walk_ends_with_its_range(struct kunit *test)
 
 	add_pair(test, 2);
 	add_pair(test, 2);
-	map(ctx->src, &ctx->src_nents, SRC_BASE, 8 * PAGE_SIZE);
-	map(ctx->dst, &ctx->dst_nents, DST_BASE, 8 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
 }
 
-/* A provider that takes no more than @len bytes gets the segment in parts. */
+/* A provider that takes no more bytes gets a segment in parts. */
 static void segment_is_cut(struct kunit *test)
 {
-	struct dcbm_segment rest = {
-		.src = SRC_BASE, .dst = DST_BASE, .range.len = 5 * PAGE_SIZE,
-	}, part;
 	struct dcbm_test *ctx = test->priv;
+	const struct dcbm_range all = { .len = 6 * PAGE_SIZE };
+	struct dcbm_segment part;
+	struct dcbm_walk walk;
 
 	add_pair(test, 1);
 	add_pair(test, 2);
-	part = dcbm_cut(&ctx->job, &rest, 3 * PAGE_SIZE);
+	map(&ctx->src, SRC_BASE, 6 * PAGE_SIZE);
+	map(&ctx->dst, DST_BASE, 6 * PAGE_SIZE);
+	dcbm_walk_init(&walk, &all, &ctx->src, &ctx->dst);
+	part = dcbm_walk_peek(&walk, 3 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, SRC_BASE, part.src);
 	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
 	KUNIT_EXPECT_EQ(test, 0, part.range.first);
-	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, rest.src);
-	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, rest.dst);
-	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, rest.range.len);
-	KUNIT_EXPECT_EQ(test, 1, rest.range.first);
-	KUNIT_EXPECT_EQ(test, PAGE_SIZE, rest.range.offset);
+	dcbm_walk_advance(&walk, &ctx->job, 3 * PAGE_SIZE);
+	part = dcbm_walk_peek(&walk, SIZE_MAX);
+	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, part.src);
+	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, part.dst);
+	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
+	KUNIT_EXPECT_EQ(test, 1, part.range.first);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE, part.range.offset);
 }
 
 /* Shares have no gaps between them, and their sizes differ by at most @spread. */
@@ -388,16 +393,6 @@ static void shares_of_whole_folios(struct kunit *test)
 	}
 }
 
-static void lanes_are_worth_their_while(struct kunit *test)
-{
-	KUNIT_EXPECT_EQ(test, 16, dcbm_nr_lanes(SZ_2M, SZ_64K, 16));
-	KUNIT_EXPECT_EQ(test, 8, dcbm_nr_lanes(SZ_2M, SZ_256K, 16));
-	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K, SZ_64K, 16));
-	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_64K + SZ_32K, SZ_64K, 16));
-	KUNIT_EXPECT_EQ(test, 1, dcbm_nr_lanes(SZ_4K, SZ_64K, 16));
-	KUNIT_EXPECT_EQ(test, 4, dcbm_nr_lanes(SZ_1G, 1, 4));
-}
-
 static void account(struct kunit *test, unsigned int item, size_t offset,
 		    size_t len, bool error)
 {
@@ -405,7 +400,7 @@ static void account(struct kunit *test, unsigned int item, size_t offset,
 	struct dcbm_test *ctx = test->priv;
 
 	if (!error)
-		dcbm_account(&ctx->job, &range);
+		dcbm_account(&ctx->job, range);
 }
 
 static enum migrate_offload_status status(struct kunit *test, unsigned int item)
@@ -419,33 +414,29 @@ static enum migrate_offload_status status(struct kunit *test, unsigned int item)
 static void neighbours_share_an_entry(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
+	struct sg_table *table = &ctx->src;
 	struct folio *folio;
-	unsigned int nr;
 
 	add_pair(test, 3);
 	folio = ctx->batch.pairs[0].src;
-	sg_init_table(ctx->src, MAX_ENTRIES);
-
-	nr = dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE, 0, true);
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, PAGE_SIZE, true);
-	KUNIT_EXPECT_EQ(test, 1, nr);
-	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, ctx->src[0].length);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 0, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, table->orig_nents);
+	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, ctx->src_sg[0].length);
 
 	/* A gap, then what lies before it, then neighbours that stay apart. */
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, true);
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 3 * PAGE_SIZE, true);
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
-	KUNIT_EXPECT_EQ(test, 4, nr);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 3 * PAGE_SIZE, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	KUNIT_EXPECT_EQ(test, 4, table->orig_nents);
 
 	/* Not beyond the limit; nobody looks at the bytes. */
-	nr = dcbm_add_entry(ctx->src, 0, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0,
-			    true);
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE,
-			    DCBM_MAX_MERGED - PAGE_SIZE, true);
-	KUNIT_EXPECT_EQ(test, 1, nr);
-	nr = dcbm_add_entry(ctx->src, nr, folio, PAGE_SIZE, DCBM_MAX_MERGED,
-			    true);
-	KUNIT_EXPECT_EQ(test, 2, nr);
+	table->orig_nents = 0;
+	dcbm_add_entry(table, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED - PAGE_SIZE, true);
+	KUNIT_EXPECT_EQ(test, 1, table->orig_nents);
+	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED, true);
+	KUNIT_EXPECT_EQ(test, 2, table->orig_nents);
 }
 
 /* Bytes of a folio may begin where 32 bits do not reach; nobody looks at them. */
@@ -460,12 +451,11 @@ static void entries_reach_beyond_4g(struct kunit *test)
 
 	add_pair(test, 0);
 	folio = ctx->batch.pairs[0].src;
-	sg_init_table(ctx->src, MAX_ENTRIES);
-	dcbm_add_entry(ctx->src, 0, folio, PAGE_SIZE - 512, offset + 512, true);
+	dcbm_add_entry(&ctx->src, folio, PAGE_SIZE - 512, offset + 512, true);
 	KUNIT_EXPECT_PTR_EQ(test, folio_page(folio, offset >> PAGE_SHIFT),
-			    sg_page(&ctx->src[0]));
-	KUNIT_EXPECT_EQ(test, 512, ctx->src[0].offset);
-	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src[0].length);
+			    sg_page(&ctx->src_sg[0]));
+	KUNIT_EXPECT_EQ(test, 512, ctx->src_sg[0].offset);
+	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src_sg[0].length);
 }
 
 /* Nothing is routed to dcbm: it has no channel for the smaller one. */
@@ -548,8 +538,8 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 		add_pair(test, 1);
 	account(test, 0, 0, 12 * PAGE_SIZE, false);
 	ctx->job.timed_out = true;
-	dcbm_lose(&ctx->job, &range);
-	dcbm_lose(&ctx->job, &other);
+	dcbm_lose(&ctx->job, range);
+	dcbm_lose(&ctx->job, other);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 1));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 2));
@@ -558,9 +548,17 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 5));
 }
 
+/* Let dcbm use only these engines. */
+static int name_engines(const char *names)
+{
+	const struct kernel_param kp = { .arg = &dcbm_providers };
+
+	return dcbm_set_parameter(names, &kp);
+}
+
 static void use_none(void *unused)
 {
-	dcbm_set_providers("", NULL);
+	name_engines("");
 }
 
 /*
@@ -575,7 +573,7 @@ static void describe(struct kunit *test, struct dma_device *dma,
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
 	KUNIT_ASSERT_EQ(test, 0,
 			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
-	KUNIT_ASSERT_EQ(test, 0, dcbm_set_providers(ENGINE, NULL));
+	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
 
 	dma->dev = dev;
@@ -963,10 +961,10 @@ static void only_named_engines(struct kunit *test)
 	struct dma_chan *chan = channel_of(job);
 
 	dcbm_put_job(job);
-	KUNIT_EXPECT_EQ(test, 0, dcbm_set_providers("", NULL));
+	KUNIT_EXPECT_EQ(test, 0, name_engines(""));
 	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
 	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
-	KUNIT_EXPECT_EQ(test, 0, dcbm_set_providers("another, " ENGINE, NULL));
+	KUNIT_EXPECT_EQ(test, 0, name_engines("another, " ENGINE));
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
@@ -978,8 +976,10 @@ static int dcbm_test_init(struct kunit *test)
 		return -ENOMEM;
 
 	ctx->job.batch = &ctx->batch;
-	sg_init_table(ctx->src, MAX_ENTRIES);
-	sg_init_table(ctx->dst, MAX_ENTRIES);
+	ctx->src.sgl = ctx->src_sg;
+	ctx->dst.sgl = ctx->dst_sg;
+	sg_init_table(ctx->src_sg, MAX_ENTRIES);
+	sg_init_table(ctx->dst_sg, MAX_ENTRIES);
 	test->priv = ctx;
 	return 0;
 }
@@ -997,7 +997,6 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
 	KUNIT_CASE(shares_of_whole_folios),
-	KUNIT_CASE(lanes_are_worth_their_while),
 	KUNIT_CASE(neighbours_share_an_entry),
 	KUNIT_CASE(entries_reach_beyond_4g),
 	KUNIT_CASE(larger_batches_are_refused),

@@ -8,8 +8,6 @@
 #include <linux/minmax.h>
 #include <linux/mm.h>
 
-#include <kunit/visibility.h>
-
 #include "dcbm.h"
 
 /*
@@ -22,6 +20,12 @@
 static size_t size_of(const struct dcbm_job *job, unsigned int item)
 {
 	return folio_size(job->batch->pairs[item].src);
+}
+
+/* Return how many bytes of a range its first folio has. */
+static size_t in_first(const struct dcbm_job *job, const struct dcbm_range *range)
+{
+	return min(size_of(job, range->first) - range->offset, range->len);
 }
 
 /* Take @len bytes off the beginning of a range. */
@@ -52,76 +56,51 @@ static void side_advance(struct dcbm_side *side, size_t len)
 		side->sg = sg_next(side->sg);
 }
 
-/* Walk over a range, whose bytes are mapped by the two lists. */
+/* Walk over a range, whose bytes are mapped by the two tables. */
 void dcbm_walk_init(struct dcbm_walk *walk, const struct dcbm_range *range,
-		    struct scatterlist *src_sg, unsigned int src_nents,
-		    struct scatterlist *dst_sg, unsigned int dst_nents)
+		    const struct sg_table *src, const struct sg_table *dst)
 {
-	walk->src = (struct dcbm_side){ .sg = src_sg, .nents = src_nents };
-	walk->dst = (struct dcbm_side){ .sg = dst_sg, .nents = dst_nents };
+	walk->src = (struct dcbm_side){ .sg = src->sgl, .nents = src->nents };
+	walk->dst = (struct dcbm_side){ .sg = dst->sgl, .nents = dst->nents };
 	walk->rest = *range;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_walk_init);
 
 /*
- * Return true and the next segment, or false at the end. A segment ends where the
- * addresses of one side are not contiguous. It may begin and end within folios,
- * and hold several.
+ * Return the next segment, of at most @max bytes. It ends where the addresses of one
+ * side are not contiguous. It may begin and end within folios, and hold several.
  */
-bool dcbm_walk_next(struct dcbm_walk *walk, const struct dcbm_job *job,
-		    struct dcbm_segment *segment)
+struct dcbm_segment dcbm_walk_peek(const struct dcbm_walk *walk, size_t max)
 {
-	size_t len;
+	struct dcbm_segment segment = {
+		.src = sg_dma_address(walk->src.sg) + walk->src.offset,
+		.dst = sg_dma_address(walk->dst.sg) + walk->dst.offset,
+		.range = walk->rest,
+	};
 
-	if (!walk->rest.len)
-		return false;
+	segment.range.len = min3(side_left(&walk->src), side_left(&walk->dst),
+				 min(walk->rest.len, max));
+	return segment;
+}
 
-	len = min3(side_left(&walk->src), side_left(&walk->dst),
-		   walk->rest.len);
-	/* If a list is too short, the rest stays uncopied: no completion covers it. */
-	if (WARN_ON_ONCE(!len))
-		return false;
-
-	segment->src = sg_dma_address(walk->src.sg) + walk->src.offset;
-	segment->dst = sg_dma_address(walk->dst.sg) + walk->dst.offset;
-	segment->range = walk->rest;
-	segment->range.len = len;
+/* Go on after the first @len bytes, which are a segment or a part of it. */
+void dcbm_walk_advance(struct dcbm_walk *walk, const struct dcbm_job *job,
+		       size_t len)
+{
+	bool ended;
 
 	side_advance(&walk->src, len);
 	side_advance(&walk->dst, len);
 	advance(job, &walk->rest, len);
-	return true;
+	/* If a list is too short, the rest stays uncopied: no completion covers it. */
+	ended = !side_left(&walk->src) || !side_left(&walk->dst);
+	if (WARN_ON_ONCE(ended && walk->rest.len))
+		walk->rest.len = 0;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_walk_next);
-
-/* Cut @len bytes off the beginning of a segment, and return them. */
-struct dcbm_segment dcbm_cut(const struct dcbm_job *job,
-			     struct dcbm_segment *segment, size_t len)
-{
-	struct dcbm_segment part = *segment;
-
-	part.range.len = len;
-	segment->src += len;
-	segment->dst += len;
-	advance(job, &segment->range, len);
-	return part;
-}
-EXPORT_SYMBOL_IF_KUNIT(dcbm_cut);
-
-/*
- * Return how many channels are worth using: if more than one, each gets
- * @segment_bytes or more on average.
- */
-unsigned int dcbm_nr_lanes(size_t bytes, size_t segment_bytes, unsigned int max)
-{
-	return clamp(bytes / segment_bytes, 1, max);
-}
-EXPORT_SYMBOL_IF_KUNIT(dcbm_nr_lanes);
 
 /*
  * Split the share of the next channel off the bytes that @nr_lanes channels
- * without a share divide. Large folios may be cut, unless the job keeps folios
- * whole; order-0 folios are never cut. The last shares may be empty.
+ * without a share divide. Large folios may be cut, order-0 folios are not. The
+ * last shares may be empty.
  */
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 		unsigned int nr_lanes, struct dcbm_range *share)
@@ -132,75 +111,60 @@ void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
 	*share = *rest;
 	share->len = 0;
 	while (share->len < len) {
-		size_t size = size_of(job, rest->first);
-		size_t step = size - rest->offset;
+		size_t step = in_first(job, rest);
 
-		if (!job->whole && size > PAGE_SIZE)
+		if (size_of(job, rest->first) > PAGE_SIZE)
 			step = min(step, len - share->len);
 		share->len += step;
 		advance(job, rest, step);
 	}
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_share);
 
 /*
- * Add @len bytes of @folio, from @offset on, to the @nents entries of a table, or
- * to its last entry if they are neighbours in physical memory and @merge is set.
- * Return the new number of entries.
+ * Add @len bytes of @folio, from @offset on, to a table, or to its last entry if they
+ * are neighbours in physical memory.
  */
-unsigned int dcbm_add_entry(struct scatterlist *table, unsigned int nents,
-			    struct folio *folio, size_t len, size_t offset,
-			    bool merge)
+void dcbm_add_entry(struct sg_table *table, struct folio *folio, size_t len,
+		    size_t offset)
 {
-	if (nents && merge) {
-		struct scatterlist *last = &table[nents - 1];
+	struct scatterlist *sg = &table->sgl[table->orig_nents];
 
-		if (sg_phys(last) + last->length ==
-		    PFN_PHYS(folio_pfn(folio)) + offset &&
-		    last->length + len <= DCBM_MAX_MERGED) {
-			last->length += len;
-			return nents;
-		}
+	if (table->orig_nents && sg_phys(&sg[-1]) + sg[-1].length ==
+	    PFN_PHYS(folio_pfn(folio)) + offset &&
+	    sg[-1].length + len <= DCBM_MAX_MERGED) {
+		sg[-1].length += len;
+		return;
 	}
 
-	sg_unmark_end(&table[nents]);
+	sg_unmark_end(sg);
 	/* Not sg_set_folio(): an offset in an entry has 32 bits. */
-	sg_set_page(&table[nents], folio_page(folio, offset >> PAGE_SHIFT), len,
+	sg_set_page(sg, folio_page(folio, offset >> PAGE_SHIFT), len,
 		    offset_in_page(offset));
-	return nents + 1;
+	table->orig_nents++;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_add_entry);
 
 /* All bytes of @range were copied. */
-void dcbm_account(struct dcbm_job *job, const struct dcbm_range *range)
+void dcbm_account(struct dcbm_job *job, struct dcbm_range range)
 {
-	struct dcbm_range rest = *range;
+	while (range.len) {
+		size_t step = in_first(job, &range);
 
-	while (rest.len) {
-		unsigned int item = rest.first;
-		size_t step = min(size_of(job, item) - rest.offset, rest.len);
-
-		job->left[item] -= step;
-		advance(job, &rest, step);
+		job->left[range.first] -= step;
+		advance(job, &range, step);
 	}
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_account);
 
 /*
  * A channel may still access @range. All of it is lost, since its mappings can
  * only be undone together.
  */
-void dcbm_lose(struct dcbm_job *job, const struct dcbm_range *range)
+void dcbm_lose(struct dcbm_job *job, struct dcbm_range range)
 {
-	struct dcbm_range rest = *range;
-
-	while (rest.len) {
-		__set_bit(rest.first, job->lost);
-		advance(job, &rest, min(size_of(job, rest.first) - rest.offset,
-					rest.len));
+	while (range.len) {
+		__set_bit(range.first, job->lost);
+		advance(job, &range, in_first(job, &range));
 	}
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_lose);
 
 /*
  * Return what to report of a folio at the end of its job. It is lost if any
@@ -220,4 +184,3 @@ dcbm_item_status(const struct dcbm_job *job, unsigned int item)
 		return MIGRATE_OFFLOAD_UNREACHABLE;
 	return MIGRATE_OFFLOAD_ERROR;
 }
-EXPORT_SYMBOL_IF_KUNIT(dcbm_item_status);
