@@ -3,7 +3,6 @@
  * The files in /sys/kernel/mm/migrate_offload, and those in debugfs: their defaults, what
  * they accept and what they refuse.
  */
-#include <dirent.h>
 #include <limits.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -156,21 +155,6 @@ TEST_F(migrate_sysfs, a_bound_is_at_most_a_second)
 			TH_LOG("value '%s'", refused[i]);
 	}
 	EXPECT_EQ(1000000, setting_read_number(BOUND));
-}
-
-TEST_F(migrate_sysfs, every_reason_has_a_route)
-{
-	DIR *dir = opendir(OFFLOAD_DIR "/routes");
-	unsigned int found = 0, known = 0;
-	struct dirent *entry;
-
-	ASSERT_NE(NULL, dir);
-	while ((entry = readdir(dir)))
-		found += entry->d_name[0] != '.';
-	closedir(dir);
-	while (offload_reasons[known])
-		known++;
-	EXPECT_EQ(known, found);
 }
 
 /* Callers with these reasons cannot do without the migration. */
