@@ -77,6 +77,7 @@ enum {
 	LIVE_ALWAYS,
 	LIVE_ASYNCHRONOUS,	/* those to asynchronous migrators */
 };
+
 static u32 live = LIVE_ASYNCHRONOUS;
 VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
 
@@ -276,7 +277,7 @@ static bool may_require(enum migrate_reason reason)
 VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 					       const char *text)
 {
-	const size_t len = strcspn(text, " \n");
+	const size_t len = strcspn(text, "\n ");
 	const bool required = sysfs_streq(text + len, " required");
 	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator = NULL, *old;

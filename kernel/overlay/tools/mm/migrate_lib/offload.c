@@ -107,10 +107,10 @@ bool offload_read_stats(struct offload_stats *stats, const char *reason)
 
 	memset(stats, 0, sizeof(*stats));
 	while (file && fgets(line, sizeof(line), file)) {
-		char *place, *word, *first = strtok_r(line, " \n", &place);
+		char *place, *word, *first = strtok_r(line, "\n ", &place);
 		struct offload_counter *counter = stats->counter;
 
-		while ((word = strtok_r(NULL, " \n", &place)) &&
+		while ((word = strtok_r(NULL, "\n ", &place)) &&
 		       counter < stats->counter + OFFLOAD_MAX_COUNTERS) {
 			if (header)
 				snprintf(counter->name, sizeof(counter->name), "%s", word);

@@ -275,10 +275,10 @@ TEST_F(migrate_sysfs, the_table)
 
 	ASSERT_NE(NULL, file);
 	while (fgets(line, sizeof(line), file)) {
-		const char *word = strtok(line, " \n");
+		const char *word = strtok(line, "\n ");
 
 		EXPECT_STREQ(lines ? offload_reasons[lines - 1] : "reason", word);
-		for (i = 0; (word = strtok(NULL, " \n")) && i < ARRAY_SIZE(names); i++) {
+		for (i = 0; (word = strtok(NULL, "\n ")) && i < ARRAY_SIZE(names); i++) {
 			if (!lines) {
 				EXPECT_STREQ(names[i], word);
 			} else {
