@@ -111,8 +111,8 @@ static void read_channels(struct exam *exam, struct engine *engine)
 	}
 	engine->asked = true;
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver, states) != 2 ||
-		    strcmp(driver, engine->driver))
+		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver,
+			   states) != 2 || strcmp(driver, engine->driver))
 			continue;
 		engine->for_memory++;
 		engine->states_result = strstr(states, "result");
