@@ -131,7 +131,7 @@ struct dcbm_lane {
 	struct dcbm_range range;
 	struct sg_table src, dst;	/* of the entries of its job */
 	bool mapped;
-	struct dcbm_walk walk;		/* what is left to submit */
+	struct dcbm_walk walk;		/* the rest to submit */
 	unsigned int stalls;		/* preps that failed with nothing in flight */
 
 	/* The first slots are in flight, or completed and not yet judged. */

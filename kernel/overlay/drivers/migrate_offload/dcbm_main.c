@@ -30,7 +30,7 @@
 /* Longest time a lane may idle while others keep their rings full. */
 #define DCBM_REFILL_MS		10
 
-/* If prep refuses even this much so many times, the length is not the reason. */
+/* If prep refuses this length this many times, the length is not the reason. */
 #define DCBM_MIN_LEN		SZ_4K
 #define DCBM_MAX_STALLS		16
 
