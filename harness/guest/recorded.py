@@ -62,7 +62,7 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
 
     def key(guest: Guest) -> dict[str, str]:
         only = build.CONFIGS[guest.config].only or ()
-        patches = [topics.find(steps, name) for name in only]
+        patches = topics.select(steps, only)
         changes = [
             line for one in patches for line in one.text.splitlines() if _CHANGED.match(line)
         ]

@@ -26,9 +26,9 @@ class Config:
 
     They go on top of tinyconfig, or with `debian` on top of Debian's configuration, or the one
     that KCONFIG names, cut down to the modules that are listed in the file LSMOD. `only` names
-    the few steps of the stack in it (None for all). The objects of a first build start as a
-    copy of those of the configuration `seed`, whose headers are mostly the same. `variables`
-    are make's.
+    the few steps or series of the stack in it (None for all). The objects of a first build
+    start as a copy of those of the configuration `seed`, whose headers are mostly the same.
+    `variables` are make's.
     """
 
     fragments: tuple[str, ...]
@@ -65,6 +65,8 @@ CONFIGS = {
     "lab-traced": Config(
         _BASE, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
+    # the heart alone: batches that a migrator copies, on Linux with the fix that they need
+    "heart": Config(_BASE, only=("memfd-pin", "copy-offload"), seed="base"),
     # and ours with the feature compiled out
     "lab-without": Config((*_BASE, "without.config"), seed="base"),
     # base and vanilla, for programs of Debian

@@ -174,6 +174,13 @@ def all_steps(topics: Iterable[Topic]) -> list[Step]:
     return [step for topic in topics for step in topic.steps]
 
 
+def select(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
+    """Return the steps that `only` names, each by a part of its name, or with its series."""
+    series = {one.topic for one in steps}
+    wanted = {find(steps, text).name for text in only if text not in series}
+    return [one for one in steps if one.topic in only or one.name in wanted]
+
+
 def find(steps: Sequence[Step], text: str) -> Step:
     """Return the one step whose name contains `text`, or is it."""
     found = [step for step in steps if step.name == text] or [

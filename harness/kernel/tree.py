@@ -53,16 +53,15 @@ def get(
 ) -> Tree:
     """Bring a patched tree up to date and return it.
 
-    `only` names the few steps that go into it (None for all of them), `name` is the directory
-    of such a tree.
+    `only` names the few steps or series that go into it (None for all of them), `name` is the
+    directory of such a tree.
     """
     title = "patches" if name == ALL else f"patches of {name}"
     with ui.step(title) as step, stack.assemble(paths, source) as made:
         steps = topics.all_steps(made.topics)
         revision = made.tip
         if only is not None:
-            wanted = {topics.find(steps, text).name for text in only}
-            steps = [one for one in steps if one.name in wanted]
+            steps = topics.select(steps, only)
             revision = made.pick(steps)[-1]
         changed = update(made, revision, source.home / name)
         brought = sum(len(one.overlay) for one in steps)

@@ -66,3 +66,16 @@ def test_find_by_part_of_the_name(project: Project) -> None:
         topics.find(steps, "fixx")
     with pytest.raises(HarnessError, match="PATCH= may be any of 4: fix/0001-four, "):
         topics.find(steps, "")
+
+
+def test_select_steps_and_whole_series(project: Project) -> None:
+    steps = topics.all_steps(topics.read(project.paths))
+    whole = [step.name for step in steps if step.topic == "speed"]
+    assert [one.name for one in topics.select(steps, ("speed",))] == whole
+    assert [one.name for one in topics.select(steps, ("more", "fix"))] == [
+        "fix/0001-four.patch",
+        "speed/0002-more.patch",
+    ]
+    assert topics.select(steps, ()) == []
+    with pytest.raises(HarnessError, match="no patch is called 'fixx'"):
+        topics.select(steps, ("fixx",))
