@@ -48,7 +48,7 @@ static bool has_word(const char *text, const char *word)
 	return false;
 }
 
-/* The caller may have changed the settings; MIG_DEFAULTS=1 says that nobody has. */
+/* The caller may have changed the settings; MIG_DEFAULTS=1 says that it has not. */
 TEST_F(migrate_sysfs, defaults)
 {
 	const char *untouched = getenv("MIG_DEFAULTS");
