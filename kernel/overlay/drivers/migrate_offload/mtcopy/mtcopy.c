@@ -21,12 +21,10 @@
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
-#include <linux/spinlock.h>
 #include <linux/topology.h>
 #include <uapi/linux/sched/types.h>
 
@@ -72,7 +70,6 @@ VISIBLE_IF_KUNIT unsigned int mtcopy_copy_piece(struct mtcopy_job *job)
 		while (page >= job->start[i + 1])
 			i++;
 		nr = min(end, job->start[i + 1]) - page;
-
 		/* Poison: in the move phase the CPU copies again, and decides. */
 		if (copy_mc_pages(folio_page(job->dst[i], page - job->start[i]),
 				  folio_page(job->src[i], page - job->start[i]), nr))
@@ -95,7 +92,6 @@ VISIBLE_IF_KUNIT bool mtcopy_help(struct mtcopy_helper *helper)
 	guard(preempt)();
 	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) != HELPER_OFFERED)
 		return false;
-
 	more = mtcopy_copy_piece(helper->job);
 	/* A lost helper stays lost. Otherwise the caller may end the offer now. */
 	atomic_cmpxchg(&helper->state, HELPER_RUNNING, more ? HELPER_OFFERED : HELPER_CLAIMED);
@@ -323,7 +319,6 @@ static int mtcopy_submit(struct migrator *migrator, struct migrate_offload_batch
 
 	if (!job)
 		return -EBUSY;
-
 	scoped_guard(spinlock, &trials_lock)
 		pays = max > 1 && mtcopy_pays(trial);
 	claim_helpers(job, batch, pays ? max - 1 : 0);
@@ -369,7 +364,6 @@ static int __init mtcopy_init(void)
 	jobs = kvzalloc_objs(*jobs, MTCOPY_JOBS);
 	if (!jobs)
 		return -ENOMEM;
-
 	error = smpboot_register_percpu_thread(&helper_threads);
 	if (!error) {
 		error = migrate_offload_register(&mtcopy_migrator);
