@@ -20,8 +20,7 @@
 #include <asm/copy_routines.h>
 #include <asm/tlbflush.h>
 
-#define MAX_ORDER	9
-#define MAX_PAGES	(1U << MAX_ORDER)
+#define MAX_PAGES	512U
 /* The non-temporal routine is not used for shorter ranges. */
 #define MIN_PAGES	4U
 /* folio_mc_copy() copies ranges of this length. */
@@ -198,13 +197,12 @@ static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 static void folios(struct kunit *test)
 {
 	struct copy_test *ctx = test->priv;
-	unsigned int order, nr;
+	unsigned int order, nr = 1;
 
 	kunit_activate_static_stub(test, copy_range_by, noted_copy);
-	for (order = 0; order <= MAX_ORDER; order++) {
+	for (order = 0; nr <= MAX_PAGES; order++, nr *= 2) {
 		struct folio *src = alloc_folio(test, order), *dst = alloc_folio(test, order);
 
-		nr = folio_nr_pages(src);
 		fill_differently(&src->page, nr);
 		memset(folio_address(dst), FILL, folio_size(dst));
 		ctx->calls = 0;
