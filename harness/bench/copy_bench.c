@@ -2,7 +2,7 @@
 /*
  * copy_bench: measure how fast the kernel's routines copy ranges of pages on this machine.
  *
- * It is built from the kernel's own file, arch/x86/include/asm/copy_routines.h, for x86-64.
+ * It is built from one file of the kernel, arch/x86/include/asm/copy_routines.h, for x86-64.
  *
  * One sample copies one or more folios of one size, all in the same state:
  *
@@ -29,9 +29,6 @@
 #include <sys/mman.h>
 #include <time.h>
 
-/* Nothing is poisoned here. */
-#define _ASM_EXTABLE_TYPE(from, to, type) ""
-
 #include "arch/x86/include/asm/copy_routines.h"
 
 #define KIB		1024UL
@@ -51,7 +48,7 @@
 #define MIN_ROUNDS	5
 #define MAX_ROUNDS	63
 
-/* What copy_mc_to_kernel() uses on processors with ERMS. */
+/* The default, copy_mc_to_kernel(), on processors with ERMS. */
 static unsigned long copy_range_movsb(void *dst, const void *src, unsigned long len)
 {
 	asm volatile("rep movsb" : "+D" (dst), "+S" (src), "+c" (len) : : "memory");

@@ -1,6 +1,6 @@
 """Benchmarks that run on this machine, at native speed.
 
-They share files with the kernel, of which nothing is built or booted. They run on x86-64, as
+They include headers of the kernel, of which nothing is built or booted. They run on x86-64, as
 any user.
 """
 
@@ -40,13 +40,13 @@ class Quartiles:
 
 
 def build(paths: Paths, name: str, directory: Path) -> Path:
-    """Build a benchmark with files of the overlay, and return where the program is."""
+    """Build a benchmark with headers of the overlay, and return where the program is."""
     if platform.machine() != "x86_64":
         raise HarnessError(f"{name}: routines are for x86-64, not {platform.machine()}")
     directory.mkdir(parents=True, exist_ok=True)
     program = directory / name
     source = str(_PROGRAMS / f"{name}.c")
-    argv = ["gcc", *_FLAGS, f"-I{paths.overlay}", "-o", str(program), source]
+    argv = ["gcc", *_FLAGS, f"-I{paths.overlay}", f"-I{_PROGRAMS}", "-o", str(program), source]
     process.run_logged(argv, directory / f"{name}.log", name)
     return program
 

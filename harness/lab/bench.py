@@ -72,9 +72,8 @@ class Offload(Struct, frozen=True):
     """The migrator, and how it copied.
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
-    drivers `providers`, and None where debugfs does not tell. `copy_pages` is the routine
-    that the CPU copies ranges with. `live` is whether it copies memory that is mapped, and
-    `max_inaccessible_us` the bound for what is not.
+    drivers `providers`, and None where debugfs does not tell. `live` is whether it copies
+    memory that is mapped, and `max_inaccessible_us` the bound for what is not.
     """
 
     enabled: bool
@@ -82,7 +81,6 @@ class Offload(Struct, frozen=True):
     parameters: dict[str, str | None] | None
     providers: list[str] | None
     channels: int | None
-    copy_pages: str | None
     live: bool = False
     max_inaccessible_us: float = 0
 
@@ -202,7 +200,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
     parameters = offload.parameters or {} if offload else {}
     match offload:
         case Offload(enabled=True, migrator="cpu"):
-            design = "cpu" if offload.copy_pages in (None, "default") else "bulk"
+            design = "cpu"
         case Offload(enabled=True, migrator="mtcopy"):
             design, channels = "threads", int(parameters.get("threads") or 0) or None
         case Offload(enabled=True, migrator="dcbm"):
@@ -212,7 +210,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
             channels = offload.channels
         case Offload(enabled=True, migrator=str(name)) if name != "none":
             design, engine, channels, batch = "other", name, None, None
-    if offload and offload.enabled and offload.live and design in ("cpu", "bulk", "segments"):
+    if offload and offload.enabled and offload.live and design in ("cpu", "segments"):
         design, batch = "live", None
     return {"kernel": "ours" if offload else "vanilla", "design": design, "engine": engine,
             "channels": channels, "batch_pages": batch}  # fmt: skip

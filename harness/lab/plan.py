@@ -239,8 +239,7 @@ def vanilla(quick: bool) -> Iterator[Boot]:
 def ours(quick: bool) -> Iterator[Boot]:
     """Yield our kernel switched off, with copies by the CPU, and with an engine.
 
-    The CPU copies as by default, and again by "rep movsq", the fastest routine in virtual
-    time. A design that is off is measured again where it is compiled out, but not in quick:
+    A design that is off is measured again where it is compiled out, but not in quick:
     that kernel takes minutes to build. Callers that name every page of a folio, and mbind(2),
     are measured on both kernels.
     """
@@ -249,7 +248,6 @@ def ours(quick: bool) -> Iterator[Boot]:
     parts: list[tuple[str, str, Design]] = [
         ("ours-off", OURS, "off"),
         ("ours-cpu", OURS, "cpu"),
-        ("ours-bulk", OURS, "bulk"),
     ]
     if not quick:
         parts.append(("without-off", WITHOUT, "off"))

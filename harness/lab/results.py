@@ -17,11 +17,10 @@ from harness.core.errors import HarnessError
 Kernel = Literal["vanilla", "ours", "without"]
 """Which kernel ran; "without" is ours with the feature compiled out."""
 
-Design = Literal["off", "cpu", "bulk", "threads", "batch", "segments", "live", "other"]
+Design = Literal["off", "cpu", "threads", "batch", "segments", "live", "other"]
 """The copier: processors, or one of ENGINE_DESIGNS.
 
-"cpu" and "bulk" are the kernel's own migrator, as by default and with the routine "movsq";
-"threads" is mtcopy.
+"cpu" is the kernel's own migrator, and "threads" is mtcopy.
 """
 
 ENGINE_DESIGNS = ("batch", "segments", "live", "other")

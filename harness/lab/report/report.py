@@ -43,10 +43,9 @@ FIGURES = (
 _CPU_LOOKS = {
     "off": Look(GREY, "<", ":"),
     "cpu": Look(GREY, ">", "-."),
-    "bulk": Look(GREY, "*", "--"),
     "threads": Look(GREY, "h", "-"),
 }
-_CPU_NAMES = {"off": "off", "cpu": "CPU copy", "bulk": "CPU bulk copy"}
+_CPU_NAMES = {"off": "off", "cpu": "CPU copy"}
 
 
 @dataclass

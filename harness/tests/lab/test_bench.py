@@ -17,7 +17,6 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
         "parameters": {"segments": "Y", "lists": "Y", "channels": "0"},
         "providers": ["idxd"],
         "channels": 8,
-        "copy_pages": "default",
         **changes,
     }
 
@@ -136,7 +135,6 @@ def test_what_was_not_measured_stays_unknown() -> None:
         (offload(enabled=False), ("ours", "off", None, 0, 512)),
         (offload("none"), ("ours", "off", None, 0, 512)),
         (offload("cpu"), ("ours", "cpu", None, 0, 512)),
-        (offload("cpu", copy_pages="movsq"), ("ours", "bulk", None, 0, 512)),
         (offload("mtcopy", parameters={"threads": "6"}), ("ours", "threads", None, 6, 512)),
         (offload("sample", parameters=None), ("ours", "other", "sample", None, None)),
         (offload(), ("ours", "segments", "idxd", 8, 512)),

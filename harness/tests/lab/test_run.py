@@ -24,7 +24,6 @@ OFFLOAD: dict[str, Any] = {
     "parameters": {"segments": "N", "lists": "N"},
     "providers": ["ptdma"],
     "channels": 16,
-    "copy_pages": "default",
 }
 
 

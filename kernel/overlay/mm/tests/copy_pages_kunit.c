@@ -6,7 +6,6 @@
 
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
-#include <linux/copy_pages.h>
 #include <linux/cpufeature.h>
 #include <linux/delay.h>
 #include <linux/gfp.h>
@@ -15,25 +14,25 @@
 #include <linux/set_memory.h>
 #include <linux/sizes.h>
 #include <linux/topology.h>
+#include <linux/uaccess.h>
 #include <linux/vmalloc.h>
 
-#include <asm/copy_pages.h>
 #include <asm/copy_routines.h>
-#include <asm/mce.h>
 #include <asm/tlbflush.h>
 
-#define MAX_PAGES	512UL
+#define MAX_PAGES	512U
 /* The non-temporal routine is not used for shorter ranges. */
-#define MIN_PAGES	4UL
+#define MIN_PAGES	4U
+/* folio_mc_copy() copies ranges of this length. */
 #define STEP_PAGES	(SZ_1M / PAGE_SIZE)
 #define FILL		0x5a
 
 struct copy_test {
-	unsigned int routine;		/* before the test */
+	enum copy_routine before_test;
 	/* Calls that the stubs recorded, and when they stop. */
-	unsigned int used;
+	enum copy_routine used;
 	unsigned int calls;
-	unsigned long stop_after;	/* bytes */
+	unsigned int stop_after;	/* bytes */
 };
 
 static void free_page_action(void *page)
@@ -75,7 +74,7 @@ static int far_node(struct kunit *test)
 	return NUMA_NO_NODE;
 }
 
-static void fill_differently(struct page *page, unsigned long nr_pages)
+static void fill_differently(struct page *page, unsigned int nr_pages)
 {
 	u32 *word = page_address(page);
 	unsigned long i;
@@ -90,7 +89,7 @@ static int copy_test_init(struct kunit *test)
 
 	if (!ctx)
 		return -ENOMEM;
-	ctx->routine = READ_ONCE(copy_routine);
+	ctx->before_test = READ_ONCE(copy_routine);
 	test->priv = ctx;
 	/* Stay on the node that the tests call near. */
 	return set_cpus_allowed_ptr(current, cpumask_of(raw_smp_processor_id()));
@@ -101,12 +100,12 @@ static void copy_test_exit(struct kunit *test)
 	struct copy_test *ctx = test->priv;
 
 	if (ctx)
-		WRITE_ONCE(copy_routine, ctx->routine);
+		WRITE_ONCE(copy_routine, ctx->before_test);
 }
 
-static const unsigned int routines[] = { COPY_DEFAULT, COPY_MOVSQ, COPY_NONTEMPORAL };
+static const enum copy_routine routines[] = { COPY_DEFAULT, COPY_MOVSQ, COPY_NONTEMPORAL };
 
-static void routine_name(const unsigned int *routine, char *name)
+static void routine_name(const enum copy_routine *routine, char *name)
 {
 	static const char * const names[] = { "default", "movsq", "nontemporal" };
 
@@ -115,9 +114,9 @@ static void routine_name(const unsigned int *routine, char *name)
 
 KUNIT_ARRAY_PARAM(routine, routines, routine_name);
 
-static unsigned int choose(struct kunit *test)
+static enum copy_routine choose(struct kunit *test)
 {
-	unsigned int routine = *(const unsigned int *)test->param_value;
+	enum copy_routine routine = *(const enum copy_routine *)test->param_value;
 
 	if (routine == COPY_NONTEMPORAL && want_init_on_alloc(0))
 		kunit_skip(test, "init_on_alloc is on");
@@ -125,80 +124,92 @@ static unsigned int choose(struct kunit *test)
 	return routine;
 }
 
-static void note_call(unsigned int routine)
+static unsigned long copy_by(enum copy_routine routine, void *dst, const void *src,
+			     unsigned int bytes)
+{
+	switch (routine) {
+	case COPY_MOVSQ:
+		return copy_range_movsq(dst, src, bytes);
+	case COPY_NONTEMPORAL:
+		return copy_range_nontemporal(dst, src, bytes);
+	default:
+		return copy_mc_to_kernel(dst, src, bytes);
+	}
+}
+
+static unsigned long noted_copy(enum copy_routine routine, void *dst, const void *src,
+				unsigned int bytes)
 {
 	struct copy_test *ctx = kunit_get_current_test()->priv;
 
 	ctx->calls++;
 	ctx->used = routine;
-}
-
-static unsigned long copy_by(unsigned int routine, void *dst, const void *src,
-			     unsigned long bytes)
-{
-	return routine == COPY_MOVSQ ? copy_range_movsq(dst, src, bytes) :
-				       copy_range_nontemporal(dst, src, bytes);
-}
-
-static unsigned long noted_copy(unsigned int routine, void *dst, const void *src,
-				unsigned long bytes)
-{
-	note_call(routine);
 	return copy_by(routine, dst, src, bytes);
 }
 
-/* Return how many calls of a routine a range needs. */
-static unsigned int steps_of(unsigned int routine, unsigned long nr_pages)
-{
-	unsigned long least = routine == COPY_NONTEMPORAL ? MIN_PAGES : 1;
-
-	if (routine == COPY_DEFAULT)
-		return 0;
-	return nr_pages / STEP_PAGES + (nr_pages % STEP_PAGES >= least);
-}
-
-/* Return the length to try after @nr: each one near a whole number of steps, and some others. */
-static unsigned long next_length(unsigned long nr)
-{
-	unsigned long of_step = nr % STEP_PAGES;
-	bool near = of_step < 2 * MIN_PAGES || of_step + 3 * MIN_PAGES > STEP_PAGES;
-
-	return nr + (near ? 1 : 2 * MIN_PAGES + 1);
-}
-
+/* A range has one call of the routine that copy_pages= names, or of the default. */
 static void lengths(struct kunit *test)
 {
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, far_node(test));
-	unsigned int routine = choose(test), used;
+	enum copy_routine routine = choose(test);
 	struct copy_test *ctx = test->priv;
-	unsigned long nr, mc;
+	unsigned int nr;
 
-	kunit_activate_static_stub(test, copy_pages_by, noted_copy);
+	kunit_activate_static_stub(test, copy_range_by, noted_copy);
 	fill_differently(src, MAX_PAGES + 1);
 	memset(page_address(dst), FILL, (MAX_PAGES + 2) * PAGE_SIZE);
 
-	for (nr = 1; nr <= MAX_PAGES; nr = next_length(nr)) {
-		for (mc = 0; mc < 2; mc++) {
-			/* Alternate the source, so that leftovers of the last copy differ. */
-			struct page *from = src + (nr + mc) % 2;
+	for (nr = 1; nr <= MAX_PAGES; nr += nr < 3 * MIN_PAGES ? 1 : 2 * MIN_PAGES + 1) {
+		/* Alternate the source, so that leftovers of the last copy differ. */
+		struct page *from = src + nr % 2;
 
-			used = mc && copy_mc_is_fragile() ? COPY_DEFAULT : routine;
-			ctx->calls = 0;
-			if (mc)
-				KUNIT_ASSERT_EQ(test, copy_mc_pages(dst + 1, from, nr), 0);
-			else
-				copy_pages(dst + 1, from, nr);
-			KUNIT_ASSERT_EQ(test, ctx->calls, steps_of(used, nr));
-			if (ctx->calls)
-				KUNIT_ASSERT_EQ(test, ctx->used, used);
-			KUNIT_ASSERT_EQ(test, 0, memcmp(page_address(dst + 1), page_address(from),
-							nr * PAGE_SIZE));
-			KUNIT_ASSERT_NULL(test, memchr_inv(page_address(dst), FILL, PAGE_SIZE));
-			KUNIT_ASSERT_NULL(test, memchr_inv(page_address(dst + nr + 1), FILL,
-							   PAGE_SIZE));
-			cond_resched();
-		}
+		ctx->calls = 0;
+		KUNIT_ASSERT_EQ(test, copy_mc_pages(dst + 1, from, nr), 0);
+		KUNIT_ASSERT_EQ(test, ctx->calls, nr > 1);
+		if (ctx->calls)
+			KUNIT_ASSERT_EQ(test, ctx->used,
+					nr < MIN_PAGES && routine == COPY_NONTEMPORAL ?
+					COPY_DEFAULT : routine);
+		KUNIT_ASSERT_EQ(test, 0, memcmp(page_address(dst + 1), page_address(from),
+						nr * PAGE_SIZE));
+		KUNIT_ASSERT_NULL(test, memchr_inv(page_address(dst), FILL, PAGE_SIZE));
+		KUNIT_ASSERT_NULL(test, memchr_inv(page_address(dst + nr + 1), FILL, PAGE_SIZE));
+		cond_resched();
+	}
+}
+
+static void put_folio(void *folio)
+{
+	folio_put(folio);
+}
+
+static struct folio *alloc_folio(struct kunit *test, unsigned int order)
+{
+	struct folio *folio = folio_alloc(GFP_KERNEL | __GFP_NOWARN, order);
+
+	if (!folio)
+		kunit_skip(test, "no contiguous memory");
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_folio, folio));
+	return folio;
+}
+
+static void folios(struct kunit *test)
+{
+	struct copy_test *ctx = test->priv;
+	unsigned int order, nr = 1;
+
+	kunit_activate_static_stub(test, copy_range_by, noted_copy);
+	for (order = 0; nr <= MAX_PAGES; order++, nr *= 2) {
+		struct folio *src = alloc_folio(test, order), *dst = alloc_folio(test, order);
+
+		fill_differently(&src->page, nr);
+		memset(folio_address(dst), FILL, folio_size(dst));
+		ctx->calls = 0;
+		KUNIT_EXPECT_EQ(test, folio_mc_copy(dst, src), 0);
+		KUNIT_EXPECT_EQ(test, ctx->calls, nr == 1 ? 0 : DIV_ROUND_UP(nr, STEP_PAGES));
+		KUNIT_EXPECT_EQ(test, 0, memcmp(folio_address(dst), folio_address(src),
+						folio_size(src)));
 	}
 }
 
@@ -219,21 +230,20 @@ static void stores_bypass_the_cache_only_for_far_copies(struct kunit *test)
 }
 
 /* Stop after some bytes, as for a transient error. */
-static unsigned long stopping_copy(unsigned int routine, void *dst, const void *src,
-				   unsigned long bytes)
+static unsigned long stopping_copy(enum copy_routine routine, void *dst, const void *src,
+				   unsigned int bytes)
 {
 	struct copy_test *ctx = kunit_get_current_test()->priv;
-	unsigned long copied = min(bytes, ctx->stop_after);
+	unsigned int copied = min(bytes, ctx->stop_after);
 
-	note_call(routine);
-	ctx->stop_after -= copied;
+	ctx->calls++;
 	memcpy(dst, src, copied);
 	return bytes - copied;
 }
 
-static void what_is_left_is_copied_page_by_page(struct kunit *test)
+static void rest_is_copied_page_by_page(struct kunit *test)
 {
-	static const unsigned long copied[] = {
+	static const unsigned int copied[] = {
 		0, 64, PAGE_SIZE - 64, PAGE_SIZE, MAX_PAGES / 2 * PAGE_SIZE - 1,
 		MAX_PAGES / 2 * PAGE_SIZE, MAX_PAGES / 2 * PAGE_SIZE + 1,
 		(MAX_PAGES - 1) * PAGE_SIZE, MAX_PAGES * PAGE_SIZE - 1,
@@ -243,17 +253,14 @@ static void what_is_left_is_copied_page_by_page(struct kunit *test)
 	struct copy_test *ctx = test->priv;
 	unsigned int i;
 
-	if (copy_mc_is_fragile())
-		kunit_skip(test, "these copies ignore the routine on this processor");
-	WRITE_ONCE(copy_routine, COPY_MOVSQ);
-	kunit_activate_static_stub(test, copy_pages_by, stopping_copy);
+	kunit_activate_static_stub(test, copy_range_by, stopping_copy);
 	fill_differently(src, MAX_PAGES);
 	for (i = 0; i < ARRAY_SIZE(copied); i++) {
 		ctx->stop_after = copied[i];
 		ctx->calls = 0;
 		memset(page_address(dst), FILL, MAX_PAGES * PAGE_SIZE);
 		KUNIT_EXPECT_EQ(test, copy_mc_pages(dst, src, MAX_PAGES), 0);
-		KUNIT_EXPECT_EQ(test, ctx->calls, 2);
+		KUNIT_EXPECT_EQ(test, ctx->calls, 1);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(page_address(dst), page_address(src),
 						MAX_PAGES * PAGE_SIZE));
 	}
@@ -278,16 +285,16 @@ static void map_again(void *page)
  */
 static void poison_is_reported_where_it_is(struct kunit *test)
 {
-	static const unsigned long poisoned[] = {
+	static const unsigned int poisoned[] = {
 		0, 1, MAX_PAGES / 2 - 1, MAX_PAGES / 2, MAX_PAGES - 1,
 	};
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, far_node(test));
-	unsigned long i, page, waits;
+	unsigned int i, page, waits;
 
 	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
 		kunit_skip(test, "CONFIG_MEMORY_FAILURE is not set");
-	if (!cpu_feature_enabled(X86_FEATURE_ERMS) && !copy_mc_is_fragile())
+	if (!cpu_feature_enabled(X86_FEATURE_ERMS))
 		kunit_skip(test, "copies of pages do not recover on this processor");
 	choose(test);
 	fill_differently(src, MAX_PAGES);
@@ -314,12 +321,12 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 }
 
 /* The guard page of a vmalloc area simulates poison: the same fixups handle both. */
-static void what_cannot_be_read_is_left(struct kunit *test)
+static void unreadable_bytes_are_left(struct kunit *test)
 {
 	unsigned long bytes = 3 * PAGE_SIZE, readable;
 	u8 *to = page_address(alloc_range(test, numa_mem_id(), 2));
 	u8 *src = vmalloc(bytes);
-	unsigned int routine;
+	enum copy_routine routine;
 
 	KUNIT_ASSERT_NOT_NULL(test, src);
 	memset(src, ~FILL, bytes);
@@ -340,10 +347,11 @@ static void what_cannot_be_read_is_left(struct kunit *test)
 
 static struct kunit_case copy_pages_cases[] = {
 	KUNIT_CASE_PARAM(lengths, routine_gen_params),
+	KUNIT_CASE(folios),
 	KUNIT_CASE(stores_bypass_the_cache_only_for_far_copies),
-	KUNIT_CASE(what_is_left_is_copied_page_by_page),
+	KUNIT_CASE(rest_is_copied_page_by_page),
 	KUNIT_CASE_PARAM(poison_is_reported_where_it_is, routine_gen_params),
-	KUNIT_CASE(what_cannot_be_read_is_left),
+	KUNIT_CASE(unreadable_bytes_are_left),
 	{}
 };
 

@@ -1,47 +1,46 @@
 // SPDX-License-Identifier: GPL-2.0
-/* Copies of ranges of pages by another routine than that of the processor's flags. */
+/* Copies of ranges of pages, by the routine that copy_pages= names. */
+
+#define pr_fmt(fmt) "x86/mm: " fmt
 
 #include <kunit/static_stub.h>
+#include <linux/cache.h>
+#include <linux/cpufeature.h>
+#include <linux/init.h>
 #include <linux/instrumented.h>
 #include <linux/mm.h>
-#include <linux/moduleparam.h>
+#include <linux/printk.h>
 #include <linux/sizes.h>
 #include <linux/string.h>
 #include <linux/topology.h>
+#include <linux/uaccess.h>
 
-#include <asm/copy_pages.h>
 #include <asm/copy_routines.h>
 
-/* An enum copy_routine. */
-unsigned int copy_routine __read_mostly;
+/* Set while booting, and by KUnit tests. */
+enum copy_routine copy_routine __read_mostly;
 
-static const char * const names[] = {
-	[COPY_DEFAULT]		= "default",
-	[COPY_MOVSQ]		= "movsq",
-	[COPY_NONTEMPORAL]	= "nontemporal",
-};
-
-static int set_copy_routine(const char *value, const struct kernel_param *param)
+static int __init parse_copy_pages(char *name)
 {
-	int routine = sysfs_match_string(names, value);
+	static const char * const names[] __initconst = {
+		[COPY_DEFAULT]		= "default",
+		[COPY_MOVSQ]		= "movsq",
+		[COPY_NONTEMPORAL]	= "nontemporal",
+	};
+	int routine = name ? match_string(names, ARRAY_SIZE(names), name) : -EINVAL;
 
 	if (routine < 0)
 		return routine;
-	WRITE_ONCE(copy_routine, routine);
+	/* A host may move a guest to other processors, and its memory to other nodes. */
+	if (boot_cpu_has(X86_FEATURE_HYPERVISOR)) {
+		pr_info("copy_pages=%s is ignored in a guest\n", name);
+		return 0;
+	}
+	copy_routine = routine;
+	pr_info("copy_pages=%s\n", name);
 	return 0;
 }
-
-static int get_copy_routine(char *value, const struct kernel_param *param)
-{
-	return sysfs_emit(value, "%s\n", names[READ_ONCE(copy_routine)]);
-}
-
-static const struct kernel_param_ops copy_routine_ops = {
-	.set = set_copy_routine,
-	.get = get_copy_routine,
-};
-
-__core_param_cb(copy_pages, &copy_routine_ops, NULL, 0644);
+early_param("copy_pages", parse_copy_pages);
 
 /**
  * copy_routine_for - return the routine for a range
@@ -52,11 +51,11 @@ __core_param_cb(copy_pages, &copy_routine_ops, NULL, 0644);
  * Stores that bypass the cache lose where this CPU may read the destination next, where
  * init_on_alloc has just written it, and in short ranges.
  *
- * Return: an enum copy_routine.
+ * Return: @copy_routine, or COPY_DEFAULT where that loses.
  */
-unsigned int copy_routine_for(const void *dst, const void *src, unsigned long len)
+enum copy_routine copy_routine_for(const void *dst, const void *src, unsigned int len)
 {
-	unsigned int routine = READ_ONCE(copy_routine);
+	enum copy_routine routine = READ_ONCE(copy_routine);
 	int nid;
 
 	if (routine != COPY_NONTEMPORAL)
@@ -69,8 +68,29 @@ unsigned int copy_routine_for(const void *dst, const void *src, unsigned long le
 }
 
 /**
- * copy_pages_by - copy a range by a routine
- * @routine: an enum copy_routine, not COPY_DEFAULT
+ * copy_range_by - copy a range by a routine
+ * @routine: the routine
+ * @dst: destination, page aligned
+ * @src: source, page aligned
+ * @len: length in bytes, a multiple of the page size and not 0
+ *
+ * Return: as copy_mc_range().
+ */
+unsigned long copy_range_by(enum copy_routine routine, void *dst, const void *src,
+			    unsigned int len)
+{
+	KUNIT_STATIC_STUB_REDIRECT(copy_range_by, routine, dst, src, len);
+
+	if (routine == COPY_DEFAULT)
+		return copy_mc_to_kernel(dst, src, len);
+	instrument_memcpy_before(dst, src, len);
+	if (routine == COPY_MOVSQ)
+		return copy_range_movsq(dst, src, len);
+	return copy_range_nontemporal(dst, src, len);
+}
+
+/**
+ * copy_mc_range - copy a range of pages that may be poisoned
  * @dst: destination, page aligned
  * @src: source, page aligned
  * @len: length in bytes, a multiple of the page size and not 0
@@ -78,13 +98,7 @@ unsigned int copy_routine_for(const void *dst, const void *src, unsigned long le
  * Return: the number of bytes at the end that were not copied, because of poison at the
  * first of them or shortly after it.
  */
-unsigned long copy_pages_by(unsigned int routine, void *dst, const void *src,
-			    unsigned long len)
+unsigned long copy_mc_range(void *dst, const void *src, unsigned int len)
 {
-	KUNIT_STATIC_STUB_REDIRECT(copy_pages_by, routine, dst, src, len);
-
-	instrument_memcpy_before(dst, src, len);
-	if (routine == COPY_MOVSQ)
-		return copy_range_movsq(dst, src, len);
-	return copy_range_nontemporal(dst, src, len);
+	return copy_range_by(copy_routine_for(dst, src, len), dst, src, len);
 }

@@ -2,38 +2,29 @@
 /*
  * mtcopy: copy the folios of a migration batch with several CPUs.
  *
- * The migrating task (the caller) copies, and asks helpers to join in: one thread
- * per CPU, in SCHED_IDLE, so that it only runs where the CPU is otherwise idle.
- * Caller and helpers take pieces of the batch until none are left.
+ * The migrating task (the caller) copies, and asks helpers to join in: one thread per CPU, in
+ * SCHED_IDLE, so that it only runs where the CPU is otherwise idle. Caller and helpers take
+ * pieces of the batch until none are left.
  *
- * A helper copies each piece without preemption. Between two pieces it has no work
- * that the caller must wait for. So the caller waits for a helper at most as long as
- * a piece takes, even if other tasks want its CPU. If a helper does not come back for
- * some seconds, because a host has taken its CPU away, then the folios of its piece
- * are lost, since nothing can stop it from writing to them.
+ * A helper copies each piece without preemption, so the caller waits for it at most as long as
+ * a piece takes, even if other tasks want its CPU. If a helper does not come back for some
+ * seconds, because a host has taken its CPU away, then the folios of its piece are lost, since
+ * nothing can stop it from writing to them.
  *
- * Helpers are only asked on CPUs where the caller itself may run. Isolated and
- * tickless CPUs are never asked.
- *
- * Whether helpers make a copy faster depends on how the CPUs share the memory, and on
- * whether they are idle. From time to time mtcopy copies a batch with helpers and the
- * next one without, and does what is faster until the next trial.
+ * From time to time mtcopy copies a batch with helpers and the next one without, and does until
+ * the next trial as the faster one did.
  */
 
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
-#include <linux/hash.h>
-#include <linux/highmem.h>
 #include <linux/jiffies.h>
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/percpu.h>
 #include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
-#include <linux/spinlock.h>
 #include <linux/topology.h>
 #include <uapi/linux/sched/types.h>
 
@@ -42,7 +33,7 @@
 
 #include "mtcopy.h"
 
-/* Batches that can have helpers at a time; callers copy further ones alone. */
+/* Batches at a time; core copies further ones. */
 #define MTCOPY_JOBS		16
 
 /* A thread with a smaller share is not worth it: waking a helper takes as long. */
@@ -51,8 +42,6 @@
 /* Longer than any piece takes, unless the helper has no CPU. */
 #define MTCOPY_SPIN_NS		(50 * NSEC_PER_USEC)
 #define MTCOPY_STOP		(5 * HZ)
-
-#define MTCOPY_KIND_BITS	6
 
 static unsigned int threads = 4;
 module_param(threads, uint, 0644);
@@ -63,75 +52,49 @@ module_param(helped_pages, ulong, 0444);
 MODULE_PARM_DESC(helped_pages, "Number of base pages that helpers have copied");
 
 static DEFINE_PER_CPU(struct mtcopy_helper, helpers);
-static DEFINE_PER_CPU(struct task_struct *, helper_tasks);
 
 static struct mtcopy_job *jobs;
 
-/* Protects helped_pages and trials. Kinds of batches may share an entry. */
+/* Protects helped_pages and trials. There is a trial for each node that batches go to. */
 static DEFINE_SPINLOCK(trials_lock);
-static struct mtcopy_trial trials[1 << MTCOPY_KIND_BITS];
+static struct mtcopy_trial trials[MAX_NUMNODES];
 
-/* Return 0, or another value if @src is poisoned. */
-VISIBLE_IF_KUNIT int mtcopy_copy_page(struct page *dst, struct page *src)
+/* Take the next piece of a job, and copy it. Return its number of pages; 0 if all are taken. */
+VISIBLE_IF_KUNIT unsigned int mtcopy_copy_piece(struct mtcopy_job *job)
 {
-	KUNIT_STATIC_STUB_REDIRECT(mtcopy_copy_page, dst, src);
+	unsigned int page = atomic_fetch_add(MTCOPY_PIECE, &job->next);
+	const unsigned int end = min(page + MTCOPY_PIECE, job->nr_pages);
+	unsigned int i = 0, copied = 0, nr;
 
-	return copy_mc_highpage(dst, src);
-}
-EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_page);
-
-/*
- * Take the next piece of a job, and copy it. *@folio is the index of the folio at which
- * the last piece of this thread ended, or 0. Return the number of pages in the piece; 0
- * if all are taken.
- */
-VISIBLE_IF_KUNIT unsigned int mtcopy_copy_piece(struct mtcopy_job *job,
-						unsigned int *folio)
-{
-	const unsigned int first = atomic_fetch_add(MTCOPY_PIECE, &job->next);
-	const unsigned int end = min(first + MTCOPY_PIECE, job->nr_pages);
-	unsigned int page = first, i = *folio;
-
-	if (first >= end)
-		return 0;
-
-	for (; page < end; i++) {
-		const unsigned int from = page, stop = min(end, job->start[i + 1]);
-
-		for (; page < stop; page++) {
-			const unsigned int nr = page - job->start[i];
-
-			/* Poison: in the move phase the CPU copies again, and decides. */
-			if (mtcopy_copy_page(folio_page(job->dst[i], nr),
-					     folio_page(job->src[i], nr)))
-				set_bit(i, job->failed);
-		}
+	for (; page < end; page += nr, copied += nr) {
+		while (page >= job->start[i + 1])
+			i++;
+		nr = min(end, job->start[i + 1]) - page;
+		/* Poison: in the move phase the CPU copies again, and decides. */
+		if (copy_mc_pages(folio_page(job->dst[i], page - job->start[i]),
+				  folio_page(job->src[i], page - job->start[i]), nr))
+			set_bit(i, job->failed);
 		/* Pairs with the acquire in mtcopy_report(): left == 0 publishes the bytes. */
-		if (page > from)
-			atomic_fetch_sub_release(page - from, &job->left[i]);
+		atomic_fetch_sub_release(nr, &job->left[i]);
 	}
-	*folio = i - 1;
-	return end - first;
+	return copied;
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_copy_piece);
 
 /*
- * Copy a piece of the job that a helper is offered, without preemption: the caller may
- * have to wait for it. Return true if there may be another piece.
+ * Copy a piece of the job that a helper is offered, without preemption: the caller may have to
+ * wait for it. Return true if there may be another piece.
  */
 VISIBLE_IF_KUNIT bool mtcopy_help(struct mtcopy_helper *helper)
 {
 	bool more;
 
 	guard(preempt)();
-	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) !=
-	    HELPER_OFFERED)
+	if (atomic_cmpxchg(&helper->state, HELPER_OFFERED, HELPER_RUNNING) != HELPER_OFFERED)
 		return false;
-
-	more = mtcopy_copy_piece(helper->job, &helper->folio);
+	more = mtcopy_copy_piece(helper->job);
 	/* A lost helper stays lost. Otherwise the caller may end the offer now. */
-	atomic_cmpxchg(&helper->state, HELPER_RUNNING,
-		       more ? HELPER_OFFERED : HELPER_CLAIMED);
+	atomic_cmpxchg(&helper->state, HELPER_RUNNING, more ? HELPER_OFFERED : HELPER_CLAIMED);
 	return more;
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_help);
@@ -155,7 +118,7 @@ static void helper_run(unsigned int cpu)
 }
 
 static struct smp_hotplug_thread helper_threads = {
-	.store			= &helper_tasks,
+	.store			= &helpers.task,
 	.setup			= helper_setup,
 	.thread_should_run	= helper_should_run,
 	.thread_fn		= helper_run,
@@ -184,39 +147,28 @@ EXPORT_SYMBOL_IF_KUNIT(mtcopy_may_ask);
 static void claim_helper(struct mtcopy_job *job, unsigned int cpu)
 {
 	struct mtcopy_helper *helper = per_cpu_ptr(&helpers, cpu);
-	struct task_struct *task = READ_ONCE(per_cpu(helper_tasks, cpu));
 
-	if (!task || !cpu_online(cpu) || cpu == raw_smp_processor_id() ||
-	    !mtcopy_may_ask(cpu, &current->cpus_mask))
-		return;
-
-	if (atomic_cmpxchg(&helper->state, HELPER_IDLE, HELPER_CLAIMED) !=
-	    HELPER_IDLE)
+	if (!READ_ONCE(helper->task) || !cpu_online(cpu) || cpu == raw_smp_processor_id() ||
+	    !mtcopy_may_ask(cpu, &current->cpus_mask) ||
+	    atomic_cmpxchg(&helper->state, HELPER_IDLE, HELPER_CLAIMED) != HELPER_IDLE)
 		return;
 
 	helper->job = job;
-	helper->folio = 0;
-	helper->task = task;
 	job->helpers[job->nr_helpers++] = helper;
 }
 
 /* Claim up to @max helpers near the memory, or else near the caller. */
-static void claim_helpers(struct mtcopy_job *job,
-			  const struct migrate_offload_batch *batch,
+static void claim_helpers(struct mtcopy_job *job, const struct migrate_offload_batch *batch,
 			  unsigned int max)
 {
-	const int nodes[] = {
-		folio_nid(batch->pairs[0].dst),
-		folio_nid(batch->pairs[0].src),
-		numa_node_id(),
-	};
+	const int nodes[] = { folio_nid(batch->pairs[0].dst), folio_nid(batch->pairs[0].src),
+			      numa_node_id() };
 	unsigned int i, cpu;
 
 	job->nr_helpers = 0;
 	for (i = 0; i < ARRAY_SIZE(nodes); i++) {
 		/* Start at different helpers for different callers of a node. */
-		for_each_cpu_wrap(cpu, cpumask_of_node(nodes[i]),
-				  raw_smp_processor_id()) {
+		for_each_cpu_wrap(cpu, cpumask_of_node(nodes[i]), raw_smp_processor_id()) {
 			if (job->nr_helpers == max)
 				return;
 			claim_helper(job, cpu);
@@ -270,8 +222,8 @@ VISIBLE_IF_KUNIT bool mtcopy_recall(struct mtcopy_helper *helper, unsigned long 
 			cpu_relax();
 		else if (time_before(jiffies, end))
 			schedule_timeout_uninterruptible(1);
-		else if (atomic_cmpxchg(&helper->state, HELPER_RUNNING,
-					HELPER_LOST) == HELPER_RUNNING)
+		else if (atomic_cmpxchg(&helper->state, HELPER_RUNNING, HELPER_LOST) ==
+			 HELPER_RUNNING)
 			return false;
 	}
 	return true;
@@ -290,13 +242,12 @@ static bool release_helpers(struct mtcopy_job *job)
 
 		if (mtcopy_recall(helper, end)) {
 			atomic_set_release(&helper->state, HELPER_IDLE);
-			continue;
+		} else {
+			pr_warn("%s does not finish: the folios that it copies are lost\n",
+				helper->task->comm);
+			all = false;
 		}
-		pr_warn("%s does not finish: the folios it copies are lost\n",
-			helper->task->comm);
-		all = false;
 	}
-
 	return all;
 }
 
@@ -320,87 +271,26 @@ EXPORT_SYMBOL_IF_KUNIT(mtcopy_report);
 
 static struct mtcopy_job *get_job(void)
 {
-	unsigned int i;
+	struct mtcopy_job *job;
 
-	for (i = 0; i < MTCOPY_JOBS; i++)
-		if (!atomic_cmpxchg(&jobs[i].taken, 0, 1))
-			return &jobs[i];
-
+	for (job = jobs; job < jobs + MTCOPY_JOBS; job++)
+		if (!atomic_cmpxchg(&job->taken, 0, 1))
+			return job;
 	return NULL;
-}
-
-/* Return false if no helper can be asked. Then nothing is copied. */
-static bool copy_with_helpers(struct migrate_offload_batch *batch, unsigned int max)
-{
-	unsigned int own = 0, nr, folio = 0;
-	struct mtcopy_job *job = get_job();
-	bool helped, lost = false;
-
-	if (!job)
-		return false;
-
-	claim_helpers(job, batch, max);
-	helped = job->nr_helpers;
-	if (helped) {
-		mtcopy_fill(job, batch);
-		offer_job(job);
-		while ((nr = mtcopy_copy_piece(job, &folio))) {
-			own += nr;
-			cond_resched();
-		}
-		lost = !release_helpers(job);
-		mtcopy_report(job, batch);
-
-		guard(spinlock)(&trials_lock);
-		helped_pages += batch->nr_pages - own;
-	}
-	if (!lost)
-		atomic_set_release(&job->taken, 0);
-	return helped;
-}
-
-static void copy_alone(struct migrate_offload_batch *batch)
-{
-	unsigned int i;
-
-	for (i = 0; i < batch->nr_pairs; i++) {
-		struct migrate_offload_pair *pair = &batch->pairs[i];
-		int error = folio_mc_copy(pair->dst, pair->src);
-
-		migrate_offload_report(pair, error ? MIGRATE_OFFLOAD_ERROR :
-						     MIGRATE_OFFLOAD_DONE);
-		cond_resched();
-	}
-}
-
-/* A kind of batch: nodes and size of its folios. */
-static struct mtcopy_trial *find_trial(const struct migrate_offload_batch *batch)
-{
-	const struct migrate_offload_pair *pair = &batch->pairs[0];
-	const u32 nodes = folio_nid(pair->src) << NODES_SHIFT | folio_nid(pair->dst);
-
-	return &trials[hash_32(nodes << 5 | folio_order(pair->src),
-			       MTCOPY_KIND_BITS)];
 }
 
 /* Return whether to ask helpers: where they pay, and first in each comparison. */
 VISIBLE_IF_KUNIT bool mtcopy_pays(const struct mtcopy_trial *trial)
 {
-	switch (trial->nr % MTCOPY_TRIAL) {
-	case 0:
-		return true;
-	case 1:
-		return false;
-	default:
-		return trial->score > 0;
-	}
+	const unsigned int turn = trial->nr % MTCOPY_TRIAL;
+
+	return !turn || (turn > 1 && trial->score > 0);
 }
 EXPORT_SYMBOL_IF_KUNIT(mtcopy_pays);
 
 /*
- * Learn from a batch that took @cost for its size. Helpers pay if they save a sixteenth
- * of it. Each comparison counts the same, since the caller may have lost its CPU in one
- * of the two batches.
+ * Learn from a batch that took @cost for its size. Helpers pay if they save a sixteenth of it.
+ * Each comparison counts the same: the caller may have lost its CPU in one of the batches.
  */
 VISIBLE_IF_KUNIT void mtcopy_learn(struct mtcopy_trial *trial, bool helped, u64 cost)
 {
@@ -410,7 +300,6 @@ VISIBLE_IF_KUNIT void mtcopy_learn(struct mtcopy_trial *trial, bool helped, u64 
 		trial->helped = helped ? cost : 0;
 	if (turn != 1 || helped || !trial->helped)
 		return;
-
 	if (trial->helped < cost - cost / 16)
 		trial->score = min(trial->score + 1, MTCOPY_SCORE);
 	else
@@ -422,24 +311,34 @@ static int mtcopy_submit(struct migrator *migrator, struct migrate_offload_batch
 {
 	const unsigned int max = min3(batch->nr_pages / MTCOPY_SHARE,
 				      READ_ONCE(threads), MTCOPY_MAX_THREADS);
-	struct mtcopy_trial *trial = find_trial(batch);
+	struct mtcopy_trial *trial = &trials[folio_nid(batch->pairs[0].dst)];
+	struct mtcopy_job *job = get_job();
 	const u64 start = ktime_get_ns();
-	bool helped;
+	unsigned int own = 0, nr;
+	bool pays, lost;
 
-	if (max < 2) {
-		copy_alone(batch);
-		return 0;
+	if (!job)
+		return -EBUSY;
+	scoped_guard(spinlock, &trials_lock)
+		pays = max > 1 && mtcopy_pays(trial);
+	claim_helpers(job, batch, pays ? max - 1 : 0);
+	mtcopy_fill(job, batch);
+	offer_job(job);
+	while ((nr = mtcopy_copy_piece(job))) {
+		own += nr;
+		cond_resched();
 	}
+	lost = !release_helpers(job);
+	mtcopy_report(job, batch);
 
-	scoped_guard(spinlock, &trials_lock)
-		helped = mtcopy_pays(trial);
-	helped = helped && copy_with_helpers(batch, max - 1);
-	if (!helped)
-		copy_alone(batch);
-
-	scoped_guard(spinlock, &trials_lock)
-		mtcopy_learn(trial, helped,
-			     (ktime_get_ns() - start) * 16 / batch->nr_pages);
+	scoped_guard(spinlock, &trials_lock) {
+		helped_pages += batch->nr_pages - own;
+		if (max > 1)
+			mtcopy_learn(trial, job->nr_helpers,
+				     (ktime_get_ns() - start) * 16 / batch->nr_pages);
+	}
+	if (!lost)
+		atomic_set_release(&job->taken, 0);
 	return 0;
 }
 
@@ -453,10 +352,8 @@ static struct migrator mtcopy_migrator = {
 	.submit		= mtcopy_submit,
 	.wait		= mtcopy_wait,
 };
-
 module_param_named(min_pages, mtcopy_migrator.min_pages, uint, 0644);
 MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
-
 module_param_named(min_order, mtcopy_migrator.min_order, uint, 0644);
 MODULE_PARM_DESC(min_order, "Order of the smallest folio to copy (default: 0)");
 
@@ -467,20 +364,13 @@ static int __init mtcopy_init(void)
 	jobs = kvzalloc_objs(*jobs, MTCOPY_JOBS);
 	if (!jobs)
 		return -ENOMEM;
-
 	error = smpboot_register_percpu_thread(&helper_threads);
-	if (error)
-		goto free_jobs;
-
-	error = migrate_offload_register(&mtcopy_migrator);
-	if (error)
-		goto stop_helpers;
-
-	return 0;
-
-stop_helpers:
-	smpboot_unregister_percpu_thread(&helper_threads);
-free_jobs:
+	if (!error) {
+		error = migrate_offload_register(&mtcopy_migrator);
+		if (!error)
+			return 0;
+		smpboot_unregister_percpu_thread(&helper_threads);
+	}
 	kvfree(jobs);
 	return error;
 }

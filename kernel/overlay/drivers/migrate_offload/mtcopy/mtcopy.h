@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * What mtcopy shares with its KUnit tests.
- */
+/* The parts of mtcopy that its KUnit tests use. */
 #ifndef _MTCOPY_H
 #define _MTCOPY_H
 
@@ -20,92 +18,57 @@
  */
 #define MTCOPY_PIECE		32U
 
-/* Batches from one trial to the next: a prime, unlike what repeats itself. */
+/* Batches from one trial to the next: a prime, so that no pattern of batches keeps step. */
 #define MTCOPY_TRIAL		61U
 
 /* Trials that a change of mind takes at most. */
 #define MTCOPY_SCORE		3
 
-struct page;
-struct task_struct;
-
-/**
- * enum helper_state - ownership of a helper
- * @HELPER_IDLE: free for any caller to claim
- * @HELPER_CLAIMED: owned by a caller, without work
- * @HELPER_OFFERED: the helper may start with a piece, or the caller may end the offer
- * @HELPER_RUNNING: the helper has a piece, and may access the job and its folios
- * @HELPER_LOST: the caller gave up on the helper; final
- */
 enum helper_state {
-	HELPER_IDLE,
-	HELPER_CLAIMED,
-	HELPER_OFFERED,
-	HELPER_RUNNING,
-	HELPER_LOST,
+	HELPER_IDLE,	/* free for any caller to claim */
+	HELPER_CLAIMED,	/* owned by a caller, without work */
+	HELPER_OFFERED,	/* the helper may start with a piece, or the caller may end the offer */
+	HELPER_RUNNING,	/* the helper has a piece, and may access the job and its folios */
+	HELPER_LOST,	/* the caller gave up on the helper; final */
 };
 
-/**
- * struct mtcopy_helper - the helper of one CPU
- * @state: an enum helper_state
- * @folio: index of the folio at which the last piece of the helper ended
- * @job: the job to help with; valid while a caller owns the helper
- * @task: the thread; only the owning caller uses it
- */
+/* The helper of one CPU. */
 struct mtcopy_helper {
-	atomic_t state;
-	unsigned int folio;
-	struct mtcopy_job *job;
-	struct task_struct *task;
+	atomic_t state;			/* an enum helper_state */
+	struct mtcopy_job *job;		/* valid while a caller owns the helper */
+	struct task_struct *task;	/* NULL if the CPU was never online */
 };
 
-/**
- * struct mtcopy_job - a batch that helpers may copy
- * @taken: 1 if a caller has this job
- * @nr_helpers: number of @helpers
- * @nr_pages: size of the batch in pages
- * @next: the first page of the batch that no thread has taken
- * @helpers: the helpers that the caller has claimed
- * @failed: folios whose copy met poison
- * @left: number of pages of each folio that are not copied yet
- * @start: number of pages before each folio, and before the end
- * @src: the folios to copy from
- * @dst: the folios to copy to
- *
- * A lost helper may access its job long after the batch is gone. Therefore a job
- * does not refer to the batch, and a job with a lost helper is never reused.
+/*
+ * A batch that helpers may copy. A lost helper may access its job long after the batch is gone.
+ * Therefore a job does not refer to the batch, and a job with a lost helper is never reused.
  */
 struct mtcopy_job {
-	atomic_t taken;
+	atomic_t taken;			/* 1 if a caller has this job */
 	unsigned int nr_helpers;
 	unsigned int nr_pages;
-	atomic_t next;
+	atomic_t next;			/* the first page that no thread has taken */
 	struct mtcopy_helper *helpers[MTCOPY_MAX_THREADS - 1];
-	DECLARE_BITMAP(failed, MIGRATE_OFFLOAD_MAX_PAIRS);
+	DECLARE_BITMAP(failed, MIGRATE_OFFLOAD_MAX_PAIRS);	/* folios that met poison */
+	/* Of each folio: pages not copied yet, and pages before it, or before the end. */
 	atomic_t left[MIGRATE_OFFLOAD_MAX_PAIRS];
 	unsigned int start[MIGRATE_OFFLOAD_MAX_PAIRS + 1];
 	struct folio *src[MIGRATE_OFFLOAD_MAX_PAIRS];
 	struct folio *dst[MIGRATE_OFFLOAD_MAX_PAIRS];
 };
 
-/**
- * struct mtcopy_trial - whether helpers pay for one kind of batch
- * @nr: number of batches
- * @helped: the cost of the last batch that was copied with helpers for comparison, or 0
- * @score: above 0 if helpers were cheaper in most of the last comparisons
- */
+/* Whether helpers pay for one kind of batch. */
 struct mtcopy_trial {
-	unsigned int nr;
-	u64 helped;
-	int score;
+	unsigned int nr;	/* batches so far */
+	u64 helped;		/* cost of the last one with helpers for comparison, or 0 */
+	int score;		/* above 0 if helpers won most of the last comparisons */
 };
 
 #if IS_ENABLED(CONFIG_KUNIT)
 bool mtcopy_housekeeping(unsigned int cpu, enum hk_type type);
 bool mtcopy_may_ask(unsigned int cpu, const struct cpumask *allowed);
-int mtcopy_copy_page(struct page *dst, struct page *src);
 void mtcopy_fill(struct mtcopy_job *job, const struct migrate_offload_batch *batch);
-unsigned int mtcopy_copy_piece(struct mtcopy_job *job, unsigned int *folio);
+unsigned int mtcopy_copy_piece(struct mtcopy_job *job);
 bool mtcopy_help(struct mtcopy_helper *helper);
 bool mtcopy_recall(struct mtcopy_helper *helper, unsigned long end);
 void mtcopy_report(struct mtcopy_job *job, struct migrate_offload_batch *batch);

@@ -159,17 +159,20 @@ struct batch_test {
 	struct mtcopy_job job;
 	struct mtcopy_helper helper;
 	struct page *poisoned;
-	unsigned int copied;
+	unsigned int copied;	/* pages */
 };
 
-static int copy_unless_poisoned(struct page *dst, struct page *src)
+static int copy_unless_poisoned(struct page *dst, struct page *src, unsigned int nr_pages)
 {
 	struct batch_test *b = kunit_get_current_test()->priv;
+	unsigned int i;
 
-	b->copied++;
-	if (src == b->poisoned)
-		return -EHWPOISON;
-	copy_highpage(dst, src);
+	b->copied += nr_pages;
+	for (i = 0; i < nr_pages; i++) {
+		if (src + i == b->poisoned)
+			return -EHWPOISON;
+		copy_highpage(dst + i, src + i);
+	}
 	return 0;
 }
 
@@ -196,7 +199,7 @@ static struct batch_test *make_batch(struct kunit *test, u64 seed)
 
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	test->priv = b;
-	kunit_activate_static_stub(test, mtcopy_copy_page, copy_unless_poisoned);
+	kunit_activate_static_stub(test, copy_mc_pages, copy_unless_poisoned);
 	prandom_seed_state(&rnd, seed);
 	for (i = 0; i < NR_BATCH; i++) {
 		/* The first one has more than one piece. */
@@ -237,12 +240,12 @@ static void each_page_is_in_one_piece(struct kunit *test)
 	prandom_seed_state(&rnd, 1);
 	for (round = 0; round < 20; round++) {
 		struct batch_test *b = make_batch(test, round);
-		unsigned int folio = 0, nr = 1;
+		unsigned int nr = 1;
 
 		while (nr) {
 			if (prandom_u32_state(&rnd) % 2)
 				mtcopy_help(&b->helper);
-			nr = mtcopy_copy_piece(&b->job, &folio);
+			nr = mtcopy_copy_piece(&b->job);
 			KUNIT_EXPECT_LE(test, nr, MTCOPY_PIECE);
 		}
 		KUNIT_EXPECT_EQ(test, b->copied, b->batch.nr_pages);
@@ -280,12 +283,11 @@ static void helper_with_a_piece_is_lost(struct kunit *test)
 {
 	struct batch_test *b = make_batch(test, 1);
 	const unsigned long start = jiffies;
-	unsigned int folio = 0;
 
 	/* The helper has taken the first piece. */
 	atomic_set(&b->helper.state, HELPER_RUNNING);
 	atomic_set(&b->job.next, MTCOPY_PIECE);
-	while (mtcopy_copy_piece(&b->job, &folio))
+	while (mtcopy_copy_piece(&b->job))
 		;
 	KUNIT_EXPECT_FALSE(test, mtcopy_recall(&b->helper, start + HZ / 10));
 	KUNIT_EXPECT_GE(test, jiffies - start, HZ / 10);
@@ -300,19 +302,19 @@ static void helper_with_a_piece_is_lost(struct kunit *test)
 }
 
 /* A lost helper that comes back ends its piece, and takes no other. */
-static int copy_while_lost(struct page *dst, struct page *src)
+static int copy_while_lost(struct page *dst, struct page *src, unsigned int nr_pages)
 {
 	struct batch_test *b = kunit_get_current_test()->priv;
 
 	atomic_set(&b->helper.state, HELPER_LOST);
-	return copy_unless_poisoned(dst, src);
+	return copy_unless_poisoned(dst, src, nr_pages);
 }
 
 static void lost_helper_stays_lost(struct kunit *test)
 {
 	struct batch_test *b = make_batch(test, 1);
 
-	kunit_activate_static_stub(test, mtcopy_copy_page, copy_while_lost);
+	kunit_activate_static_stub(test, copy_mc_pages, copy_while_lost);
 	while (mtcopy_help(&b->helper))
 		;
 	KUNIT_EXPECT_EQ(test, b->copied, MTCOPY_PIECE);

@@ -10,7 +10,6 @@
 #include "../migrate_lib/json.h"
 
 #define DCBM_CHANNELS	"/sys/kernel/debug/dcbm/channels"
-#define COPY_ROUTINE	"/sys/module/kernel/parameters/copy_pages"
 #define MAX_PROVIDERS	8
 
 /* The kernel's names of the reasons for which it migrates then. */
@@ -160,8 +159,6 @@ static void json_offload(FILE *out, const struct options *options)
 	json_parameters(out, migrator);
 	fputs(",\n    ", out);
 	json_channels(out);
-	fputs(", \"copy_pages\": ", out);
-	json_value_of(out, COPY_ROUTINE);
 	fprintf(out, ", \"live\": %s", json_bool(copied_live()));
 	fprintf(out, ", \"max_inaccessible_us\": %ld}", bound < 0 ? 0 : bound);
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Routines that copy ranges of pages without FPU state, in the kernel and in benchmarks.
+ * Routines that copy ranges of pages without FPU state.
  *
  * @dst and @src are page aligned and do not overlap; @len is a multiple of the page size,
  * in bytes. A load from poison ends the copy. Each routine returns the number of bytes at
@@ -9,9 +9,25 @@
 #ifndef _ASM_X86_COPY_ROUTINES_H
 #define _ASM_X86_COPY_ROUTINES_H
 
-#ifdef __KERNEL__
 #include <asm/asm.h>
-#endif
+
+/**
+ * enum copy_routine - how to copy a range of pages
+ * @COPY_DEFAULT: as copy_mc_to_kernel()
+ * @COPY_MOVSQ: "rep movsq"
+ * @COPY_NONTEMPORAL: stores that bypass the cache
+ */
+enum copy_routine {
+	COPY_DEFAULT,
+	COPY_MOVSQ,
+	COPY_NONTEMPORAL,
+};
+
+extern enum copy_routine copy_routine;
+
+enum copy_routine copy_routine_for(const void *dst, const void *src, unsigned int len);
+unsigned long copy_range_by(enum copy_routine routine, void *dst, const void *src,
+			    unsigned int len);
 
 static inline unsigned long copy_range_movsq(void *dst, const void *src, unsigned long len)
 {
