@@ -26,13 +26,14 @@ class Config:
 
     They go on top of tinyconfig, or with `debian` on top of Debian's configuration, or the one
     that KCONFIG names, cut down to the modules that are listed in the file LSMOD. `only` names
-    the few steps or series of the stack in it (None for all). The objects of a first build
-    start as a copy of those of the configuration `seed`, whose headers are mostly the same.
-    `variables` are make's.
+    the few steps or series of the stack in it (None for all), `edit` a patch in kernel/configs
+    on top of these. The objects of a first build start as a copy of those of the configuration
+    `seed`, whose headers are mostly the same. `variables` are make's.
     """
 
     fragments: tuple[str, ...]
     only: tuple[str, ...] | None = None
+    edit: str = ""
     seed: str = ""
     architecture: Architecture = X86_64
     debian: bool = False
@@ -42,6 +43,7 @@ class Config:
 _COMMON = ("base.config",)
 _BASE = (*_COMMON, "lab.config")
 _PROGRAMS = (*_BASE, "programs.config")
+_HEART = ("memfd-pin", "copy-offload")
 
 # Directories in whose objects KASAN checks each access: those that the series touches, and what
 # maps for DMA. In all the others as well it takes 1.4 times as long to compile and to run, and
@@ -66,7 +68,9 @@ CONFIGS = {
         _BASE, only=("mm-migrate-trace-phases", "mm-migrate-latency"), seed="lab-vanilla"
     ),
     # the heart alone: batches that a migrator copies, on Linux with the fix that they need
-    "heart": Config(_BASE, only=("memfd-pin", "copy-offload"), seed="base"),
+    "heart": Config(_BASE, only=_HEART, seed="base"),
+    # the same as it was published: large batches, whole folios
+    "lab-heart": Config(_BASE, only=_HEART, edit="lab-heart.patch", seed="base"),
     # and ours with the feature compiled out
     "lab-without": Config((*_BASE, "without.config"), seed="base"),
     # base and vanilla, for programs of Debian
@@ -150,8 +154,9 @@ def make(
 
 def tree(paths: Paths, config: str) -> Tree:
     """Return the patched tree that a configuration is built from."""
-    only = _known(config).only
-    return patches.get(paths, source.get(paths), _tree_name(config), only)
+    known = _known(config)
+    name = _tree_name(config)
+    return patches.get(paths, source.get(paths), name, known.only, known.edit)
 
 
 def _tree_name(config: str) -> str:

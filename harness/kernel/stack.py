@@ -124,9 +124,10 @@ class Stack:
     commits: dict[str, str]
     tip: str
 
-    def pick(self, steps: Sequence[Step]) -> list[str]:
+    def pick(self, steps: Sequence[Step], edit: Path | None = None) -> list[str]:
         """Commit a few steps alone on pristine Linux; return it and the commit of each.
 
+        `edit` is a patch that belongs to no topic, on top of them.
         Merges as git cherry-pick does: what a step edits must not lie next to what another
         one changed that is left out.
         """
@@ -147,7 +148,8 @@ class Stack:
                     "keep the lines of the two apart"
                 )
             found.append(self.git("rev-parse", "HEAD"))
-        return found
+        mails = [edit] if edit else []
+        return found + self.git.apply(mails, [one.name for one in mails], self.source.version)
 
     def pick_topic(self, topic: Topic) -> list[str]:
         """Commit a topic on what it needs; return the commit below it, then its own."""

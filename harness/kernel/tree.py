@@ -49,12 +49,13 @@ class Tree:
 
 
 def get(
-    paths: Paths, source: Source, name: str = ALL, only: Sequence[str] | None = None
-) -> Tree:
+    paths: Paths, source: Source, name: str = ALL, only: Sequence[str] | None = None,
+    edit: str = "",
+) -> Tree:  # fmt: skip
     """Bring a patched tree up to date and return it.
 
-    `only` names the few steps or series that go into it (None for all of them), `name` is the
-    directory of such a tree.
+    `only` names the few steps or series that go into it (None for all of them), `edit` a patch
+    in kernel/configs on top of these, and `name` is the directory of such a tree.
     """
     title = "patches" if name == ALL else f"patches of {name}"
     with ui.step(title) as step, stack.assemble(paths, source) as made:
@@ -62,7 +63,7 @@ def get(
         revision = made.tip
         if only is not None:
             steps = topics.select(steps, only)
-            revision = made.pick(steps)[-1]
+            revision = made.pick(steps, paths.configs / edit if edit else None)[-1]
         changed = update(made, revision, source.home / name)
         brought = sum(len(one.overlay) for one in steps)
         updated = f", {changed} files updated" if changed else ""

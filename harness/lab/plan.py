@@ -14,9 +14,9 @@ from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
 from harness.lab.results import Addresses, Design, Kernel, Key, Memory
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
-OURS, WITHOUT = "base", "lab-without"
+OURS, WITHOUT, HEART = "base", "lab-without", "lab-heart"
 """Kernel configurations: nothing of ours, only the tracepoints and probes; everything of ours,
-and the same with the feature compiled out.
+the same with the feature compiled out, and the published design on an unmodified kernel.
 """
 
 KERNEL: dict[str, Kernel] = {
@@ -24,6 +24,7 @@ KERNEL: dict[str, Kernel] = {
     VANILLA: "vanilla",
     TRACED: "vanilla",
     WITHOUT: "without",
+    HEART: "heart",
 }
 """The kernels' names in results; each is built after the one that it starts from."""
 
@@ -270,6 +271,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _kinds()
     yield from _demotion()
     if not quick:
+        yield from _published(sizes)
         yield from _huge_pages()
         yield from _gigantic()
         yield from _mixed()
@@ -300,6 +302,14 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
         if large := tuple(one for one in found if one not in small):
             yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
+
+
+def _published(sizes: tuple[int, ...]) -> Iterator[Boot]:
+    """Yield the published design, as it was published: by folio size and channels."""
+    batch = Measurement("batch", 0, sizes, _MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
+    for channels in CHANNELS:
+        one = replace(batch, channels=channels)
+        yield Boot(f"heart-{channels:02d}", HEART, channels, (one,))
 
 
 def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:

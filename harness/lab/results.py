@@ -14,8 +14,10 @@ from msgspec import Meta, Struct
 
 from harness.core.errors import HarnessError
 
-Kernel = Literal["vanilla", "ours", "without"]
-"""Which kernel ran; "without" is ours with the feature compiled out."""
+Kernel = Literal["vanilla", "ours", "without", "heart"]
+"""Which kernel ran; "without" is ours with the feature compiled out, and "heart" the published
+design on vanilla.
+"""
 
 Design = Literal["off", "cpu", "threads", "batch", "segments", "live", "other"]
 """The copier: processors, or one of ENGINE_DESIGNS.
@@ -26,7 +28,7 @@ Design = Literal["off", "cpu", "threads", "batch", "segments", "live", "other"]
 ENGINE_DESIGNS = ("batch", "segments", "live", "other")
 """Designs in which an engine copies, or a migrator that the lab does not know ("other").
 
-"batch" is what was published: a folio to a channel, a descriptor to a folio. With "segments"
+"batch" divides as was published: a folio to a channel, a descriptor to a folio. With "segments"
 folios are cut, and a channel gets one descriptor for all that it copies of a batch. With "live"
 memory is mapped while it is copied; that is the one design that the CPU has as well.
 """
@@ -163,7 +165,7 @@ class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError combinations that no measurement can have."""
-        if self.kernel != "ours" and self.design != "off":
+        if self.kernel not in ("ours", "heart") and self.design != "off":
             raise ValueError(f"design '{self.design}' on the kernel '{self.kernel}'")
         if self.design != "live" and (self.engine is None) == (self.design in ENGINE_DESIGNS):
             raise ValueError(f"design '{self.design}' with engine {self.engine!r}")

@@ -11,7 +11,7 @@ from pathlib import Path
 from harness.core import ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import build, source, stack
+from harness.kernel import build, source, stack, topics
 from harness.kernel import tree as patches
 from harness.kernel.source import Source
 from harness.kernel.stack import Stack
@@ -95,6 +95,10 @@ def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> Non
         if different := patches.differences(made, tree.path):
             error = f"series: {different[0]} is not the same as in the tree that is built"
             raise HarnessError(error, "\n".join(different[1:]))
+        for config in build.CONFIGS.values():
+            if (edit := paths.configs / config.edit).is_file():
+                few = topics.select(topics.all_steps(made.topics), config.only or ())
+                made.pick(few, edit)
         if steps:
             kernel = build.get(paths, tree, "base", objects=True)
             Builder(paths, made, kernel.config, tree).run()

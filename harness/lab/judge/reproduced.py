@@ -11,11 +11,14 @@ from harness.lab.model.published import BASELINE, OFFLOAD, PAGE_KIB, SWEEP, WORK
 from harness.lab.plan import SIZE_BATCH_PAGES
 from harness.lab.results import Results
 
-CALIBRATION, BATCHES, SIZES = "calibration", "batch sweep", "folio sizes with an engine"
+CALIBRATION, BATCHES, SIZES = "calibration", "batch sweep", "published design"
 _GROUPS = {BASELINE: CALIBRATION, WORKLOAD: CALIBRATION, SWEEP: BATCHES, OFFLOAD: SIZES}
 
-_TARGET, _LARGE_SWEEP_TARGET = 0.30, 0.15
-"""Largest error of a reproduced row with an engine, and the same of 2 MB in the batch sweep."""
+_SWEEP_TARGET, _TARGET = 0.30, 0.15
+"""Largest error of 4 KB in the batch sweep, and of any other row with an engine.
+
+The standard deviation of a published row counts where it is more.
+"""
 
 
 def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
@@ -29,11 +32,11 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
     )  # fmt: skip
     vanilla = {(row.table, row.row, str(row.quantity)): row for row in calibration.rows}
     for row in (row for table in _GROUPS for row in rows(table)):
-        group, target = _GROUPS[row.table], _TARGET
+        group, target = _GROUPS[row.table], max(_TARGET, row.sd / row.gbps)
         if group == CALIBRATION:
             target = calibration.limit
-        elif group == BATCHES and row.folio_kib > PAGE_KIB:
-            target = _LARGE_SWEEP_TARGET
+        elif group == BATCHES and row.folio_kib == PAGE_KIB:
+            target = _SWEEP_TARGET
         for quantity, word, unit, published in (
             ("gbps", "throughput", "GB/s", row.gbps),
             ("first_folio_us", "first folio", "us", row.first_us),
@@ -57,7 +60,9 @@ def _wanted(row: Row) -> dict[str, object]:
     if _GROUPS[row.table] == CALIBRATION:
         calls = {"folios_per_call": row.folios} if row.folios else {}
         return {"kernel": "vanilla", "folio_kib": row.folio_kib, **calls}
-    return {"design": "batch", "channels": row.channels, "folio_kib": row.folio_kib,
+    kernel = "heart" if row.table == OFFLOAD else "ours"
+    return {"kernel": kernel, "design": "batch", "channels": row.channels,
+            "folio_kib": row.folio_kib,
             "batch_pages": row.batch_pages or SIZE_BATCH_PAGES}  # fmt: skip
 
 

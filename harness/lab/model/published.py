@@ -39,6 +39,7 @@ class Row(Struct, frozen=True):
     folios: int = 0
     batch_pages: int = 0
     channels: int = 0
+    sd: float = 0
 
     @property
     def name(self) -> str:

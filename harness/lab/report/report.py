@@ -133,7 +133,7 @@ class Report:
             {"segments": "d", "live": "*"}.get(
                 design, plots.MARKERS[rank % len(plots.MARKERS)]
             ),
-            {"segments": "-.", "live": ":"}.get(design, "-"),
+            {"segments": "-.", "live": ":"}.get(design, "--" if kernel == "heart" else "-"),
         )
 
     def _tradeoff(self) -> str:
@@ -260,7 +260,7 @@ def _published(key: Configuration) -> dict[int, float]:
     return {
         row.folio_kib: row.gbps
         for row in rows(OFFLOAD)
-        if design == "batch" and row.channels == channels
+        if kernel == "heart" and row.channels == channels
     }
 
 
@@ -276,6 +276,7 @@ def _name(key: Configuration) -> str:
     if design in _CPU_NAMES:
         return _CPU_NAMES[design]
     label, word = ("mtcopy", "thread") if design == "threads" else (design, "channel")
+    label = "published design" if kernel == "heart" else label
     if design == "live" and not channels:
         return "live, CPU"
     count = "unknown" if channels is None else channels

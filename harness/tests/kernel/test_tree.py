@@ -8,7 +8,7 @@ from harness.core.errors import HarnessError
 from harness.kernel import stack
 from harness.kernel import tree as patches
 from harness.kernel.source import Source
-from harness.tests.kernel_project import LINES, Project
+from harness.tests.kernel_project import LINES, Project, patch
 
 
 def rewritten(tree: patches.Tree) -> list[str]:
@@ -78,6 +78,10 @@ def test_a_few_steps_alone_and_changes_on_top(project: Project) -> None:
     assert (tree.path / "mm/migrate.c").read_text() == LINES.replace("line 17\n", "more\n")
     assert sorted(tree.files) == ["mm/migrate.c", "mm/rmap.c"]
     assert patches.get(project.paths, project.source, "none", ()).files == {}
+    edit = project.paths.configs / "edit.patch"
+    project.write(edit, patch("mm: edit", "mm/rmap.c", 12, "line 12", "edited"))
+    tree = patches.get(project.paths, project.source, "few", ("rmap",), edit.name)
+    assert [word in (tree.path / "mm/rmap.c").read_text() for word in ("five", "edited")]
 
     path = project.source.home / "mutant"
     with stack.assemble(project.paths, project.source, ("mm/Kconfig",)) as made:

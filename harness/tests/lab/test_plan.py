@@ -27,14 +27,15 @@ def test_every_kernel_exists_and_every_engine_has_its_channels(quick: bool) -> N
 
 def test_every_published_row_is_measured() -> None:
     found = {
-        (one.channels, size, one.batch_pages)
-        for _, one in measurements(quick=False)
+        (boot.config, one.channels, size, one.batch_pages)
+        for boot, one in measurements(quick=False)
         for size in one.folio_kib
         if one.design == "batch"
     }
-    for row in (*rows(SWEEP), *rows(OFFLOAD)):
-        batch = row.batch_pages or plan.SIZE_BATCH_PAGES
-        assert (row.channels, row.folio_kib, batch) in found
+    for config, table in ((plan.OURS, SWEEP), (plan.HEART, OFFLOAD)):
+        for row in rows(table):
+            batch = row.batch_pages or plan.SIZE_BATCH_PAGES
+            assert (config, row.channels, row.folio_kib, batch) in found
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -60,8 +61,8 @@ def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
         assert len(Boot("b", boot.config, boot.channels, (one,)).keys("toy")) == (
             len(one.folio_kib) * one.moves
         )
-    without = set() if quick else {"without"}
-    assert {key.kernel for key in keys} == {"vanilla", "ours", *without}
+    more = set() if quick else {"without", "heart"}
+    assert {key.kernel for key in keys} == {"vanilla", "ours", *more}
     few = Measurement("off", 0, (4,), 16, moves=1)
     (key,) = Boot("b", plan.OURS, 0, (few,)).keys("toy")
     assert (key.folios_per_call, key.total_mib, key.move) == (4096, 16, 1)

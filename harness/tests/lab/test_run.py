@@ -1,6 +1,7 @@
 """From what guests print to runs: nothing is invented, nothing that failed gets through."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,12 @@ def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:
     (run,) = lab.runs_of(BOOT, printed(), "toy", 5.0)
     assert (run.gbps, run.first_folio_us, run.instructions_per_folio) == (60.0, 480.0, 20000.0)
     assert (run.engine, run.channels, run.batch_pages, run.kernel) == ("toy", 16, 8192, "ours")
+
+
+def test_the_published_design_holds_all_channels() -> None:
+    told = OFFLOAD | {"parameters": {"channels": "0"}, "providers": None, "channels": None}
+    (run,) = lab.runs_of(replace(BOOT, config=plan.HEART), printed(told), "toy", 5.0)
+    assert (run.engine, run.channels, run.kernel) == ("toy", 16, "heart")
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,8 @@
  */
 
 #include <kunit/device.h>
+#include <kunit/static_stub.h>
+#include <kunit/test-bug.h>
 #include <kunit/test.h>
 #include <linux/completion.h>
 #include <linux/delay.h>
@@ -846,27 +848,17 @@ static void channels_are_held_while_routed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
-/* An engine that copies nothing, and goes as soon as a client gets the channel. */
+/* An engine that copies nothing, and that leaves while its channel is acquired. */
 struct leaver {
 	struct dma_device dma;
 	struct dma_chan chan;
 	struct notifier_block nb;
 	struct completion requested;
+	struct completion left;
 	struct work_struct work;
-	unsigned int requests;
+	bool overtaken;
 	unsigned int held;
 };
-
-static int leaver_alloc(struct dma_chan *chan)
-{
-	struct leaver *leaver = container_of(chan, struct leaver, chan);
-
-	leaver->requests++;
-	complete(&leaver->requested);
-	/* Wait until the other task spins on the mutex of dmaengine. */
-	mdelay(1);
-	return 1;
-}
 
 static struct dma_async_tx_descriptor *
 leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
@@ -893,45 +885,64 @@ static void leaver_goes(struct work_struct *work)
 	dma_async_device_unregister(&leaver->dma);
 }
 
-/* Called after the notifier of dcbm: no client may hold the channel any more. */
+/* Called after the notifier of dcbm, which has given the channel back. */
 static int leaver_event(struct notifier_block *nb, unsigned long event, void *chan)
 {
 	struct leaver *leaver = container_of(nb, struct leaver, nb);
 
-	if (event == DMA_CHAN_REMOVING && chan == &leaver->chan)
+	if (event == DMA_CHAN_REMOVING && chan == &leaver->chan) {
 		leaver->held += leaver->chan.client_count;
+		complete(&leaver->left);
+	}
 	return NOTIFY_OK;
+}
+
+/*
+ * dcbm has requested the channel, and the notifier finds no lane of it yet. The
+ * notifier waits for that lane; otherwise it would end within microseconds.
+ */
+static bool leave_now(struct device *dev)
+{
+	struct leaver *leaver = kunit_get_current_test()->priv;
+	unsigned int i;
+
+	complete(&leaver->requested);
+	for (i = 0; i < 10000 && !READ_ONCE(leaver->chan.removing); i++)
+		usleep_range(1000, 2000);
+	leaver->overtaken = READ_ONCE(leaver->chan.removing);
+	wait_for_completion_timeout(&leaver->left, HZ / 5);
+	return false;
 }
 
 static void channel_leaves_while_acquired(struct kunit *test)
 {
 	struct leaver *leaver = kunit_kzalloc(test, sizeof(*leaver), GFP_KERNEL);
 	struct dma_device *dma;
-	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, leaver);
+	test->priv = leaver;
 	dma = &leaver->dma;
 	describe(test, dma, &leaver->chan);
-	dma->device_alloc_chan_resources = leaver_alloc;
 	dma->device_prep_dma_memcpy = leaver_prep;
 	dma->device_tx_status = leaver_status;
 	dma->device_issue_pending = leaver_issue;
 	init_completion(&leaver->requested);
+	init_completion(&leaver->left);
 	INIT_WORK(&leaver->work, leaver_goes);
 	leaver->nb.notifier_call = leaver_event;
 	leaver->nb.priority = -1;
-	KUNIT_ASSERT_EQ(test, 0, dma_register_notifier(&leaver->nb));
+	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
+	KUNIT_EXPECT_EQ(test, 0, dma_register_notifier(&leaver->nb));
+	kunit_activate_static_stub(test, dcbm_may_bounce, leave_now);
 
-	for (i = 0; i < 100; i++) {
-		reinit_completion(&leaver->requested);
-		KUNIT_EXPECT_EQ(test, 0, dma_async_device_register(dma));
-		schedule_work(&leaver->work);
-		dcbm_routed(NULL, true);
-		flush_work(&leaver->work);
-		dcbm_routed(NULL, false);
-	}
+	schedule_work(&leaver->work);
+	dcbm_routed(NULL, true);
+	flush_work(&leaver->work);
+	dcbm_routed(NULL, false);
+
+	kunit_deactivate_static_stub(test, dcbm_may_bounce);
 	dma_unregister_notifier(&leaver->nb);
-	KUNIT_EXPECT_GE(test, leaver->requests, 100);
+	KUNIT_EXPECT_TRUE(test, leaver->overtaken);
 	KUNIT_EXPECT_EQ(test, 0, leaver->held);
 }
 
