@@ -3,28 +3,9 @@
  * Migration counts mapped pages of many folios at once, and leaves the sums right: of each
  * node and memory cgroup, whatever happens to the memory and to the cgroup meanwhile.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-
-#include "kselftest_harness.h"
-#include "memory.h"
-#include "setting.h"
+#include "folios.h"
 
 #define TIMEOUT		120
-#define SEED		31
 #define LENGTH		(2 * MIB)
 #define LARGE		(64 * KIB)
 /* The kernel sums up what its CPUs have counted every two seconds. */
@@ -35,16 +16,14 @@
 
 #define CGROUPS		"/sys/fs/cgroup"
 
-FIXTURE(migrate_counts)
-{
-	int nodes[2];
-	/* The process is in home, and in first or second while it allocates. */
-	char top[64], home[96], first[96], second[96];
-	size_t folio_size;
-	int flags;
-	const char *name;	/* in memory.numa_stat */
-	char *addr;
-};
+FIXTURE(migrate_counts) { };
+
+/* The process is in home, and in first or second while it allocates. */
+static char top[64], home[96], first[96], second[96];
+static size_t folio_size;
+static bool shmem;
+/* Of the memory, in memory.numa_stat. */
+static const char *name;
 
 FIXTURE_VARIANT(migrate_counts)
 {
@@ -56,18 +35,6 @@ FIXTURE_VARIANT_ADD(migrate_counts, small) { };
 FIXTURE_VARIANT_ADD(migrate_counts, large) { .large = true, };
 FIXTURE_VARIANT_ADD(migrate_counts, shmem) { .shmem = true, };
 
-/* A thread that moves the memory to the second node. */
-struct mover {
-	FIXTURE_DATA(migrate_counts) *self;
-	bool begins;
-	double seconds;		/* that it took last time */
-};
-
-static void __attribute__((constructor)) save_settings(void)
-{
-	memory_settings_save();
-}
-
 static int join(const char *cgroup)
 {
 	char path[128];
@@ -76,44 +43,34 @@ static int join(const char *cgroup)
 	return setting_write(path, "0");
 }
 
-static bool map_memory(FIXTURE_DATA(migrate_counts) *self)
+static bool map_memory(void)
 {
-	char *addr = mmap(NULL, 2 * LENGTH, PROT_READ | PROT_WRITE, self->flags, -1, 0);
-	char *end = addr + 2 * LENGTH;
+	int flags = MAP_ANONYMOUS | MAP_FIXED | (shmem ? MAP_SHARED : MAP_PRIVATE);
 
-	if (addr == MAP_FAILED)
-		return false;
-	self->addr = (char *)(((uintptr_t)addr + LENGTH - 1) & ~(LENGTH - 1));
-	if (self->addr > addr)
-		munmap(addr, self->addr - addr);
-	if (end > self->addr + LENGTH)
-		munmap(self->addr + LENGTH, end - self->addr - LENGTH);
-	return !madvise(self->addr, LENGTH,
-			self->folio_size == LARGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	len = LENGTH;
+	addr = memory_map_aligned(LENGTH, LENGTH);
+	return addr && mmap(addr, LENGTH, PROT_READ | PROT_WRITE, flags, -1, 0) == addr &&
+	       !madvise(addr, LENGTH, folio_size == LARGE ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
 /* Allocates memory of @cgroup. */
-static int fill(FIXTURE_DATA(migrate_counts) *self, const char *cgroup, size_t offset,
-		size_t len, int node)
+static int fill(const char *cgroup, size_t offset, size_t len, int node)
 {
 	int ret = join(cgroup);
 
 	if (!ret)
-		ret = memory_fill(self->addr + offset, len, self->folio_size,
-				  self->nodes[node], SEED);
-	return join(self->home) ?: ret;
+		ret = memory_fill(addr + offset, len, folio_size, nodes[node], SEED);
+	return join(home) ?: ret;
 }
 
-static long move(FIXTURE_DATA(migrate_counts) *self, int node)
+static long move(int node)
 {
-	return memory_move(0, self->addr, LENGTH, self->folio_size, self->nodes[node],
-			   MPOL_MF_MOVE_ALL);
+	return memory_move(0, addr, LENGTH, folio_size, nodes[node], MPOL_MF_MOVE_ALL);
 }
 
-static long move_half(FIXTURE_DATA(migrate_counts) *self)
+static long move_half(void)
 {
-	return memory_move(0, self->addr, LENGTH / 2, self->folio_size, self->nodes[1],
-			   MPOL_MF_MOVE_ALL);
+	return memory_move(0, addr, LENGTH / 2, folio_size, nodes[1], MPOL_MF_MOVE_ALL);
 }
 
 /* Bytes that @cgroup counts on @node; -1 if there is no such number. */
@@ -160,66 +117,62 @@ FIXTURE_SETUP(migrate_counts)
 {
 	char control[128];
 
-	settings_restore();
-	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
-		SKIP(return, "needs two nodes with memory");
+	if (!test_begin(_metadata))
+		return;
 	if (setting_write(CGROUPS "/cgroup.subtree_control", "+memory"))
 		SKIP(return, "needs cgroup2 with memory");
-	numa_balancing_off();
 	if (variant->large && thp_only(LARGE))
 		SKIP(return, "no folios of 64 KiB");
 
-	snprintf(self->top, sizeof(self->top), CGROUPS "/migrate_counts.%d", getpid());
-	snprintf(self->home, sizeof(self->home), "%s/home", self->top);
-	snprintf(self->first, sizeof(self->first), "%s/first", self->top);
-	snprintf(self->second, sizeof(self->second), "%s/second", self->top);
-	snprintf(control, sizeof(control), "%s/cgroup.subtree_control", self->top);
-	ASSERT_EQ(0, mkdir(self->top, 0755));
+	snprintf(top, sizeof(top), CGROUPS "/migrate_counts.%d", getpid());
+	snprintf(home, sizeof(home), "%s/home", top);
+	snprintf(first, sizeof(first), "%s/first", top);
+	snprintf(second, sizeof(second), "%s/second", top);
+	snprintf(control, sizeof(control), "%s/cgroup.subtree_control", top);
+	ASSERT_EQ(0, mkdir(top, 0755));
 	ASSERT_EQ(0, setting_write(control, "+memory"));
-	ASSERT_EQ(0, mkdir(self->home, 0755));
-	ASSERT_EQ(0, mkdir(self->first, 0755));
-	ASSERT_EQ(0, mkdir(self->second, 0755));
-	ASSERT_EQ(0, join(self->home));
+	ASSERT_EQ(0, mkdir(home, 0755));
+	ASSERT_EQ(0, mkdir(first, 0755));
+	ASSERT_EQ(0, mkdir(second, 0755));
+	ASSERT_EQ(0, join(home));
 
-	self->folio_size = variant->large ? LARGE : memory_page_size();
-	self->flags = MAP_ANONYMOUS | (variant->shmem ? MAP_SHARED : MAP_PRIVATE);
-	self->name = variant->shmem ? "file_mapped" : "anon";
+	folio_size = variant->large ? LARGE : memory_page_size();
+	shmem = variant->shmem;
+	name = variant->shmem ? "file_mapped" : "anon";
 	/* What fill() touches besides the memory is not of a cgroup that is looked at. */
-	ASSERT_TRUE(map_memory(self));
-	ASSERT_EQ(0, fill(self, self->home, 0, LENGTH, 0));
-	munmap(self->addr, LENGTH);
-	ASSERT_TRUE(map_memory(self));
+	ASSERT_TRUE(map_memory());
+	ASSERT_EQ(0, fill(home, 0, LENGTH, 0));
+	munmap(addr, LENGTH);
+	ASSERT_TRUE(map_memory());
 }
 
 FIXTURE_TEARDOWN(migrate_counts)
 {
-	munmap(self->addr, LENGTH);
+	unmap_folios();
 	join(CGROUPS);
-	rmdir(self->second);
-	rmdir(self->first);
-	rmdir(self->home);
-	rmdir(self->top);
-	settings_restore();
+	rmdir(second);
+	rmdir(first);
+	rmdir(home);
+	rmdir(top);
 }
 
 #define EXPECT_COUNTED(cgroup, node, bytes)					\
-	EXPECT_EQ(bytes, counted_in_time(cgroup, self->name, self->nodes[node], bytes))
+	EXPECT_EQ(bytes, counted_in_time(cgroup, name, nodes[node], bytes))
 
 /* Neighbours belong to different cgroups. */
 TEST_F_TIMEOUT(migrate_counts, moved, TIMEOUT)
 {
-	for (size_t i = 0; i < LENGTH; i += self->folio_size)
-		ASSERT_EQ(0, fill(self, i / self->folio_size % 2 ? self->second : self->first,
-				  i, self->folio_size, 0));
+	for (size_t i = 0; i < LENGTH; i += folio_size)
+		ASSERT_EQ(0, fill(i / folio_size % 2 ? second : first, i, folio_size, 0));
 	for (int node = 0; node < 2; node++) {
-		EXPECT_COUNTED(self->first, node, node ? 0 : (long)LENGTH / 2);
-		EXPECT_COUNTED(self->second, node, node ? 0 : (long)LENGTH / 2);
+		EXPECT_COUNTED(first, node, node ? 0 : (long)LENGTH / 2);
+		EXPECT_COUNTED(second, node, node ? 0 : (long)LENGTH / 2);
 	}
 	for (int to = 1; to >= 0; to--) {
-		ASSERT_EQ(0, move(self, to));
+		ASSERT_EQ(0, move(to));
 		for (int node = 0; node < 2; node++) {
-			EXPECT_COUNTED(self->first, node, node == to ? (long)LENGTH / 2 : 0);
-			EXPECT_COUNTED(self->second, node, node == to ? (long)LENGTH / 2 : 0);
+			EXPECT_COUNTED(first, node, node == to ? (long)LENGTH / 2 : 0);
+			EXPECT_COUNTED(second, node, node == to ? (long)LENGTH / 2 : 0);
 		}
 	}
 }
@@ -230,102 +183,94 @@ TEST_F_TIMEOUT(migrate_counts, could_not_be_moved, TIMEOUT)
 	int held[2];
 	long left;
 
-	ASSERT_EQ(0, fill(self, self->first, 0, LENGTH, 0));
-	ASSERT_EQ(0, pipe(held));
-	for (size_t i = 0; i < LENGTH; i += LENGTH / HELD_FOLIOS) {
-		struct iovec vec = { .iov_base = self->addr + i, .iov_len = 8 };
-
-		ASSERT_EQ(8, vmsplice(held[1], &vec, 1, 0));
-	}
-	move(self, 1);
-	left = memory_pages_not_on(self->addr, LENGTH, self->nodes[1]) * memory_page_size();
-	EXPECT_LE(HELD_FOLIOS * self->folio_size, left);
+	ASSERT_EQ(0, fill(first, 0, LENGTH, 0));
+	hold(held, addr, LENGTH, LENGTH / HELD_FOLIOS);
+	move(1);
+	left = memory_pages_not_on(addr, LENGTH, nodes[1]) * memory_page_size();
+	EXPECT_LE(HELD_FOLIOS * folio_size, left);
 	EXPECT_GT((long)LENGTH, left);
-	EXPECT_COUNTED(self->first, 0, left);
-	EXPECT_COUNTED(self->first, 1, (long)LENGTH - left);
-	close(held[0]);
-	close(held[1]);
+	EXPECT_COUNTED(first, 0, left);
+	EXPECT_COUNTED(first, 1, (long)LENGTH - left);
+	let_go(held);
 }
+
+/* A thread moves the memory to the second node. */
+static bool move_begins;
+static double move_took;
 
 static void *move_to_second(void *arg)
 {
-	struct mover *mover = arg;
 	double begun;
 
 	run_on_cpus(0, 0);
 	begun = seconds_now();
-	__atomic_store_n(&mover->begins, true, __ATOMIC_RELEASE);
-	move(mover->self, 1);
-	mover->seconds = seconds_now() - begun;
+	__atomic_store_n(&move_begins, true, __ATOMIC_RELEASE);
+	move(1);
+	move_took = seconds_now() - begun;
 	return NULL;
 }
 
 /* Moves the memory. Meanwhile, drops half of it, and removes @cgroup unless it is NULL. */
-static bool drop_while_moved(struct mover *mover, long round, const char *cgroup)
+static bool drop_while_moved(long round, const char *cgroup)
 {
-	FIXTURE_DATA(migrate_counts) *self = mover->self;
-	double then, share = mover->seconds * (round * 37 % 101) / 101;
+	double then, share = move_took * (round * 37 % 101) / 101;
 	pid_t child = fork_idle();
 	bool removed = true;
 	pthread_t thread;
 
-	mover->begins = false;
-	if (child < 0 || pthread_create(&thread, NULL, move_to_second, mover))
+	move_begins = false;
+	if (child < 0 || pthread_create(&thread, NULL, move_to_second, NULL))
 		return false;
-	while (!__atomic_load_n(&mover->begins, __ATOMIC_ACQUIRE))
+	while (!__atomic_load_n(&move_begins, __ATOMIC_ACQUIRE))
 		sched_yield();
 	then = seconds_now() + share;
 	while (seconds_now() < then)
 		sched_yield();
 	kill(child, SIGKILL);
 	for (size_t i = 0; i < LENGTH; i += 2 * LARGE)
-		madvise(self->addr + i, LARGE, MADV_DONTNEED);
+		madvise(addr + i, LARGE, MADV_DONTNEED);
 	if (cgroup)
 		removed = !rmdir(cgroup);
 	pthread_join(thread, NULL);
 	return waitpid(child, NULL, 0) == child && removed;
 }
 
+/* Drops memory of the first cgroup, or of @cgroup, which is removed, again and again. */
+static void drop_in_rounds(const char *cgroup)
+{
+	double end = seconds_now() + ROUND_SECONDS;
+	char *kept = addr;
+
+	/* Something to be subtracted from: counters show no less than 0. */
+	ASSERT_EQ(0, fill(first, 0, LENGTH, 0));
+	ASSERT_EQ(0, move_half());
+	for (long round = 1; round <= ROUNDS && seconds_now() < end; round++) {
+		ASSERT_TRUE(map_memory());
+		if (cgroup)
+			ASSERT_EQ(0, mkdir(cgroup, 0755));
+		ASSERT_EQ(0, fill(cgroup ?: first, 0, LENGTH, 0));
+		ASSERT_TRUE(drop_while_moved(round, cgroup));
+		munmap(addr, LENGTH);
+	}
+	addr = kept;
+}
+
 /* A process ends, and another one drops memory, while it is unmapped or just mapped. */
 TEST_F_TIMEOUT(migrate_counts, dropped_while_moved, TIMEOUT)
 {
-	double end = seconds_now() + ROUND_SECONDS;
-	struct mover mover = { .self = self };
-	char *kept = self->addr;
-
-	/* Something to be subtracted from: counters show no less than 0. */
-	ASSERT_EQ(0, fill(self, self->first, 0, LENGTH, 0));
-	ASSERT_EQ(0, move_half(self));
-	for (long round = 1; round <= ROUNDS && seconds_now() < end; round++) {
-		ASSERT_TRUE(map_memory(self));
-		ASSERT_EQ(0, fill(self, self->first, 0, LENGTH, 0));
-		ASSERT_TRUE(drop_while_moved(&mover, round, NULL));
-		munmap(self->addr, LENGTH);
-	}
-	self->addr = kept;
+	drop_in_rounds(NULL);
 	for (int node = 0; node < 2; node++)
-		EXPECT_COUNTED(self->first, node, (long)LENGTH / 2);
+		EXPECT_COUNTED(first, node, (long)LENGTH / 2);
 }
 
-/* The memory cgroup, in which nobody is any longer, is removed as well. */
+/* The memory cgroup, which has no process any longer, is removed as well. */
 TEST_F_TIMEOUT(migrate_counts, removed_while_moved, TIMEOUT)
 {
-	double end = seconds_now() + ROUND_SECONDS;
-	struct mover mover = { .self = self };
-	char *kept = self->addr;
 	char cgroup[128];
+	double end;
 
-	ASSERT_EQ(0, fill(self, self->first, 0, LENGTH, 0));
-	ASSERT_EQ(0, move_half(self));
-	snprintf(cgroup, sizeof(cgroup), "%s/removed", self->top);
-	for (long round = 1; round <= ROUNDS && seconds_now() < end; round++) {
-		ASSERT_TRUE(map_memory(self));
-		ASSERT_EQ(0, mkdir(cgroup, 0755));
-		ASSERT_EQ(0, fill(self, cgroup, 0, LENGTH, 0));
-		ASSERT_TRUE(drop_while_moved(&mover, round, cgroup));
-		munmap(self->addr, LENGTH);
-	}
-	self->addr = kept;
+	snprintf(cgroup, sizeof(cgroup), "%s/removed", top);
+	drop_in_rounds(cgroup);
 	/* What is left of removed ones is counted by the one above. */
 	for (int node = 0; node < 2; node++) {
 		long all, own;
@@ -333,8 +278,8 @@ TEST_F_TIMEOUT(migrate_counts, removed_while_moved, TIMEOUT)
 		end = seconds_now() + SUM_SECONDS;
 		do {
 			usleep(20000);
-			all = counted(self->top, self->name, self->nodes[node]);
-			own = counted(self->home, self->name, self->nodes[node]);
+			all = counted(top, name, nodes[node]);
+			own = counted(home, name, nodes[node]);
 		} while (all - own != LENGTH / 2 && seconds_now() < end);
 		EXPECT_EQ((long)LENGTH / 2, all - own) TH_LOG("on node %d", node);
 	}

@@ -580,7 +580,6 @@ TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 /* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
 TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 {
-
 	load("segment_bytes=524288");
 	create_area(AREA_ANON_2M, 8 * MIB);
 	ASSERT_EQ(engine_set_timeout(1), 0);

@@ -50,7 +50,6 @@ static int trace(bool on)
 
 FIXTURE_SETUP(migrate_trace)
 {
-
 	if (!offload_begin(_metadata))
 		return;
 	if (access(TRACE_DIR "/trace", R_OK))

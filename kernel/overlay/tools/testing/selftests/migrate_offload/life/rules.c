@@ -237,7 +237,6 @@ static void begin_flight(enum area_kind kind, size_t size)
 	launch("channels=4");
 }
 
-
 static void end_flight(void)
 {
 	end_move();

@@ -15,7 +15,6 @@
 #include "touch.h"
 
 #define TIMEOUT		1800
-
 #define SEED		1
 
 #define SECTOR		512
@@ -674,7 +673,6 @@ FIXTURE_SETUP(live_stress)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, stress);
 	stress->part = variant->size;
-
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		struct writer *writer = &stress->writers[i];
 

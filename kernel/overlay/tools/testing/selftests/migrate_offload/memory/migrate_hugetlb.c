@@ -11,7 +11,6 @@
 #define GIB		(1024 * MIB)
 #define CHANNELS	4
 
-
 /* Longest descriptor that an engine gets, and what may take timeout_ms. */
 #define LONGEST		(4 * MIB)
 #define TIMEOUT_BYTES	(64 * MIB)
