@@ -92,6 +92,19 @@ long setting_find_number(const char *path, const char *name)
 	return found ? strtol(found + strlen(name), NULL, 10) : -1;
 }
 
+long setting_count_lines(const char *path, const char *text)
+{
+	FILE *file = fopen(path, "r");
+	char line[1024];
+	long nr = 0;
+
+	while (file && fgets(line, sizeof(line), file))
+		nr += !!strstr(line, text);
+	if (file)
+		fclose(file);
+	return file ? nr : -1;
+}
+
 /* A file that shows all its values has the one that counts in brackets. */
 static void keep_selected(char *value)
 {

@@ -4,43 +4,25 @@
  * a batch has the 32 pages from which on that is cheaper, all at once. Pages that have a flush
  * of their own are none of the 32.
  */
-#include <limits.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-
-#include "kselftest_harness.h"
-#include "memory.h"
-#include "setting.h"
+#include "folios.h"
 
 #define TIMEOUT		60
-#define TRACE_DIR	"/sys/kernel/tracing"
 #define TRACING_ON	TRACE_DIR "/tracing_on"
 #define EVENT_ENABLE	TRACE_DIR "/events/tlb/tlb_flush/enable"
 #define EVENT_PID	TRACE_DIR "/set_event_pid"
 #define BATCH_PAGES	"/sys/module/migrate/parameters/batch_pages"
-#define SEED		31
 #define ROUNDS		4
 /* From so many pages on, none is flushed by itself. */
 #define CEILING		32
 #define FEW		16
 #define MANY		(2 * CEILING)
 
-FIXTURE(migrate_flushes)
-{
-	size_t page;
-	int from;
-	int to;
-	void *pages[MANY];
-	int status[MANY];
-	/* Flushes of single pages and of everything, in the round with the fewest. */
-	long single;
-	long full;
-};
+FIXTURE(migrate_flushes) { };
+
+static size_t page_size;
+static void *pages[MANY];
+/* Flushes of single pages and of everything, in the round with the fewest. */
+static long fewest_single, fewest_full;
 
 static void __attribute__((constructor)) prepare(void)
 {
@@ -49,21 +31,18 @@ static void __attribute__((constructor)) prepare(void)
 	setting_save(EVENT_ENABLE);
 	setting_save(TRACING_ON);
 	setting_save(BATCH_PAGES);
-	memory_settings_save();
 }
 
 FIXTURE_SETUP(migrate_flushes)
 {
-	settings_restore();
-	if (!memory_two_nodes(&self->from, &self->to))
-		SKIP(return, "needs two nodes with memory");
+	if (!test_begin(_metadata))
+		return;
 	if (setting_write_number(EVENT_PID, getpid()) || setting_write(EVENT_ENABLE, "1"))
 		SKIP(return, "needs tracefs and the event tlb_flush, which is x86's");
 	if (!system("grep -qw invlpgb /proc/cpuinfo"))
 		SKIP(return, "INVLPGB flushes all CPUs at once, and nothing is deferred");
-	numa_balancing_off();
-	ASSERT_EQ(0, thp_only(memory_page_size()));
-	self->page = memory_page_size();
+	page_size = memory_page_size();
+	ASSERT_EQ(0, thp_only(page_size));
 }
 
 FIXTURE_TEARDOWN(migrate_flushes)
@@ -72,31 +51,25 @@ FIXTURE_TEARDOWN(migrate_flushes)
 	settings_restore();
 }
 
-static char *pages_on(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
+/* Names @nr new pages, behind @at others. */
+static void name_pages(size_t at, size_t nr)
 {
-	char *addr = memory_map_aligned(nr * self->page, PMD_SIZE);
+	char *addr = memory_map_aligned(nr * page_size, PMD_SIZE);
 
-	if (!addr || memory_fill(addr, nr * self->page, self->page, self->from, SEED))
-		exit(KSFT_FAIL);
-	return addr;
-}
-
-/* Names @nr pages from @addr on, behind @at others. */
-static void name(FIXTURE_DATA(migrate_flushes) *self, size_t at, char *addr, size_t nr)
-{
+	ASSERT_NE(NULL, addr);
+	ASSERT_EQ(0, memory_fill(addr, nr * page_size, page_size, nodes[0], SEED));
 	for (size_t i = 0; i < nr; i++)
-		self->pages[at + i] = addr + i * self->page;
+		pages[at + i] = addr + i * page_size;
 }
 
 /* Counts the flushes in the trace, and keeps the counts if they are lower. */
-static void count(FIXTURE_DATA(migrate_flushes) *self)
+static void count(void)
 {
 	FILE *trace = fopen(TRACE_DIR "/trace", "r");
 	long single = 0, full = 0;
 	char line[512];
 
-	if (!trace)
-		exit(KSFT_FAIL);
+	ASSERT_NE(NULL, trace);
 	while (fgets(line, sizeof(line), trace)) {
 		const char *event = strstr(line, "tlb_flush: ");
 		long pages;
@@ -110,10 +83,10 @@ static void count(FIXTURE_DATA(migrate_flushes) *self)
 			full++;
 	}
 	fclose(trace);
-	if (single < self->single)
-		self->single = single;
-	if (full < self->full)
-		self->full = full;
+	if (single < fewest_single)
+		fewest_single = single;
+	if (full < fewest_full)
+		fewest_full = full;
 }
 
 /*
@@ -121,62 +94,56 @@ static void count(FIXTURE_DATA(migrate_flushes) *self)
  * round may have one more: a child's first write to a page of its stack flushes as well, and a
  * page that is tried again does. None has one less.
  */
-static long move(FIXTURE_DATA(migrate_flushes) *self, size_t nr)
+static long move(size_t nr)
 {
-	int nodes[MANY];
+	int targets[MANY], status[MANY];
 	long ret = 0;
 
-	self->single = LONG_MAX;
-	self->full = LONG_MAX;
+	fewest_single = LONG_MAX;
+	fewest_full = LONG_MAX;
 	for (size_t round = 0; round < ROUNDS && !ret; round++) {
 		for (size_t i = 0; i < nr; i++)
-			nodes[i] = round % 2 ? self->from : self->to;
+			targets[i] = nodes[1 - round % 2];
 		setting_write(TRACING_ON, "1");
 		setting_write(TRACE_DIR "/trace", "\n");
-		ret = syscall(__NR_move_pages, 0, nr, self->pages, nodes, self->status,
-			      MPOL_MF_MOVE);
+		ret = syscall(__NR_move_pages, 0, nr, pages, targets, status, MPOL_MF_MOVE);
 		/* To disable the event would patch code, which flushes as well. */
 		setting_write(TRACING_ON, "0");
-		count(self);
+		count();
 	}
 	return ret;
 }
 
 TEST_F_TIMEOUT(migrate_flushes, few, TIMEOUT)
 {
-	name(self, 0, pages_on(self, FEW), FEW);
-	ASSERT_EQ(0, move(self, FEW));
-	EXPECT_EQ(FEW, self->single);
-	EXPECT_EQ(0, self->full);
+	name_pages(0, FEW);
+	ASSERT_EQ(0, move(FEW));
+	EXPECT_EQ(FEW, fewest_single);
+	EXPECT_EQ(0, fewest_full);
 }
 
 TEST_F_TIMEOUT(migrate_flushes, many, TIMEOUT)
 {
-	name(self, 0, pages_on(self, MANY), MANY);
-	ASSERT_EQ(0, move(self, MANY));
-	EXPECT_EQ(0, self->single);
-	EXPECT_EQ(1, self->full);
+	name_pages(0, MANY);
+	ASSERT_EQ(0, move(MANY));
+	EXPECT_EQ(0, fewest_single);
+	EXPECT_EQ(1, fewest_full);
 }
 
 /* Folios that a PMD maps are flushed alone. */
 TEST_F_TIMEOUT(migrate_flushes, behind_a_pmd, TIMEOUT)
 {
-	char *huge = memory_map_aligned(PMD_SIZE, PMD_SIZE);
-
-	if (setting_write_number(BATCH_PAGES, 2 * PMD_SIZE / self->page))
+	if (setting_write_number(BATCH_PAGES, 2 * PMD_SIZE / page_size))
 		SKIP(return, "nothing is behind a PMD: needs " BATCH_PAGES);
-	if (thp_only(PMD_SIZE))
-		SKIP(return, "needs transparent huge pages");
-	ASSERT_NE(NULL, huge);
-	ASSERT_EQ(0, memory_fill(huge, PMD_SIZE, PMD_SIZE, self->from, SEED));
-	ASSERT_TRUE(memory_folios_are(huge, PMD_SIZE, PMD_SIZE));
-	name(self, 0, huge, 1);
-	name(self, 1, pages_on(self, FEW), FEW);
-	ASSERT_EQ(0, move(self, 1 + FEW));
-	EXPECT_EQ(FEW, self->single);
+	if (!map_folios(PMD_SIZE, 1, false))
+		return;
+	pages[0] = addr;
+	name_pages(1, FEW);
+	ASSERT_EQ(0, move(1 + FEW));
+	EXPECT_EQ(FEW, fewest_single);
 	/* That of the PMD. */
-	EXPECT_EQ(1, self->full);
-	EXPECT_EQ(0, memory_verify(huge, PMD_SIZE, SEED));
+	EXPECT_EQ(1, fewest_full);
+	EXPECT_EQ(0, bytes_wrong());
 }
 
 TEST_HARNESS_MAIN

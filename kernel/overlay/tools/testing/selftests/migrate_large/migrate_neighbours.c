@@ -4,19 +4,7 @@
  * where they were, and nothing else, however VMAs, page tables and processes divide them. Those
  * that a child may map as well are mapped one by one.
  */
-#define _GNU_SOURCE
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-
-#include "kselftest_harness.h"
-#include "memory.h"
-#include "setting.h"
+#include "folios.h"
 
 #define TIMEOUT		60
 #define PAGES		160
@@ -28,19 +16,15 @@
 #define LARGE_PAGES	4
 #define BEFORE		1
 #define FILLED		(BEFORE + PAGES + 3)
-#define SEED		100
 #define CHILDS_SEED	1000
 
-FIXTURE(migrate_neighbours)
-{
-	char *map;
-	char *addr;
-	size_t page;
-	int nodes[2];
-	pid_t child;
-	int orders[2];
-	int reports[2];
-};
+FIXTURE(migrate_neighbours) { };
+
+static char *map;
+static size_t page;
+static struct child child;
+/* Of the variant. */
+static bool has_holes;
 
 FIXTURE_VARIANT(migrate_neighbours)
 {
@@ -52,37 +36,23 @@ FIXTURE_VARIANT(migrate_neighbours)
 	bool shifted;
 };
 
-FIXTURE_VARIANT_ADD(migrate_neighbours, plain) { };
-FIXTURE_VARIANT_ADD(migrate_neighbours, two_vmas) { .two_vmas = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, holes) { .holes = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, forked) { .forked = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, all)
-{
-	.two_vmas = true,
-	.holes = true,
-	.forked = true,
-};
+#define VARIANT(name, ...)							\
+	FIXTURE_VARIANT_ADD(migrate_neighbours, name) { __VA_ARGS__ }
 
-FIXTURE_VARIANT_ADD(migrate_neighbours, large) { .large = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, large_shifted) { .large = true, .shifted = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, large_holes) { .large = true, .holes = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, large_forked) { .large = true, .forked = true, };
-FIXTURE_VARIANT_ADD(migrate_neighbours, large_all)
-{
-	.large = true,
-	.shifted = true,
-	.two_vmas = true,
-	.forked = true,
-};
+VARIANT(plain);
+VARIANT(two_vmas, .two_vmas = true);
+VARIANT(holes, .holes = true);
+VARIANT(forked, .forked = true);
+VARIANT(all, .two_vmas = true, .holes = true, .forked = true);
+VARIANT(large, .large = true);
+VARIANT(large_shifted, .large = true, .shifted = true);
+VARIANT(large_holes, .large = true, .holes = true);
+VARIANT(large_forked, .large = true, .forked = true);
+VARIANT(large_all, .large = true, .shifted = true, .two_vmas = true, .forked = true);
 
-static void __attribute__((constructor)) save_settings(void)
+static bool is_hole(int i)
 {
-	memory_settings_save();
-}
-
-static bool is_hole(const FIXTURE_VARIANT(migrate_neighbours) *variant, int i)
-{
-	return variant->holes && i % 7 == 5;
+	return has_holes && i % 7 == 5;
 }
 
 /* The child writes to some pages, and unmaps others. */
@@ -96,171 +66,138 @@ static bool is_dropped(int i)
 	return i % 6 == 2;
 }
 
-static char *page_at(FIXTURE_DATA(migrate_neighbours) *self, int i)
+static char *page_at(int i)
 {
-	return self->addr + i * self->page;
+	return addr + i * page;
 }
 
-static size_t wrong_in_child(FIXTURE_DATA(migrate_neighbours) *self,
-			     const FIXTURE_VARIANT(migrate_neighbours) *variant)
+static size_t wrong_in_child(void)
 {
 	size_t wrong = 0;
 
 	for (int i = 0; i < PAGES; i++) {
-		if (is_hole(variant, i) || is_dropped(i))
-			wrong += memory_pfn(page_at(self, i)) != MEMORY_NO_PFN;
+		if (is_hole(i) || is_dropped(i))
+			wrong += memory_pfn(page_at(i)) != MEMORY_NO_PFN;
 		else
-			wrong += memory_verify(page_at(self, i), self->page,
+			wrong += memory_verify(page_at(i), page,
 					       (is_childs(i) ? CHILDS_SEED : SEED) + i);
 	}
 	return wrong;
 }
 
-/* Reports after each order, and once before, how many bytes and mappings are wrong. */
-static void child_main(FIXTURE_DATA(migrate_neighbours) *self,
-		       const FIXTURE_VARIANT(migrate_neighbours) *variant)
+/* How many bytes and mappings are wrong. First the child makes some pages its own. */
+static size_t use_in_child(void)
 {
-	size_t wrong;
-	char order;
+	static bool used;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (memory_bind(self->nodes[0]))
-		_exit(1);
-	for (int i = 0; i < PAGES; i++) {
+	for (int i = 0; !used && i < PAGES; i++) {
 		if (is_dropped(i))
-			madvise(page_at(self, i), self->page, MADV_DONTNEED);
-		else if (is_childs(i) && !is_hole(variant, i))
-			memory_stamp(page_at(self, i), self->page, CHILDS_SEED + i);
+			madvise(page_at(i), page, MADV_DONTNEED);
+		else if (is_childs(i) && !is_hole(i))
+			memory_stamp(page_at(i), page, CHILDS_SEED + i);
 	}
-	do {
-		wrong = wrong_in_child(self, variant);
-		if (write(self->reports[1], &wrong, sizeof(wrong)) != sizeof(wrong))
-			break;
-	} while (read(self->orders[0], &order, 1) == 1);
-	_exit(0);
+	used = true;
+	return wrong_in_child();
 }
 
-static size_t ask_child(FIXTURE_DATA(migrate_neighbours) *self, bool first)
-{
-	size_t wrong;
-
-	if (!first && write(self->orders[1], "", 1) != 1)
-		return -1;
-	return read(self->reports[0], &wrong, sizeof(wrong)) == sizeof(wrong) ? wrong : -1;
-}
-
-static void fill_with_small(struct __test_metadata *_metadata,
-			    FIXTURE_DATA(migrate_neighbours) *self,
-			    const FIXTURE_VARIANT(migrate_neighbours) *variant)
+static void fill_with_small(void)
 {
 	for (int i = 0; i < PAGES; i++) {
-		if (!is_hole(variant, i))
-			ASSERT_EQ(0, memory_fill(page_at(self, i), self->page, self->page,
-						 self->nodes[0], SEED + i));
+		if (!is_hole(i))
+			ASSERT_EQ(0, memory_fill(page_at(i), page, page, nodes[0], SEED + i));
 	}
 }
 
 /* Of the first and the last folio only a part stays. */
-static void fill_with_large(struct __test_metadata *_metadata,
-			    FIXTURE_DATA(migrate_neighbours) *self,
-			    const FIXTURE_VARIANT(migrate_neighbours) *variant)
+static void fill_with_large(bool is_shifted)
 {
-	const size_t size = LARGE_PAGES * self->page;
-	char *filled = page_at(self, -BEFORE), *shifted = self->addr - self->page;
+	const size_t size = LARGE_PAGES * page;
+	char *filled = page_at(-BEFORE), *shifted = addr - page;
 
 	ASSERT_EQ(0, thp_only(size));
-	ASSERT_EQ(0, memory_fill(filled, FILLED * self->page, size, self->nodes[0], SEED));
-	ASSERT_TRUE(memory_folios_are(filled, FILLED * self->page, size));
-	ASSERT_EQ(0, munmap(filled, BEFORE * self->page));
-	ASSERT_EQ(0, munmap(page_at(self, PAGES), (FILLED - BEFORE - PAGES) * self->page));
-	if (variant->shifted) {
+	ASSERT_EQ(0, memory_fill(filled, FILLED * page, size, nodes[0], SEED));
+	ASSERT_TRUE(memory_folios_are(filled, FILLED * page, size));
+	ASSERT_EQ(0, munmap(filled, BEFORE * page));
+	ASSERT_EQ(0, munmap(page_at(PAGES), (FILLED - BEFORE - PAGES) * page));
+	if (is_shifted) {
 		char *away = memory_map_aligned(PMD_SIZE, PMD_SIZE);
 
 		ASSERT_NE(NULL, away);
-		ASSERT_EQ(away, mremap(self->addr, PAGES * self->page, PAGES * self->page,
-				       MREMAP_MAYMOVE | MREMAP_FIXED, away));
-		ASSERT_EQ(shifted, mremap(away, PAGES * self->page, PAGES * self->page,
-					  MREMAP_MAYMOVE | MREMAP_FIXED, shifted));
+		ASSERT_EQ(away,
+			  mremap(addr, PAGES * page, PAGES * page,
+				 MREMAP_MAYMOVE | MREMAP_FIXED, away));
+		ASSERT_EQ(shifted,
+			  mremap(away, PAGES * page, PAGES * page,
+				 MREMAP_MAYMOVE | MREMAP_FIXED, shifted));
 		munmap(away, PMD_SIZE);
-		self->addr = shifted;
+		addr = shifted;
 	}
 	for (int i = 0; i < PAGES; i++) {
-		if (is_hole(variant, i))
-			madvise(page_at(self, i), self->page, MADV_DONTNEED);
+		if (is_hole(i))
+			madvise(page_at(i), page, MADV_DONTNEED);
 		else
-			memory_stamp(page_at(self, i), self->page, SEED + i);
+			memory_stamp(page_at(i), page, SEED + i);
 	}
 }
 
 FIXTURE_SETUP(migrate_neighbours)
 {
-	settings_restore();
-	self->child = -1;
-	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
-		SKIP(return, "needs two nodes with memory");
-	numa_balancing_off();
-	self->page = memory_page_size();
-	self->map = memory_map_aligned(2 * PMD_SIZE, PMD_SIZE);
-	ASSERT_NE(NULL, self->map);
-	self->addr = self->map + PMD_SIZE - TABLE_AT * self->page;
+	if (!test_begin(_metadata))
+		return;
+	has_holes = variant->holes;
+	page = memory_page_size();
+	map = memory_map_aligned(2 * PMD_SIZE, PMD_SIZE);
+	ASSERT_NE(NULL, map);
+	addr = map + PMD_SIZE - TABLE_AT * page;
 	if (variant->large)
-		fill_with_large(_metadata, self, variant);
+		fill_with_large(variant->shifted);
 	else
-		fill_with_small(_metadata, self, variant);
+		fill_with_small();
 	if (variant->two_vmas)
-		ASSERT_EQ(0, mprotect(page_at(self, VMA_AT), (PAGES - VMA_AT) * self->page,
-				      PROT_READ));
+		ASSERT_EQ(0, mprotect(page_at(VMA_AT), (PAGES - VMA_AT) * page, PROT_READ));
 	if (!variant->forked)
 		return;
-	ASSERT_EQ(0, pipe(self->orders));
-	ASSERT_EQ(0, pipe(self->reports));
-	self->child = fork();
-	ASSERT_LE(0, self->child);
-	if (!self->child)
-		child_main(self, variant);
-	ASSERT_EQ(0, ask_child(self, true));
+	ASSERT_EQ(0, memory_bind(nodes[0]));
+	fork_child(&child, use_in_child);
+	ASSERT_EQ(0, ask_child(&child));
+	ASSERT_EQ(0, memory_bind(-1));
 }
 
 FIXTURE_TEARDOWN(migrate_neighbours)
 {
-	if (self->child > 0) {
-		kill(self->child, SIGKILL);
-		waitpid(self->child, NULL, 0);
-	}
-	munmap(self->map, 2 * PMD_SIZE);
+	end_process(child.pid);
+	munmap(map, 2 * PMD_SIZE);
 	settings_restore();
 }
 
 TEST_F_TIMEOUT(migrate_neighbours, mapped_again, TIMEOUT)
 {
-	const size_t len = PAGES * self->page;
-	const size_t holes = memory_pages_not_on(self->addr, len, self->nodes[0]);
+	const size_t len = PAGES * page;
+	const size_t holes = memory_pages_not_on(addr, len, nodes[0]);
 
 	for (int round = 0; round < ROUNDS; round++) {
-		int node = self->nodes[(round + 1) % 2];
+		int node = nodes[(round + 1) % 2];
 
-		ASSERT_EQ(holes, memory_move(0, self->addr, len, self->page, node,
-					     MPOL_MF_MOVE_ALL));
+		ASSERT_EQ(holes, memory_move(0, addr, len, page, node, MPOL_MF_MOVE_ALL));
 		/* Nothing waits: not even a page that is still unmapped is on the node. */
-		ASSERT_EQ(holes, memory_pages_not_on(self->addr, len, node))
+		ASSERT_EQ(holes, memory_pages_not_on(addr, len, node))
 			TH_LOG("in round %d", round);
 		for (int i = 0; i < PAGES; i++) {
-			ASSERT_EQ(is_hole(variant, i),
-				  memory_pfn(page_at(self, i)) == MEMORY_NO_PFN)
+			ASSERT_EQ(is_hole(i), memory_pfn(page_at(i)) == MEMORY_NO_PFN)
 				TH_LOG("page %d in round %d", i, round);
-			if (!is_hole(variant, i))
-				ASSERT_EQ(0, memory_verify(page_at(self, i), self->page, SEED + i));
+			if (!is_hole(i))
+				ASSERT_EQ(0, memory_verify(page_at(i), page, SEED + i));
 		}
 		/* A folio of which only a part is mapped may be split. */
 		if (variant->large && !variant->holes)
-			ASSERT_TRUE(memory_folios_are(page_at(self, LARGE_PAGES - BEFORE),
-						      (PAGES - LARGE_PAGES) * self->page,
-						      LARGE_PAGES * self->page))
+			ASSERT_TRUE(memory_folios_are(page_at(LARGE_PAGES - BEFORE),
+						      (PAGES - LARGE_PAGES) * page,
+						      LARGE_PAGES * page))
 				TH_LOG("in round %d", round);
 		if (!variant->forked)
 			continue;
-		memory_move(self->child, self->addr, len, self->page, node, MPOL_MF_MOVE_ALL);
-		ASSERT_EQ(0, ask_child(self, false)) TH_LOG("in round %d", round);
+		memory_move(child.pid, addr, len, page, node, MPOL_MF_MOVE_ALL);
+		ASSERT_EQ(0, ask_child(&child)) TH_LOG("in round %d", round);
 	}
 }
 

@@ -4,109 +4,46 @@
  * private ones, which of them the administrator allows, what comes and goes
  * while memory migrates, and what an engine cannot reach.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "movers.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		600
 #define DRIVER		"/sys/bus/platform/drivers/dmasim/"
 #define TRACING		"/sys/kernel/tracing/"
 
-FIXTURE(engines)
-{
-	struct engine_test test;
-	struct area area;
-	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	unsigned int nr;
-};
+/* What channels did in the last move. */
+static struct engine_channel channels[ENGINE_MAX_CHANNELS];
+static unsigned int nr;
+
+FIXTURE(engines) { };
 
 FIXTURE_SETUP(engines)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	run_begin(_metadata);
 }
 
 FIXTURE_TEARDOWN(engines)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 }
 
-/* Moves the area to a node, where it must arrive whole and unchanged. */
-static void move(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self, int node)
+static void channels_since(const struct engine_channel *before)
 {
-	offload_mark();
-	EXPECT_EQ(area_move(&self->area, node), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-	EXPECT_TRUE(area_is_whole(&self->area));
-}
-
-static void expect_copies(struct __test_metadata *_metadata, uint64_t copied,
-			  const char *cause, uint64_t fallbacks)
-{
-	EXPECT_EQ(offload_grown("folios_copied"), copied);
-	EXPECT_EQ(offload_grown(cause), fallbacks);
-	EXPECT_EQ(offload_grown("fallback_"), fallbacks)
-		offload_show_grown();
-}
-
-static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self,
-			   enum area_kind kind, size_t size)
-{
-	unsigned int i;
-
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
-	for (i = 0; i < 2; i++) {
-		area_stamp(&self->area, 1 + i);
-		move(_metadata, self, self->test.nodes[1 - i]);
-		expect_copies(_metadata, area_folios(&self->area), "fallback_", 0);
-	}
-	area_destroy(&self->area);
-}
-
-static void every_kind(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self)
-{
-	enum area_kind kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++)
-		there_and_back(_metadata, self, kind, 4 * MIB);
-}
-
-/* What each channel did since @before, in @self->channels. */
-static void channels_since(FIXTURE_DATA(engines) *self, const struct engine_channel *before)
-{
-	unsigned int i;
-
-	self->nr = engine_channels(self->channels);
-	for (i = 0; i < self->nr; i++) {
-		self->channels[i].bytes -= before[i].bytes;
-		self->channels[i].descriptors -= before[i].descriptors;
-		self->channels[i].lists -= before[i].lists;
+	nr = engine_channels(channels);
+	for (unsigned int i = 0; i < nr; i++) {
+		channels[i].bytes -= before[i].bytes;
+		channels[i].descriptors -= before[i].descriptors;
+		channels[i].lists -= before[i].lists;
 	}
 }
 
-static void move_once(struct __test_metadata *_metadata, FIXTURE_DATA(engines) *self,
-		      enum area_kind kind, size_t size)
+static void move_once(enum area_kind kind, size_t size)
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS];
 
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
+	create_area(kind, size);
 	engine_channels(before);
-	move(_metadata, self, self->test.nodes[1]);
-	channels_since(self, before);
+	move_to(nodes[1]);
+	channels_since(before);
 }
 
 /* Four channels have as much each, in one descriptor wherever that can be. */
@@ -122,16 +59,15 @@ TEST_F_TIMEOUT(engines, shared_out_over_all_channels, TIMEOUT)
 		{ "channels=4 sg=0 ring_depth=32", AREA_ANON_4K, 128, 0 },
 	};
 
-	for (unsigned int i = 0; i < sizeof(moves) / sizeof(*moves); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(moves); i++) {
 		ASSERT_TRUE(engine_load(moves[i].engine, "segment_bytes=65536"));
-		move_once(_metadata, self, moves[i].kind, 2 * MIB);
-		ASSERT_EQ(self->nr, 4);
+		move_once(moves[i].kind, 2 * MIB);
+		ASSERT_EQ(nr, 4);
 		for (unsigned int j = 0; j < 4; j++) {
-			EXPECT_EQ(self->channels[j].bytes, 2 * MIB / 4);
-			EXPECT_EQ(self->channels[j].descriptors, moves[i].descriptors);
-			EXPECT_EQ(self->channels[j].lists, moves[i].lists);
+			EXPECT_EQ(channels[j].bytes, 2 * MIB / 4);
+			EXPECT_EQ(channels[j].descriptors, moves[i].descriptors);
+			EXPECT_EQ(channels[j].lists, moves[i].lists);
 		}
-		area_destroy(&self->area);
 		ASSERT_TRUE(engine_unload());
 	}
 }
@@ -148,23 +84,23 @@ TEST_F_TIMEOUT(engines, every_kind_by_every_engine, TIMEOUT)
 		{ "channels=4 public=1", "segment_bytes=65536" },
 	};
 
-	for (unsigned int i = 0; i < sizeof(pairs) / sizeof(*pairs); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(pairs); i++) {
 		ASSERT_TRUE(engine_load(pairs[i][0], pairs[i][1]));
-		every_kind(_metadata, self);
+		every_kind(4 * MIB);
 		ASSERT_TRUE(engine_unload());
 	}
 }
 
 TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
 {
-	unsigned int i, used = 0;
+	unsigned int used = 0;
 
 	ASSERT_TRUE(engine_load("channels=4 sg=0", "segment_bytes=65536"));
-	move_once(_metadata, self, AREA_ANON_4K, 128 * KIB);
-	ASSERT_EQ(self->nr, 4);
-	for (i = 0; i < 4; i++) {
-		used += !!self->channels[i].bytes;
-		EXPECT_EQ(self->channels[i].bytes % (64 * KIB), 0);
+	move_once(AREA_ANON_4K, 128 * KIB);
+	ASSERT_EQ(nr, 4);
+	for (unsigned int i = 0; i < 4; i++) {
+		used += !!channels[i].bytes;
+		EXPECT_EQ(channels[i].bytes % (64 * KIB), 0);
 	}
 	EXPECT_EQ(used, 2);
 }
@@ -176,18 +112,17 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=1 sg=0 coalesce=1 ring_depth=1024", ""));
 	before = setting_read_number(DMASIM_PARAMETERS "interrupts");
-	move_once(_metadata, self, AREA_ANON_4K, 2 * MIB);
-	expect_copies(_metadata, area_folios(&self->area), "fallback_", 0);
+	move_once(AREA_ANON_4K, 2 * MIB);
+	expect_copies(area_folios(&area), "fallback_", 0);
 	count = setting_read_number(DMASIM_PARAMETERS "interrupts") - before;
-	TH_LOG("%ld interrupts for %lu descriptors", count, self->channels[0].descriptors);
+	TH_LOG("%ld interrupts for %lu descriptors", count, channels[0].descriptors);
 	EXPECT_GT(count, 0);
 	EXPECT_LE(count, 512 / 4);
-	area_destroy(&self->area);
 	/* One after the other, and nothing but the end asks for the last of so many. */
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 200000), 0);
-	there_and_back(_metadata, self, AREA_ANON_4K, 27 * 4 * KIB);
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 0), 0);
-	every_kind(_metadata, self);
+	set_latency(200000);
+	there_and_back(AREA_ANON_4K, 27 * 4 * KIB);
+	set_latency(0);
+	every_kind(4 * MIB);
 }
 
 /*
@@ -200,31 +135,26 @@ TEST_F_TIMEOUT(engines, ring_of_one_without_interrupts, TIMEOUT)
 	uint64_t copied;
 
 	ASSERT_TRUE(engine_load("channels=1 sg=0 coalesce=1 ring_depth=1", ""));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 512 * KIB, self->test.nodes[0]));
+	create_area(AREA_ANON_4K, 512 * KIB);
 	do {
-		area_stamp(&self->area, ++moves);
-		move(_metadata, self, self->test.nodes[moves % 2]);
+		move_anew(nodes[++moves % 2]);
 		copied = offload_grown("folios_copied");
-		expect_copies(_metadata, copied, "fallback_error",
-			      area_folios(&self->area) - copied);
-	} while (copied <= area_folios(&self->area) / 2 && moves < 10);
-	EXPECT_LT(area_folios(&self->area) / 2, copied);
+		expect_copies(copied, "fallback_error", area_folios(&area) - copied);
+	} while (copied <= area_folios(&area) / 2 && moves < 10);
+	EXPECT_LT(area_folios(&area) / 2, copied);
 }
 
 /* A small ring that interrupts only if asked to: what fills it up must ask. */
 TEST_F_TIMEOUT(engines, small_rings_without_interrupts, TIMEOUT)
 {
-	static const char * const rings[] = {
-		"channels=1 sg=0 coalesce=1 ring_depth=3",
-		"channels=1 sg=0 coalesce=1 ring_depth=6",
-		"channels=1 sg=0 coalesce=1 ring_depth=15",
-		"channels=1 sg=0 coalesce=1 ring_depth=17",
-	};
-	unsigned int i;
+	static const unsigned int depths[] = { 3, 6, 15, 17 };
+	char engine[64];
 
-	for (i = 0; i < sizeof(rings) / sizeof(*rings); i++) {
-		ASSERT_TRUE(engine_load(rings[i], ""));
-		there_and_back(_metadata, self, AREA_ANON_4K, 512 * KIB);
+	for (unsigned int i = 0; i < ARRAY_SIZE(depths); i++) {
+		snprintf(engine, sizeof(engine), "channels=1 sg=0 coalesce=1 ring_depth=%u",
+			 depths[i]);
+		ASSERT_TRUE(engine_load(engine, ""));
+		there_and_back(AREA_ANON_4K, 512 * KIB);
 		ASSERT_TRUE(engine_unload());
 	}
 }
@@ -233,39 +163,36 @@ TEST_F_TIMEOUT(engines, small_rings_without_interrupts, TIMEOUT)
 TEST_F_TIMEOUT(engines, limited_length, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=1 sg=0 max_bytes=300000", ""));
-	move_once(_metadata, self, AREA_ANON_2M, 2 * MIB);
-	EXPECT_EQ(self->channels[0].descriptors, 8);
-	expect_copies(_metadata, 1, "fallback_", 0);
-	area_destroy(&self->area);
-	every_kind(_metadata, self);
+	move_once(AREA_ANON_2M, 2 * MIB);
+	EXPECT_EQ(channels[0].descriptors, 8);
+	expect_copies(1, "fallback_", 0);
+	every_kind(4 * MIB);
 }
 
 /* What is not worth an engine is left to the CPU: small batches, and small folios. */
 TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=2", "min_pages=16"));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 15 * 4 * KIB, self->test.nodes[0]));
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_small", 15);
+	create_area(AREA_ANON_4K, 15 * 4 * KIB);
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_small", 15);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "min_pages", 15), 0);
-	move(_metadata, self, self->test.nodes[0]);
-	expect_copies(_metadata, 15, "fallback_", 0);
+	move_to(nodes[0]);
+	expect_copies(15, "fallback_", 0);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "min_order", 4), 0);
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_small", 15);
-	area_destroy(&self->area);
-	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_small", 15);
+	there_and_back(AREA_ANON_64K, 1 * MIB);
 }
 
 TEST_F_TIMEOUT(engines, pages_are_for_the_cpu_by_default, TIMEOUT)
 {
 	ASSERT_EQ(engine_load_dcbm(""), 0);
 	ASSERT_TRUE(engine_load("channels=2", ""));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 1 * MIB, self->test.nodes[0]));
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_small", 256);
-	area_destroy(&self->area);
-	there_and_back(_metadata, self, AREA_ANON_64K, 1 * MIB);
+	create_area(AREA_ANON_4K, 1 * MIB);
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_small", 256);
+	there_and_back(AREA_ANON_64K, 1 * MIB);
 }
 
 /*
@@ -278,9 +205,9 @@ TEST_F_TIMEOUT(engines, unproven_results, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=2 sg=0 coalesce=1 reliable_result=0", ""));
 	interrupts = setting_read_number(DMASIM_PARAMETERS "interrupts");
-	there_and_back(_metadata, self, AREA_ANON_4K, 1 * MIB);
+	there_and_back(AREA_ANON_4K, 1 * MIB);
 	EXPECT_EQ(setting_read_number(DMASIM_PARAMETERS "interrupts") - interrupts, 2 * 256);
-	every_kind(_metadata, self);
+	every_kind(4 * MIB);
 }
 
 /* dcbm uses no engine that has no name in "providers", and says how to name one. */
@@ -288,77 +215,72 @@ TEST_F_TIMEOUT(engines, not_named, TIMEOUT)
 {
 	ASSERT_EQ(module_load("dcbm", ""), 0);
 	ASSERT_TRUE(engine_load("channels=2", ""));
-	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(engine_channels(channels), 0);
 	EXPECT_EQ(system("dmesg | grep 'dcbm: .*\"providers\" names no engine'"), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 1 * MIB, self->test.nodes[0]));
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_busy", area_folios(&self->area));
+	create_area(AREA_ANON_64K, 1 * MIB);
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_busy", area_folios(&area));
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 2);
+	EXPECT_EQ(engine_channels(channels), 2);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", ""), 0);
-	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(engine_channels(channels), 0);
 }
 
 /* Channels are held while a reason is routed to dcbm, and nothing is copied for them. */
 TEST_F_TIMEOUT(engines, held_while_routed, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=2", ""));
-	ASSERT_EQ(engine_channels(self->channels), 2);
-	EXPECT_EQ(self->channels[0].descriptors, 0);
+	ASSERT_EQ(engine_channels(channels), 2);
+	EXPECT_EQ(channels[0].descriptors, 0);
 	ASSERT_EQ(offload_set_route("demotion", "dcbm"), 0);
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "none"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 2);
+	EXPECT_EQ(engine_channels(channels), 2);
 	ASSERT_EQ(offload_set_route("demotion", "cpu"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(engine_channels(channels), 0);
 	/* Nobody uses the engine any more. */
 	EXPECT_EQ(module_unload("dmasim"), 0);
 	ASSERT_EQ(module_load("dmasim", "channels=3"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(engine_channels(channels), 0);
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 3);
-	every_kind(_metadata, self);
+	EXPECT_EQ(engine_channels(channels), 3);
+	every_kind(4 * MIB);
 }
 
 /* A channel that only times out is left alone after three batches, for good. */
 TEST_F_TIMEOUT(engines, dead_channel, TIMEOUT)
 {
-	unsigned int i;
-
 	ASSERT_TRUE(engine_load("channels=1", ""));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 512 * KIB, self->test.nodes[0]));
+	create_area(AREA_ANON_64K, 512 * KIB);
 	ASSERT_EQ(engine_set_timeout(20), 0);
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
-	for (i = 0; i < 4; i++) {
-		move(_metadata, self, self->test.nodes[1 - i % 2]);
-		expect_copies(_metadata, 0, i < 3 ? "fallback_timeout" : "fallback_busy",
-			      area_folios(&self->area));
+	for (unsigned int i = 0; i < 4; i++) {
+		move_to(nodes[1 - i % 2]);
+		expect_copies(0, i < 3 ? "fallback_timeout" : "fallback_busy",
+			      area_folios(&area));
 	}
-	ASSERT_EQ(engine_channels(self->channels), 1);
-	EXPECT_STREQ(self->channels[0].state, "quarantined");
-	EXPECT_EQ(self->channels[0].timeouts, 3);
+	ASSERT_EQ(engine_channels(channels), 1);
+	EXPECT_STREQ(channels[0].state, "quarantined");
+	EXPECT_EQ(channels[0].timeouts, 3);
 
 	engine_clear_faults();
 	ASSERT_EQ(engine_set_timeout(ENGINE_LONG_MS), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "none"), 0);
 	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
-	move(_metadata, self, self->test.nodes[1]);
-	expect_copies(_metadata, 0, "fallback_busy", area_folios(&self->area));
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_busy", area_folios(&area));
 }
 
 /* The engine calls back again while the next descriptor is in flight: that says nothing of it. */
 TEST_F_TIMEOUT(engines, called_back_twice, TIMEOUT)
 {
-	unsigned int i;
-
 	ASSERT_TRUE(engine_load("channels=1", ""));
 	/* A second in which it is not done. */
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000000000), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_2M, 2 * MIB, self->test.nodes[0]));
+	set_latency(1000000000);
+	create_area(AREA_ANON_2M, 2 * MIB);
 	ASSERT_EQ(engine_set_fault_times("call_twice", 2), 0);
-	for (i = 0; i < 4; i++) {
-		move(_metadata, self, self->test.nodes[(i + 1) % 2]);
-		expect_copies(_metadata, 1, "fallback_", 0);
-		area_stamp(&self->area, 2 + i);
+	for (unsigned int i = 0; i < 4; i++) {
+		move_anew(nodes[(i + 1) % 2]);
+		expect_copies(1, "fallback_", 0);
 	}
 }
 
@@ -368,29 +290,29 @@ TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 	EXPECT_TRUE(engine_wait_for_channels(8));
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 3), 0);
 	EXPECT_TRUE(engine_wait_for_channels(3));
-	every_kind(_metadata, self);
+	every_kind(4 * MIB);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 0), 0);
 	EXPECT_TRUE(engine_wait_for_channels(8));
 	EXPECT_EQ(setting_write_number(DCBM_PARAMETERS "channels", 65), -EINVAL);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "ioatdma,dmasim.1"), 0);
 	EXPECT_TRUE(engine_wait_for_channels(4));
-	every_kind(_metadata, self);
+	every_kind(4 * MIB);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasi"), 0);
 	EXPECT_TRUE(engine_wait_for_channels(0));
 	EXPECT_EQ(module_unload("dmasim"), 0);
 	ASSERT_EQ(setting_write(DCBM_PARAMETERS "providers", "dmasim"), 0);
 	ASSERT_EQ(module_load("dmasim", "channels=2"), 0);
 	EXPECT_TRUE(engine_wait_for_channels(2));
-	every_kind(_metadata, self);
+	every_kind(4 * MIB);
 }
 
 TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
 {
 	ASSERT_EQ(engine_load_dcbm("min_order=0"), 0);
-	EXPECT_EQ(engine_channels(self->channels), 0);
+	EXPECT_EQ(engine_channels(channels), 0);
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	EXPECT_TRUE(engine_wait_for_channels(4));
-	every_kind(_metadata, self);
+	every_kind(4 * MIB);
 }
 
 TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
@@ -401,8 +323,8 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	char parameters[64];
 	char *hole;
 
-	snprintf(parameters, sizeof(parameters), "devices=2 channels=2 node=%d,%d",
-		 self->test.nodes[0], self->test.nodes[1]);
+	snprintf(parameters, sizeof(parameters), "devices=2 channels=2 node=%d,%d", nodes[0],
+		 nodes[1]);
 	/* One channel is enough for any batch. */
 	ASSERT_TRUE(engine_load(parameters, "segment_bytes=1073741824"));
 	ASSERT_TRUE(engine_wait_for_channels(4));
@@ -411,20 +333,19 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 
 	/* Every second page of the second node is free: compaction has work, there alone. */
 	for (tries = 0; tries < 5 && !near; tries++) {
-		ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * MIB, self->test.nodes[1]));
-		for (hole = self->area.addr; hole < self->area.addr + self->area.size;
-		     hole += 8 * KIB)
+		ASSERT_TRUE(area_create(&area, AREA_ANON_4K, 64 * MIB, nodes[1]));
+		for (hole = area.addr; hole < area.addr + area.size; hole += 8 * KIB)
 			madvise(hole, 4 * KIB, MADV_DONTNEED);
 		snprintf(parameters, sizeof(parameters),
-			 "/sys/devices/system/node/node%d/compact", self->test.nodes[1]);
+			 "/sys/devices/system/node/node%d/compact", nodes[1]);
 		ASSERT_EQ(setting_write(parameters, "1"), 0);
-		area_destroy(&self->area);
-		channels_since(self, before);
-		for (near = far = i = 0; i < self->nr; i++)
-			if (self->channels[i].node == self->test.nodes[1])
-				near += self->channels[i].bytes;
+		area_destroy(&area);
+		channels_since(before);
+		for (near = far = i = 0; i < nr; i++)
+			if (channels[i].node == nodes[1])
+				near += channels[i].bytes;
 			else
-				far += self->channels[i].bytes;
+				far += channels[i].bytes;
 	}
 	TH_LOG("%lu bytes by channels of the node, %lu by others", near, far);
 	EXPECT_GT(near, 0);
@@ -432,16 +353,12 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 }
 
 /* The CPU copies each folio, and the statistics say that the engine cannot reach it. */
-static void every_kind_is_unreachable(struct __test_metadata *_metadata,
-				      FIXTURE_DATA(engines) *self)
+static void every_kind_is_unreachable(void)
 {
-	enum area_kind kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
-		move(_metadata, self, self->test.nodes[1]);
-		expect_copies(_metadata, 0, "fallback_unreachable", area_folios(&self->area));
-		area_destroy(&self->area);
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create_area(kind, 4 * MIB);
+		move_to(nodes[1]);
+		expect_copies(0, "fallback_unreachable", area_folios(&area));
 	}
 }
 
@@ -449,87 +366,64 @@ TEST_F_TIMEOUT(engines, beyond_reach, TIMEOUT)
 {
 	/* 16 MB: nothing that a test gets. */
 	ASSERT_TRUE(engine_load("channels=4 dma_bits=24", ""));
-	every_kind_is_unreachable(_metadata, self);
-}
-
-/* Does the kernel bounce what any device reads or writes? */
-static bool all_is_bounced(void)
-{
-	char words[4096] = "";
-	FILE *file = fopen("/proc/cmdline", "r");
-	bool found = file && fgets(words, sizeof(words), file) &&
-		     strstr(words, "swiotlb=force");
-
-	if (file)
-		fclose(file);
-	return found;
+	every_kind_is_unreachable();
 }
 
 /* With bounce buffers the CPU would copy twice: dcbm leaves such folios to it. */
 TEST_F_TIMEOUT(engines, bounced, TIMEOUT)
 {
-	if (!all_is_bounced())
+	/* The kernel bounces what any device reads or writes. */
+	if (system("grep -q swiotlb=force /proc/cmdline"))
 		SKIP(return, "a kernel without swiotlb=force");
 	ASSERT_TRUE(engine_load("channels=4", ""));
-	every_kind_is_unreachable(_metadata, self);
+	every_kind_is_unreachable();
 }
 
-static unsigned long lines_of(const char *path)
+static void there_and_back_again(void)
 {
-	FILE *file = fopen(path, "r");
-	unsigned long lines = 0;
-	char line[1024];
-
-	while (file && fgets(line, sizeof(line), file))
-		lines += line[0] != '#';
-	if (file)
-		fclose(file);
-	return lines;
+	area_move(&area, nodes[1]);
+	area_move(&area, nodes[0]);
 }
 
 /* Allocations from slabs by this task, while it moves memory there and back. */
-static unsigned long allocations(FIXTURE_DATA(engines) *self)
+static long allocations(void)
 {
-	unsigned long found;
+	long found;
 
 	/* The first moves warm up whatever there is to warm up. */
-	area_move(&self->area, self->test.nodes[1]);
-	area_move(&self->area, self->test.nodes[0]);
+	there_and_back_again();
 	setting_write(TRACING "trace", "");
 	setting_write(TRACING "tracing_on", "1");
-	area_move(&self->area, self->test.nodes[1]);
-	area_move(&self->area, self->test.nodes[0]);
+	there_and_back_again();
 	setting_write(TRACING "tracing_on", "0");
-	found = lines_of(TRACING "trace");
+	found = setting_count_lines(TRACING "trace", "bytes_alloc=");
 	setting_write(TRACING "trace", "");
 	return found;
 }
 
 TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 {
-	unsigned long off, on;
-	enum area_kind kind;
+	long off, on;
 
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=1024", ""));
 	ASSERT_EQ(setting_write(TRACING "tracing_on", "0"), 0);
 	ASSERT_EQ(setting_write_number(TRACING "set_event_pid", getpid()), 0);
 	ASSERT_EQ(setting_write(TRACING "events/kmem/kmalloc/enable", "1"), 0);
 	ASSERT_EQ(setting_write(TRACING "events/kmem/kmem_cache_alloc/enable", "1"), 0);
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->test.nodes[0]));
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create_area(kind, 8 * MIB);
 		EXPECT_EQ(offload_set_enabled(false), 0);
-		off = allocations(self);
+		off = allocations();
 		EXPECT_EQ(offload_set_enabled(true), 0);
-		on = allocations(self);
+		on = allocations();
 		/* Others, in interrupts, may allocate on this task's account, now and then. */
 		for (int i = 0; i < 2 && on > off; i++)
-			on = allocations(self);
-		TH_LOG("%s: %lu allocations without, %lu with the engine",
+			on = allocations();
+		TH_LOG("%s: %ld allocations without, %ld with the engine",
 		       area_kind_names[kind], off, on);
 		/* If there were none at all, nobody would have seen the engine's. */
 		EXPECT_GT(off, 0);
 		EXPECT_LE(on, off);
-		area_destroy(&self->area);
 	}
 	setting_write(TRACING "events/kmem/enable", "0");
 	setting_write(TRACING "set_event_pid", "");
@@ -593,7 +487,7 @@ TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	srandom(1);
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
+	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
 	offload_mark();
 	for (i = 0; i < times; i++) {
 		usleep(random() % 20000);

@@ -5,22 +5,13 @@
  * of use again afterwards. terminate_error is for good and has its own program,
  * quarantine.
  */
-#include <stdio.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "movers.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
 
 /* Time-out of a batch where it is to strike, and where it must not. */
 #define SHORT_MS	100
-#define LONG_MS		20000
+#define LONG_MS		ENGINE_LONG_MS
 #define LATE_MS		1000
 /* A debug kernel needs some of it for what is not late. */
 #define SHORT_DEBUG_MS	150
@@ -34,11 +25,7 @@
 /* Fewer folios than this may all be lucky at 10 %. */
 #define ENOUGH_FOLIOS	128
 
-FIXTURE(fault)
-{
-	struct engine_test test;
-	struct area area;
-};
+FIXTURE(fault) { };
 
 FIXTURE_VARIANT(fault)
 {
@@ -53,15 +40,7 @@ FIXTURE_VARIANT(fault)
 };
 
 #define FAULT_VARIANT(name, what, percent, because, ms, of_dmasim, of_dcbm)		\
-	FIXTURE_VARIANT_ADD(fault, name)					\
-	{									\
-		.fault = #what,							\
-		.probability = percent,						\
-		.cause = because,						\
-		.timeout_ms = ms,						\
-		.engine = of_dmasim,						\
-		.migrator = of_dcbm,						\
-	}
+	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, of_dmasim, of_dcbm }
 
 #define FAULT_VARIANTS(what, cause_rarely, cause_always, ms)			\
 	FAULT_VARIANT(what##_rarely, what, 10, cause_rarely, ms, "sg=0", "");	\
@@ -103,23 +82,19 @@ static bool load(const FIXTURE_VARIANT(fault) *variant)
 
 FIXTURE_SETUP(fault)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	ASSERT_TRUE(load(variant));
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 }
 
 FIXTURE_TEARDOWN(fault)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 }
 
 /* Channels that time out again and again are quarantined; loading dcbm anew has them back. */
-static void no_faults(struct __test_metadata *_metadata,
-		      const FIXTURE_VARIANT(fault) *variant)
+static void no_faults(const FIXTURE_VARIANT(fault) *variant)
 {
 	engine_clear_faults();
 	if (variant->timeout_ms == SHORT_MS) {
@@ -129,20 +104,18 @@ static void no_faults(struct __test_metadata *_metadata,
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 }
 
-static void inject(struct __test_metadata *_metadata,
-		   const FIXTURE_VARIANT(fault) *variant)
+static void inject(const FIXTURE_VARIANT(fault) *variant)
 {
 	int timeout_ms = variant->timeout_ms;
 
 	if (timeout_ms == SHORT_MS && debug_kernel())
 		timeout_ms = SHORT_DEBUG_MS;
-	no_faults(_metadata, variant);
+	no_faults(variant);
 	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 	ASSERT_EQ(engine_set_fault(variant->fault, variant->probability), 0);
 }
 
-static void check_causes(struct __test_metadata *_metadata,
-			 const FIXTURE_VARIANT(fault) *variant, uint64_t folios)
+static void check_causes(const FIXTURE_VARIANT(fault) *variant, uint64_t folios)
 {
 	uint64_t copied = offload_grown("folios_copied");
 	uint64_t failed = offload_grown("fallback_");
@@ -164,70 +137,55 @@ static void check_causes(struct __test_metadata *_metadata,
 	}
 }
 
-static void move_and_verify(struct __test_metadata *_metadata,
-			    FIXTURE_DATA(fault) *self, int node)
+static void move_in_time(int node)
 {
 	double begin = seconds_now();
 
-	offload_mark();
-	EXPECT_EQ(area_move(&self->area, node), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-	EXPECT_TRUE(area_is_whole(&self->area));
+	move_anew(node);
 	/* Bounded, whatever happens: far more than all batches may take. */
 	if (times_count())
 		EXPECT_LT(seconds_now() - begin, debug_kernel() ? 120 : 60);
 }
 
-static void both_ways(struct __test_metadata *_metadata, FIXTURE_DATA(fault) *self,
-		      const FIXTURE_VARIANT(fault) *variant, enum area_kind kind,
-		      size_t size)
+static void both_ways(const FIXTURE_VARIANT(fault) *variant, enum area_kind kind, size_t size)
 {
-	unsigned int i;
-
-	if (debug_kernel())
-		size /= 2;
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
-
-	for (i = 0; i < 2; i++) {
-		/* New contents, so that the way back cannot profit from the way there. */
-		area_stamp(&self->area, 1 + i);
-		inject(_metadata, variant);
-		move_and_verify(_metadata, self, self->test.nodes[1 - i]);
-		check_causes(_metadata, variant, area_folios(&self->area));
+	create_area(kind, debug_kernel() ? size / 2 : size);
+	for (unsigned int i = 0; i < 2; i++) {
+		inject(variant);
+		move_in_time(nodes[1 - i]);
+		check_causes(variant, area_folios(&area));
 	}
 
 	/* Copies that nobody stopped would land on the new contents. */
 	if (!strcmp(variant->fault, "late")) {
-		area_stamp(&self->area, 3);
+		area_stamp(&area, area.seed + 1);
 		usleep(1500 * LATE_MS);
-		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_EQ(area_wrong(&area), 0);
 	}
 
-	no_faults(_metadata, variant);
-	move_and_verify(_metadata, self, self->test.nodes[1]);
-	EXPECT_EQ(offload_grown("fallback_"), 0)
-		offload_show_grown();
-	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area));
+	no_faults(variant);
+	move_in_time(nodes[1]);
+	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
 TEST_F_TIMEOUT(fault, anon_4k, TIMEOUT)
 {
-	both_ways(_metadata, self, variant, AREA_ANON_4K, 4 * MIB);
+	both_ways(variant, AREA_ANON_4K, 4 * MIB);
 }
 
 TEST_F_TIMEOUT(fault, anon_64k, TIMEOUT)
 {
-	both_ways(_metadata, self, variant, AREA_ANON_64K, 8 * MIB);
+	both_ways(variant, AREA_ANON_64K, 8 * MIB);
 }
 
 TEST_F_TIMEOUT(fault, anon_2m, TIMEOUT)
 {
-	both_ways(_metadata, self, variant, AREA_ANON_2M, 8 * MIB);
+	both_ways(variant, AREA_ANON_2M, 8 * MIB);
 }
 
 TEST_F_TIMEOUT(fault, shmem, TIMEOUT)
 {
-	both_ways(_metadata, self, variant, AREA_SHMEM, 4 * MIB);
+	both_ways(variant, AREA_SHMEM, 4 * MIB);
 }
 
 /* Many small batches: not even one in two of them may forget a page. */
@@ -235,22 +193,17 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 {
 	const unsigned int moves = 40;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 64 * KIB, self->test.nodes[0]));
-	inject(_metadata, variant);
+	create_area(AREA_ANON_4K, 64 * KIB);
+	inject(variant);
 	/* Where it strikes, it may as well strike at once. */
 	ASSERT_EQ(engine_set_timeout(variant->timeout_ms == SHORT_MS ?
 				       1 : variant->timeout_ms), 0);
-	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_LT(pages_leaked(&area, nodes, moves), moves / 2);
+	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 /* Each pair of faults, since one may hide the other. */
-FIXTURE(pairs)
-{
-	struct engine_test test;
-	struct area area;
-	uint64_t seed;
-};
+FIXTURE(pairs) { };
 
 FIXTURE_VARIANT(pairs)
 {
@@ -260,44 +213,25 @@ FIXTURE_VARIANT(pairs)
 	int lists;
 };
 
-FIXTURE_VARIANT_ADD(pairs, small_lists)
-{
-	.kind = AREA_ANON_4K, .size = 256 * KIB, .lists = 1,
-};
-
-FIXTURE_VARIANT_ADD(pairs, small_segments)
-{
-	.kind = AREA_ANON_4K, .size = 256 * KIB,
-};
-
-FIXTURE_VARIANT_ADD(pairs, large_lists)
-{
-	.kind = AREA_ANON_64K, .size = 1 * MIB, .lists = 1,
-};
-
-FIXTURE_VARIANT_ADD(pairs, large_segments)
-{
-	.kind = AREA_ANON_64K, .size = 1 * MIB,
-};
+FIXTURE_VARIANT_ADD(pairs, small_lists) { AREA_ANON_4K, 256 * KIB, 1 };
+FIXTURE_VARIANT_ADD(pairs, small_segments) { AREA_ANON_4K, 256 * KIB, 0 };
+FIXTURE_VARIANT_ADD(pairs, large_lists) { AREA_ANON_64K, 1 * MIB, 1 };
+FIXTURE_VARIANT_ADD(pairs, large_segments) { AREA_ANON_64K, 1 * MIB, 0 };
 
 FIXTURE_SETUP(pairs)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	/* The area just fills the rings where each page is a segment. */
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=16", "segment_bytes=16384"));
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists", variant->lists), 0);
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", PAIR_LATE_MS), 0);
-	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
-				self->test.nodes[0]));
+	create_area(variant->kind, variant->size);
 }
 
 FIXTURE_TEARDOWN(pairs)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 }
 
 static bool strikes_by_time(const char *fault)
@@ -306,15 +240,14 @@ static bool strikes_by_time(const char *fault)
 }
 
 /* Contents change with each move: a page that was not copied cannot hold them by chance. */
-static size_t stamp_and_move(FIXTURE_DATA(pairs) *self)
+static size_t stamp_and_move(void)
 {
-	area_stamp(&self->area, ++self->seed);
-	area_move(&self->area, self->test.nodes[self->seed % 2]);
-	return area_wrong(&self->area);
+	area_stamp(&area, area.seed + 1);
+	area_move(&area, nodes[(area.seed + 1) % 2]);
+	return area_wrong(&area);
 }
 
-static void one_pair(struct __test_metadata *_metadata, FIXTURE_DATA(pairs) *self,
-		     const char *first, const char *second)
+static void one_pair(const char *first, const char *second)
 {
 	const bool by_time = strikes_by_time(first) || strikes_by_time(second);
 	const unsigned int moves = by_time ? 2 : 12;
@@ -328,7 +261,7 @@ static void one_pair(struct __test_metadata *_metadata, FIXTURE_DATA(pairs) *sel
 		/* Often enough to meet, and rarely enough for something to be copied. */
 		ASSERT_EQ(engine_set_fault(first, 30), 0);
 		ASSERT_EQ(engine_set_fault(second, strcmp(second, "call_twice") ? 30 : 100), 0);
-		wrong += stamp_and_move(self);
+		wrong += stamp_and_move();
 		strikes[0] += engine_fault_strikes(first);
 		strikes[1] += engine_fault_strikes(second);
 		engine_clear_faults();
@@ -340,14 +273,14 @@ static void one_pair(struct __test_metadata *_metadata, FIXTURE_DATA(pairs) *sel
 	EXPECT_GT(strikes[1], 0)
 		TH_LOG("%s never struck beside %s", second, first);
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
-		  i * area_folios(&self->area))
+		  i * area_folios(&area))
 		TH_LOG("%s and %s", first, second);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 	offload_mark();
-	EXPECT_EQ(stamp_and_move(self), 0);
-	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area))
+	EXPECT_EQ(stamp_and_move(), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area))
 		offload_show_grown();
 }
 
@@ -357,26 +290,20 @@ TEST_F_TIMEOUT(pairs, every_pair, TIMEOUT)
 
 	for (i = 0; engine_faults[i]; i++)
 		for (j = i + 1; engine_faults[j]; j++)
-			one_pair(_metadata, self, engine_faults[i], engine_faults[j]);
+			one_pair(engine_faults[i], engine_faults[j]);
 }
 
-FIXTURE(all_faults)
-{
-	struct engine_test test;
-};
+FIXTURE(all_faults) { };
 
 FIXTURE_SETUP(all_faults)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
+	if (run_begin(_metadata))
+		ASSERT_TRUE(engine_load("channels=4 ring_depth=64", ""));
 }
 
 FIXTURE_TEARDOWN(all_faults)
 {
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 	EXPECT_EQ(kmemleak_found(), 0);
 }
 
@@ -389,13 +316,13 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 	int i;
 
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", 20000), 0);
+	set_latency(20000);
 	ASSERT_EQ(engine_set_timeout(SHORT_MS), 0);
 	TH_LOG("probability %u of each fault, late_ms %d, latency_ns 20000, timeout_ms %d",
 	       probability, LATE_MS, SHORT_MS);
 
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 4 * MIB, false));
+	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
 	for (i = 0; engine_faults[i]; i++)
 		EXPECT_EQ(engine_set_fault(engine_faults[i], probability), 0);
 	movers_wait(FAULTY_MOVES);

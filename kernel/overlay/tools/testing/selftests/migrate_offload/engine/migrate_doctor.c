@@ -3,20 +3,7 @@
  * migrate-offload-doctor: what it says of an engine that works, and of ones that lie, hang and
  * corrupt; and that it leaves the machine as it was, also when it is interrupted.
  */
-#include <errno.h>
-#include <glob.h>
-#include <limits.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "engine.h"
-#include "offload.h"
-#include "setting.h"
+#include "run.h"
 #include "window.h"
 
 #define TIMEOUT		300
@@ -32,19 +19,19 @@ enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 /* One copy in so many. */
 #define RARELY		50
 
-FIXTURE(doctor)
-{
-	struct engine_test test;
-	struct window window;
-	char said[65536];
-};
+/* The knobs of an engine that QEMU models. */
+static struct window window;
+/* What the doctor said last. */
+static char said[65536];
+
+FIXTURE(doctor) { };
 
 static bool is_dmasim(void)
 {
 	return !strcmp(engine_module(), "dmasim");
 }
 
-static void set_fault(FIXTURE_DATA(doctor) *self, enum fault fault)
+static void set_fault(enum fault fault)
 {
 	static const char * const of_dmasim[] = {
 		[LIES] = "no_copy", [CORRUPTS] = "wrong_byte",
@@ -65,18 +52,18 @@ static void set_fault(FIXTURE_DATA(doctor) *self, enum fault fault)
 		return;
 	}
 	/* What hung writes no more when it is let go. */
-	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
 	if (fault == HANGS)
-		window_set(&self->window, ERROR_EVERY, 1);
-	window_set(&self->window, of_model[fault], every);
+		window_set(&window, ERROR_EVERY, 1);
+	window_set(&window, of_model[fault], every);
 }
 
-static void end_faults(FIXTURE_DATA(doctor) *self)
+static void end_faults(void)
 {
 	if (is_dmasim())
 		engine_clear_faults();
 	else
-		window_end_faults(&self->window);
+		window_end_faults(&window);
 }
 
 /* All that the doctor might change, as one text. */
@@ -123,8 +110,8 @@ struct event {
 	int sig;
 };
 
-/* Runs the doctor. Its exit status, or -1; what it said on stdout is in @self->said. */
-static int run(FIXTURE_DATA(doctor) *self, struct event event, const char *option)
+/* Runs the doctor. Its exit status, or -1; what it said on stdout is in @said. */
+static int run(struct event event, const char *option)
 {
 	const char * const argv[] = {
 		DOCTOR, "--json", "--size", "4", "--iterations", "4", option, NULL
@@ -156,128 +143,132 @@ static int run(FIXTURE_DATA(doctor) *self, struct event event, const char *optio
 		if (!event.cue || !strstr(line, event.cue))
 			continue;
 		event.cue = NULL;
-		set_fault(self, event.fault);
+		set_fault(event.fault);
 		if (event.sig)
 			kill(pid, event.sig);
 	}
 	fclose(progress);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		return -1;
-	self->said[0] = '\0';
-	setting_read(OUTPUT, self->said, sizeof(self->said));
-	printf("# %.1000s\n", self->said);
+	said[0] = '\0';
+	setting_read(OUTPUT, said, sizeof(said));
+	printf("# %.1000s\n", said);
 	return same_state(before) ? WEXITSTATUS(status) : -1;
 }
 
-static bool says(const FIXTURE_DATA(doctor) *self, const char *text)
+static bool says(const char *text)
 {
-	return strstr(self->said, text);
+	return strstr(said, text);
 }
 
 static const struct event nothing = { NULL, NONE, 0 };
 
 FIXTURE_SETUP(doctor)
 {
-	const char *missing;
-
 	/* AE4DMA's driver loads PTDMA's, which maps rings, and stays: count mappings afterwards. */
 	ASSERT_EQ(0, module_load(engine_module(), ""));
-	missing = engine_test_begin(&self->test);
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	if (access(DOCTOR, X_OK))
 		SKIP(return, "no " DOCTOR);
 	ASSERT_EQ(0, module_load(engine_module(), ""));
 	if (!is_dmasim())
-		ASSERT_TRUE(window_map(&self->window));
+		ASSERT_TRUE(window_map(&window));
 	/* An emulated machine takes longer than an engine may. */
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
 }
 
 FIXTURE_TEARDOWN(doctor)
 {
-	end_faults(self);
+	end_faults();
 	if (!is_dmasim())
-		EXPECT_TRUE(window_wait_until_idle(&self->window));
+		EXPECT_TRUE(window_wait_until_idle(&window));
 	if (module_loaded("dmatest"))
 		EXPECT_EQ(0, module_unload("dmatest"));
-	EXPECT_EQ(0, engine_test_end(&self->test));
-	window_unmap(&self->window);
+	run_end();
+	window_unmap(&window);
 }
+
+/* Runs the doctor, and expects that it says each of some texts. */
+static void expect_says(int status, struct event event, const char *option,
+			const char * const *texts)
+{
+	EXPECT_EQ(status, run(event, option));
+	for (; *texts; texts++) {
+		EXPECT_TRUE(says(*texts))
+			TH_LOG("%s", *texts);
+	}
+}
+
+#define EXPECT_SAYS(status, event, option, ...)					\
+	expect_says(status, event, option, (const char * const []) { __VA_ARGS__, NULL })
 
 TEST_F_TIMEOUT(doctor, sound, TIMEOUT)
 {
-	int status = run(self, nothing, NULL);
+	int status = run(nothing, NULL);
 
 	/* Whether it pays, only a real machine knows. */
 	if (is_dmasim())
 		EXPECT_EQ(DO_NOT, status);
 	EXPECT_TRUE(status == USE_IT || status == DO_NOT);
-	EXPECT_EQ(status == USE_IT, says(self, "and it pays"));
-	EXPECT_TRUE(says(self, "\"states_result\": true, \"states_terminate\": true"));
-	EXPECT_TRUE(says(self, "\"failures\": 0}"));
-	EXPECT_TRUE(says(self, "\"moved\": true"));
-	EXPECT_TRUE(says(self, is_dmasim() ? "made of software" : "It makes no mistake"));
-	EXPECT_TRUE(says(self, "\"folio_kib\": 2048, \"gbps\""));
-	EXPECT_TRUE(says(self, "\"hindrance\": \"\""));
+	EXPECT_EQ(status == USE_IT, says("and it pays"));
+	EXPECT_TRUE(says("\"states_result\": true, \"states_terminate\": true"));
+	EXPECT_TRUE(says("\"failures\": 0}"));
+	EXPECT_TRUE(says("\"moved\": true"));
+	EXPECT_TRUE(says(is_dmasim() ? "made of software" : "It makes no mistake"));
+	EXPECT_TRUE(says("\"folio_kib\": 2048, \"gbps\""));
+	EXPECT_TRUE(says("\"hindrance\": \"\""));
 }
 
 /* dmatest finds it, so no memory is moved. */
-static void expect_found_by_dmatest(struct __test_metadata *_metadata,
-				    FIXTURE_DATA(doctor) *self, enum fault fault)
+static void expect_found_by_dmatest(enum fault fault)
 {
-	set_fault(self, fault);
-	EXPECT_EQ(DO_NOT, run(self, nothing, NULL));
-	EXPECT_TRUE(says(self, "of dmatest failed"));
-	EXPECT_TRUE(says(self, "\"moved\": false"));
-	EXPECT_FALSE(says(self, "\"migrator\": \"dcbm\""));
+	set_fault(fault);
+	EXPECT_SAYS(DO_NOT, nothing, NULL, "of dmatest failed", "\"moved\": false");
+	EXPECT_FALSE(says("\"migrator\": \"dcbm\""));
 }
 
 TEST_F_TIMEOUT(doctor, lies, TIMEOUT)
 {
-	expect_found_by_dmatest(_metadata, self, LIES);
+	expect_found_by_dmatest(LIES);
 }
 
 TEST_F_TIMEOUT(doctor, corrupts, TIMEOUT)
 {
-	expect_found_by_dmatest(_metadata, self, CORRUPTS);
+	expect_found_by_dmatest(CORRUPTS);
 }
 
 TEST_F_TIMEOUT(doctor, hangs, TIMEOUT)
 {
 	ASSERT_EQ(0, engine_set_timeout(1000));
-	expect_found_by_dmatest(_metadata, self, HANGS);
+	expect_found_by_dmatest(HANGS);
 }
 
 /* The engine goes wrong only when memory moves. */
-static void expect_found_by_moves(struct __test_metadata *_metadata,
-				  FIXTURE_DATA(doctor) *self, enum fault fault, const char *why)
+static void expect_found_by_moves(enum fault fault, const char *why)
 {
-	EXPECT_EQ(DO_NOT, run(self, (struct event){ "move folios", fault, 0 }, NULL));
-	EXPECT_TRUE(says(self, "\"failures\": 0}"));
-	EXPECT_TRUE(says(self, "\"moved\": true"));
-	EXPECT_TRUE(says(self, why));
-	EXPECT_TRUE(says(self, "\"settings\": []"));
+	EXPECT_SAYS(DO_NOT, ((struct event){ "move folios", fault, 0 }), NULL, why,
+		    "\"failures\": 0}", "\"moved\": true", "\"settings\": []");
 }
 
 TEST_F_TIMEOUT(doctor, lies_later, TIMEOUT)
 {
-	expect_found_by_moves(_metadata, self, LIES, "It corrupts memory");
+	expect_found_by_moves(LIES, "It corrupts memory");
 }
 
 TEST_F_TIMEOUT(doctor, corrupts_later, TIMEOUT)
 {
-	expect_found_by_moves(_metadata, self, CORRUPTS, "It corrupts memory");
+	expect_found_by_moves(CORRUPTS, "It corrupts memory");
 }
 
 TEST_F_TIMEOUT(doctor, corrupts_rarely, TIMEOUT)
 {
-	expect_found_by_moves(_metadata, self, CORRUPTS_RARELY, "It corrupts memory");
+	expect_found_by_moves(CORRUPTS_RARELY, "It corrupts memory");
 }
 
 TEST_F_TIMEOUT(doctor, fails_later, TIMEOUT)
 {
-	expect_found_by_moves(_metadata, self, FAILS, "It reports errors");
+	expect_found_by_moves(FAILS, "It reports errors");
 }
 
 TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
@@ -285,7 +276,7 @@ TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 	if (!strcmp(engine_module(), "ae4dma"))
 		SKIP(return, "its queues do not stop: the memory would be lost");
 	ASSERT_EQ(0, engine_set_timeout(300));
-	expect_found_by_moves(_metadata, self, HANGS, "It does not end in time");
+	expect_found_by_moves(HANGS, "It does not end in time");
 }
 
 /* What the driver does not state, only the administrator can answer for. */
@@ -295,16 +286,13 @@ TEST_F_TIMEOUT(doctor, does_not_state, TIMEOUT)
 		SKIP(return, "%s states all", engine_module());
 	ASSERT_EQ(0, module_unload("dmasim"));
 	ASSERT_EQ(0, module_load("dmasim", "reliable_terminate=N"));
-	EXPECT_EQ(DO_NOT, run(self, nothing, NULL));
-	EXPECT_TRUE(says(self, "\"states_result\": true, \"states_terminate\": false"));
-	EXPECT_TRUE(says(self, "does not state that terminating"));
-	EXPECT_TRUE(says(self, "\"moved\": false"));
-	EXPECT_EQ(DO_NOT, run(self, nothing, "--engine=dmasim"));
-	EXPECT_TRUE(says(self, "\"moved\": true"));
+	EXPECT_SAYS(DO_NOT, nothing, NULL, "\"states_result\": true, \"states_terminate\": false",
+		    "does not state that terminating", "\"moved\": false");
+	EXPECT_SAYS(DO_NOT, nothing, "--engine=dmasim", "\"moved\": true");
 }
 
-/* Settings and modules of somebody who uses copy offload already. */
-static void use_copy_offload(struct __test_metadata *_metadata)
+/* The settings and modules of a machine that uses copy offload already. */
+static void use_copy_offload(void)
 {
 	ASSERT_EQ(0, module_load("mtcopy", "threads=3"));
 	ASSERT_EQ(0, module_load("dcbm", "min_pages=24"));
@@ -313,7 +301,7 @@ static void use_copy_offload(struct __test_metadata *_metadata)
 	ASSERT_EQ(0, offload_set_route("demotion", "mtcopy required"));
 	ASSERT_EQ(0, offload_set_route("damon", "dcbm"));
 	/* The doctor measures what the CPU copies all the same. */
-	ASSERT_EQ(0, offload_set_route("syscall_or_cpuset", "none required"));
+	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, "none required"));
 	ASSERT_EQ(0, offload_set_bound(100));
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(THP_DIR "/hugepages-64kB/enabled", "always"));
@@ -322,8 +310,8 @@ static void use_copy_offload(struct __test_metadata *_metadata)
 
 TEST_F_TIMEOUT(doctor, puts_back_what_was_set, TIMEOUT)
 {
-	use_copy_offload(_metadata);
-	EXPECT_LE(USE_IT, run(self, nothing, NULL));
+	use_copy_offload();
+	EXPECT_LE(USE_IT, run(nothing, NULL));
 }
 
 static const char * const steps[] = { "find engines", "ask dcbm", "dmatest", "move folios" };
@@ -331,12 +319,10 @@ static const char * const steps[] = { "find engines", "ask dcbm", "dmatest", "mo
 TEST_F_TIMEOUT(doctor, interrupted, TIMEOUT)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(steps); i++)
-		EXPECT_EQ(COULD_NOT_TELL,
-			  run(self, (struct event){ steps[i], NONE, SIGINT }, NULL));
-	use_copy_offload(_metadata);
+		EXPECT_EQ(COULD_NOT_TELL, run((struct event){ steps[i], NONE, SIGINT }, NULL));
+	use_copy_offload();
 	for (unsigned int i = 0; i < ARRAY_SIZE(steps); i++)
-		EXPECT_EQ(COULD_NOT_TELL,
-			  run(self, (struct event){ steps[i], NONE, SIGTERM }, NULL));
+		EXPECT_EQ(COULD_NOT_TELL, run((struct event){ steps[i], NONE, SIGTERM }, NULL));
 }
 
 TEST_F_TIMEOUT(doctor, options, TIMEOUT)
@@ -344,23 +330,21 @@ TEST_F_TIMEOUT(doctor, options, TIMEOUT)
 	static const char * const no_nodes[] = {
 		"--nodes=0", "--nodes=0,0", "--nodes=0,1,2", "--nodes=1,900", "--nodes=-1,0",
 	};
-	char nodes[32];
+	char text[32];
 
-	EXPECT_EQ(0, run(self, nothing, "--help"));
-	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--unknown"));
-	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--size=0"));
+	EXPECT_EQ(0, run(nothing, "--help"));
+	EXPECT_EQ(COULD_NOT_TELL, run(nothing, "--unknown"));
+	EXPECT_EQ(COULD_NOT_TELL, run(nothing, "--size=0"));
 	/* More memory than there is. */
-	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--size=100000"));
-	EXPECT_TRUE(says(self, "free memory are needed"));
+	EXPECT_SAYS(COULD_NOT_TELL, nothing, "--size=100000", "free memory are needed");
 	for (unsigned int i = 0; i < ARRAY_SIZE(no_nodes); i++)
-		EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, no_nodes[i]));
-	snprintf(nodes, sizeof(nodes), "--nodes=%d,%d", self->test.nodes[1], self->test.nodes[0]);
-	EXPECT_LE(run(self, nothing, nodes), DO_NOT);
-	snprintf(nodes, sizeof(nodes), "\"nodes\": [%d, %d]", self->test.nodes[1],
-		 self->test.nodes[0]);
-	EXPECT_TRUE(says(self, nodes));
-	EXPECT_EQ(COULD_NOT_TELL, run(self, nothing, "--engine=another"));
-	EXPECT_TRUE(says(self, "there is no engine with the driver another"));
+		EXPECT_EQ(COULD_NOT_TELL, run(nothing, no_nodes[i]));
+	snprintf(text, sizeof(text), "--nodes=%d,%d", nodes[1], nodes[0]);
+	EXPECT_LE(run(nothing, text), DO_NOT);
+	snprintf(text, sizeof(text), "\"nodes\": [%d, %d]", nodes[1], nodes[0]);
+	EXPECT_TRUE(says(text));
+	EXPECT_SAYS(COULD_NOT_TELL, nothing, "--engine=another",
+		    "there is no engine with the driver another");
 }
 
 TEST_HARNESS_MAIN

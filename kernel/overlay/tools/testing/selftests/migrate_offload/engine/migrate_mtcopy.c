@@ -7,23 +7,8 @@
  * Needs two nodes with a CPU each.
  */
 #include <dirent.h>
-#include <errno.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
 #define PARAMETERS	"/sys/module/mtcopy/parameters/"
@@ -42,11 +27,7 @@
 #define FAIR_SHARE	(times_count() ? 20 : 0)
 #define FAIR_SECONDS	30
 
-FIXTURE(mtcopy)
-{
-	struct engine_test test;
-	struct area area;
-};
+FIXTURE(mtcopy) { };
 
 static long helped_pages(void)
 {
@@ -54,10 +35,10 @@ static long helped_pages(void)
 }
 
 /* Folios that a child has mapped too would stay where they are. */
-static bool create(struct area *area, enum area_kind kind, size_t size, int node)
+static void create(enum area_kind kind, size_t size)
 {
-	return area_create(area, kind, size, node) &&
-	       !madvise(area->addr, area->size, MADV_DONTFORK);
+	create_area(kind, size);
+	ASSERT_EQ(0, madvise(area.addr, area.size, MADV_DONTFORK));
 }
 
 /* The helper of @cpu, or 0. */
@@ -82,44 +63,38 @@ static pid_t find_helper(int cpu)
 
 FIXTURE_SETUP(mtcopy)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (!missing && sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		missing = "needs two CPUs";
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return, "needs two CPUs");
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
-	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "mtcopy"), 0);
+	ASSERT_EQ(offload_route_only(MOVE_PAGES, "mtcopy"), 0);
 	ASSERT_EQ(offload_set_bound(0), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
-	ASSERT_TRUE(create(&self->area, AREA_ANON_2M, 8 * MIB, self->test.nodes[0]));
+	create(AREA_ANON_2M, 8 * MIB);
 }
 
 FIXTURE_TEARDOWN(mtcopy)
 {
 	run_on_cpus(0, CPU_SETSIZE - 1);
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 	EXPECT_EQ(find_helper(0), 0);
 	EXPECT_EQ(find_helper(1), 0);
 }
 
 /* Returns how many pages helpers copied while the area went back and forth. */
-static long back_and_forth(struct __test_metadata *_metadata,
-			   FIXTURE_DATA(mtcopy) *self, unsigned int moves)
+static long back_and_forth(unsigned int moves)
 {
 	long helped = helped_pages();
-	unsigned int i;
 
 	offload_mark();
-	for (i = 0; i < moves; i++) {
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[(i + 1) % 2]), 0);
-		EXPECT_EQ(area_wrong(&self->area), 0);
+	for (unsigned int i = 0; i < moves; i++) {
+		EXPECT_EQ(area_move(&area, nodes[(i + 1) % 2]), 0);
+		EXPECT_EQ(area_wrong(&area), 0);
 		if (i % 2)
-			area_stamp(&self->area, i);
+			area_stamp(&area, i);
 	}
-	EXPECT_EQ(offload_grown("folios_copied"), moves * area_folios(&self->area));
-	EXPECT_EQ(offload_grown("fallback_"), 0);
+	expect_copies(moves * area_folios(&area), "fallback_", 0);
 	return helped_pages() - helped;
 }
 
@@ -127,15 +102,14 @@ static long back_and_forth(struct __test_metadata *_metadata,
  * True if helpers copy their share in some round. mtcopy may have to learn first that they
  * pay: there are many rounds.
  */
-static bool helpers_do_their_share(struct __test_metadata *_metadata,
-				   FIXTURE_DATA(mtcopy) *self)
+static bool helpers_do_their_share(void)
 {
-	const long pages = MOVES * self->area.size / memory_page_size();
+	const long pages = MOVES * area.size / memory_page_size();
 	double end = seconds_now() + FAIR_SECONDS;
 	long helped;
 
 	do {
-		helped = back_and_forth(_metadata, self, MOVES);
+		helped = back_and_forth(MOVES);
 		printf("# helpers copied %ld of %ld pages\n", helped, pages);
 		EXPECT_LT(helped, pages);
 		if (helped && helped >= pages * FAIR_SHARE / 100)
@@ -146,12 +120,9 @@ static bool helpers_do_their_share(struct __test_metadata *_metadata,
 
 TEST_F_TIMEOUT(mtcopy, folios_of_every_size, TIMEOUT)
 {
-	enum area_kind kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		area_destroy(&self->area);
-		ASSERT_TRUE(create(&self->area, kind, 8 * MIB, self->test.nodes[0]));
-		EXPECT_TRUE(helpers_do_their_share(_metadata, self))
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create(kind, 8 * MIB);
+		EXPECT_TRUE(helpers_do_their_share())
 			TH_LOG("%s: helpers copied less than their share in each round",
 			       area_kind_names[kind]);
 	}
@@ -160,9 +131,9 @@ TEST_F_TIMEOUT(mtcopy, folios_of_every_size, TIMEOUT)
 TEST_F_TIMEOUT(mtcopy, affinity_of_the_caller, TIMEOUT)
 {
 	run_on_cpus(0, 0);
-	EXPECT_EQ(back_and_forth(_metadata, self, MOVES), 0);
+	EXPECT_EQ(back_and_forth(MOVES), 0);
 	run_on_cpus(0, 1);
-	EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+	EXPECT_TRUE(helpers_do_their_share());
 }
 
 TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
@@ -177,10 +148,10 @@ TEST_F_TIMEOUT(mtcopy, cpuset_of_the_caller, TIMEOUT)
 	EXPECT_EQ(setting_write_number(CGROUP "mtcopy/cgroup.procs", getpid()), 0);
 	EXPECT_EQ(sched_getaffinity(0, sizeof(cpus), &cpus), 0);
 	EXPECT_EQ(CPU_COUNT(&cpus), 1);
-	EXPECT_EQ(back_and_forth(_metadata, self, MOVES), 0);
+	EXPECT_EQ(back_and_forth(MOVES), 0);
 
 	EXPECT_EQ(setting_write(CGROUP "mtcopy/cpuset.cpus", "0-1"), 0);
-	EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+	EXPECT_TRUE(helpers_do_their_share());
 
 	EXPECT_EQ(setting_write_number(CGROUP "cgroup.procs", getpid()), 0);
 	EXPECT_EQ(rmdir(CGROUP "mtcopy"), 0);
@@ -194,10 +165,10 @@ TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
 	setting_read(ISOLATED, list, sizeof(list));
 	run_on_cpus(0, 1);
 	if (strcmp(list, "1")) {
-		EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+		EXPECT_TRUE(helpers_do_their_share());
 		return;
 	}
-	EXPECT_EQ(back_and_forth(_metadata, self, MOVES), 0);
+	EXPECT_EQ(back_and_forth(MOVES), 0);
 	/* A caller on CPU 1 may ask CPU 0. */
 	EXPECT_EQ(sched_getcpu(), 0);
 }
@@ -205,9 +176,8 @@ TEST_F_TIMEOUT(mtcopy, isolated_cpus_are_left_alone, TIMEOUT)
 TEST_F_TIMEOUT(mtcopy, helpers_are_idle_and_bound, TIMEOUT)
 {
 	cpu_set_t cpus;
-	int cpu;
 
-	for (cpu = 0; cpu < 2; cpu++) {
+	for (int cpu = 0; cpu < 2; cpu++) {
 		pid_t pid = find_helper(cpu);
 
 		ASSERT_GT(pid, 0);
@@ -221,9 +191,9 @@ TEST_F_TIMEOUT(mtcopy, helpers_are_idle_and_bound, TIMEOUT)
 TEST_F_TIMEOUT(mtcopy, one_thread, TIMEOUT)
 {
 	EXPECT_EQ(setting_write_number(PARAMETERS "threads", 1), 0);
-	EXPECT_EQ(back_and_forth(_metadata, self, MOVES), 0);
+	EXPECT_EQ(back_and_forth(MOVES), 0);
 	EXPECT_EQ(setting_write_number(PARAMETERS "threads", 2), 0);
-	EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+	EXPECT_TRUE(helpers_do_their_share());
 }
 
 /* mtcopy refuses a batch of less than min_pages. */
@@ -231,13 +201,9 @@ TEST_F_TIMEOUT(mtcopy, small_batches, TIMEOUT)
 {
 	long helped = helped_pages();
 
-	area_destroy(&self->area);
-	ASSERT_TRUE(create(&self->area, AREA_ANON_4K, 64 * KIB, self->test.nodes[0]));
-	offload_mark();
-	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-	EXPECT_EQ(offload_grown("fallback_small"), 16);
-	EXPECT_EQ(offload_grown("folios_copied"), 0);
+	create_area(AREA_ANON_4K, 64 * KIB);
+	move_to(nodes[1]);
+	expect_copies(0, "fallback_small", 16);
 	EXPECT_EQ(helped_pages(), helped);
 }
 
@@ -257,20 +223,6 @@ static double helper_seconds(int cpu)
 	return (double)(user + system) / sysconf(_SC_CLK_TCK);
 }
 
-/* fork(2); the child runs on @cpu only, and ends with its parent. */
-static pid_t fork_to(int cpu)
-{
-	pid_t pid;
-
-	fflush(stdout);
-	pid = fork();
-	if (!pid) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
-		run_on_cpus(cpu, cpu);
-	}
-	return pid;
-}
-
 /*
  * A process that wants all of a CPU, but for @pause_us (and up to a half more) after
  * each @busy seconds. @policy may be one that nothing else preempts.
@@ -278,10 +230,14 @@ static pid_t fork_to(int cpu)
 static pid_t start_spinner(int cpu, double busy, unsigned int pause_us, int policy)
 {
 	struct sched_param param = { .sched_priority = policy == SCHED_FIFO };
-	pid_t pid = fork_to(cpu);
+	pid_t pid;
 
+	fflush(stdout);
+	pid = fork();
 	if (pid)
 		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	run_on_cpus(cpu, cpu);
 	sched_setscheduler(0, policy, &param);
 	for (;;) {
 		double end = seconds_now() + busy;
@@ -290,12 +246,6 @@ static pid_t start_spinner(int cpu, double busy, unsigned int pause_us, int poli
 			;
 		usleep(pause_us + random() % (pause_us / 2));
 	}
-}
-
-static void stop(pid_t pid)
-{
-	kill(pid, SIGKILL);
-	waitpid(pid, NULL, 0);
 }
 
 /* Other work that wants both CPUs keeps them, and the caller finishes. */
@@ -315,18 +265,18 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 	EXPECT_GE(took, 0);
 	begin = seconds_now();
 	do {
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[++moves % 2]), 0);
+		EXPECT_EQ(area_move(&area, nodes[++moves % 2]), 0);
 		wall = seconds_now() - begin;
 	} while (wall < 1.5 || moves % 2);
 	took = helper_seconds(0) + helper_seconds(1) - took;
 	for (cpu = 0; cpu < 2; cpu++)
-		stop(spinners[cpu]);
+		end_process(spinners[cpu]);
 	printf("# %u moves, helpers copied %ld pages and took %.1f %% of a CPU\n", moves,
 	       helped_pages() - helped, took / wall * 100);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(area_wrong(&area), 0);
 	if (times_count())
 		EXPECT_LT(took, wall * 0.1);
-	EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+	EXPECT_TRUE(helpers_do_their_share());
 }
 
 static long preemptions(pid_t pid)
@@ -363,17 +313,17 @@ TEST_F_TIMEOUT(mtcopy, caller_waits_for_no_other_task, TIMEOUT)
 	start = seconds_now();
 	do {
 		begin = seconds_now();
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[++moves % 2]), 0);
+		EXPECT_EQ(area_move(&area, nodes[++moves % 2]), 0);
 		struck = preemptions(helper) > preempted;
 		if (struck && seconds_now() - begin > longest)
 			longest = seconds_now() - begin;
 		preempted = preemptions(helper);
 	} while (moves % 2 || (preempted < before + 5 && begin < start + 100 * BURST));
 	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &other), 0);
-	stop(spinner);
+	end_process(spinner);
 	printf("# %u moves, %ld lost their helper, the longest of these took %.0f ms\n", moves,
 	       preempted - before, longest * 1000);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(area_wrong(&area), 0);
 	EXPECT_EQ(offload_grown("fallback_"), 0);
 	if (times_count()) {
 		EXPECT_GE(preempted, before + 5);
@@ -403,15 +353,15 @@ TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 		_exit(err != 0);
 	}
 	do {
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[++moves % 2]), 0);
-		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_EQ(area_move(&area, nodes[++moves % 2]), 0);
+		EXPECT_EQ(area_wrong(&area), 0);
 	} while (!waitpid(pid, &status, WNOHANG));
 	EXPECT_EQ(status, 0);
 	printf("# %u moves, CPU 1 went %u times\n", moves, toggles);
 
 	if (moves % 2)
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[0]), 0);
-	EXPECT_TRUE(helpers_do_their_share(_metadata, self));
+		EXPECT_EQ(area_move(&area, nodes[0]), 0);
+	EXPECT_TRUE(helpers_do_their_share());
 }
 
 TEST_HARNESS_MAIN

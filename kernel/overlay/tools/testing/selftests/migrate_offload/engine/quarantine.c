@@ -6,104 +6,44 @@
  * the order in which they stand here. One boot has either private channels (fixture
  * quarantine), some that are never terminated (unproven_quarantine), or many (pairs_quarantine).
  */
-#include <errno.h>
-#include <pthread.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
 #define TIMEOUT_MS	500
 #define LATE_MS		3000
 
-struct run {
-	struct engine_test test;
-	struct area area;
-};
-
-FIXTURE(quarantine)
-{
-	struct run run;
-};
-
-FIXTURE(unproven_quarantine)
-{
-	struct run run;
-};
-
 /* The first test loads the modules, which stay. */
-static void set_up(struct __test_metadata *_metadata, struct run *run, const char *engine,
-		   const char *migrator)
+static void set_up(struct __test_metadata *metadata, const char *engine, const char *migrator)
 {
-	const char *missing;
-
-	run->test.stuck = module_loaded("dcbm");
-	missing = engine_test_begin(&run->test);
-	if (missing)
-		SKIP(return, "%s", missing);
-	ASSERT_TRUE(run->test.stuck || engine_load(engine, migrator));
-	run->test.stuck = true;
+	test.stuck = module_loaded("dcbm");
+	if (!run_begin(metadata))
+		return;
+	ASSERT_TRUE(test.stuck || engine_load(engine, migrator));
+	test.stuck = true;
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
+	ASSERT_EQ(offload_route_only(MOVE_PAGES, "dcbm"), 0);
 	/* A batch has all folios, however slow the machine is. */
 	ASSERT_EQ(offload_set_bound(0), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
 }
 
-static void tear_down(struct __test_metadata *_metadata, struct run *run)
-{
-	area_destroy(&run->area);
-	EXPECT_EQ(engine_test_end(&run->test), 0);
-}
+#define ONE_BOOT(name, engine, migrator)					\
+	FIXTURE(name) { };							\
+	FIXTURE_SETUP(name) { set_up(_metadata, engine, migrator); }		\
+	FIXTURE_TEARDOWN(name) { run_end(); }
 
-FIXTURE(pairs_quarantine)
-{
-	struct run run;
-};
+ONE_BOOT(quarantine, "channels=6 ring_depth=1024", "segment_bytes=4096")
+ONE_BOOT(unproven_quarantine, "channels=2 reliable_terminate=0", "")
+ONE_BOOT(pairs_quarantine, "channels=64 ring_depth=16", "segment_bytes=16384")
 
-FIXTURE_SETUP(quarantine)
-{
-	set_up(_metadata, &self->run, "channels=6 ring_depth=1024", "segment_bytes=4096");
-}
-
-FIXTURE_TEARDOWN(quarantine)
-{
-	tear_down(_metadata, &self->run);
-}
-
-FIXTURE_SETUP(unproven_quarantine)
-{
-	set_up(_metadata, &self->run, "channels=2 reliable_terminate=0", "");
-}
-
-FIXTURE_TEARDOWN(unproven_quarantine)
-{
-	tear_down(_metadata, &self->run);
-}
-
-FIXTURE_SETUP(pairs_quarantine)
-{
-	set_up(_metadata, &self->run, "channels=64 ring_depth=16", "segment_bytes=16384");
-}
-
-FIXTURE_TEARDOWN(pairs_quarantine)
-{
-	tear_down(_metadata, &self->run);
-}
-
-static void break_engine(struct __test_metadata *_metadata)
+static void break_engine(void)
 {
 	ASSERT_EQ(engine_set_timeout(TIMEOUT_MS), 0);
 	ASSERT_EQ(engine_set_fault("late", 100), 0);
 	ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
 }
 
-static void repair_engine(struct __test_metadata *_metadata)
+static void repair_engine(void)
 {
 	engine_clear_faults();
 	ASSERT_EQ(engine_set_timeout(20000), 0);
@@ -112,43 +52,38 @@ static void repair_engine(struct __test_metadata *_metadata)
 /* Takes free memory of a node, first what was freed last, and stamps it. */
 static bool take_free_memory(struct area *taken, int node)
 {
-	taken->size = 64 * MIB;
-	taken->folio_size = memory_page_size();
-	taken->addr = memory_map_aligned(taken->size, 2 * MIB);
-	if (!taken->addr)
-		return false;
-	madvise(taken->addr, taken->size, MADV_NOHUGEPAGE);
-	memory_bind(node);
-	area_stamp(taken, 77);
-	memory_bind(-1);
-	return true;
+	*taken = (struct area) {
+		.addr = memory_map_aligned(64 * MIB, PMD_SIZE), .size = 64 * MIB,
+		.folio_size = memory_page_size(), .seed = 77,
+	};
+	return taken->addr &&
+	       !memory_fill(taken->addr, taken->size, taken->folio_size, node, taken->seed);
 }
 
 /*
  * Folios that are lost stay where they are, with their contents, and what the
  * engine writes late hits nothing that anybody uses.
  */
-static void lose(struct __test_metadata *_metadata, struct area *area, int node)
+static void lose(void)
 {
-	struct area taken = { 0 };
+	const size_t folios = area_folios(&area);
 	double begin = seconds_now();
+	struct area taken;
 
 	offload_mark();
-	EXPECT_EQ(area_move(area, node), area_folios(area));
+	EXPECT_EQ(area_move(&area, nodes[1]), folios);
 	if (times_count())
 		EXPECT_LT(seconds_now() - begin, LATE_MS / 1000.0)
 			TH_LOG("too slow: the late copies came before the check");
-	EXPECT_EQ(offload_grown("fallback_lost"), area_folios(area));
-	EXPECT_EQ(offload_grown("fallback_"), area_folios(area));
-	EXPECT_EQ(offload_grown("folios_copied"), 0);
-	EXPECT_EQ(area_wrong(area), 0);
+	expect_copies(0, "fallback_lost", folios);
+	EXPECT_EQ(area_wrong(&area), 0);
 
 	/* If anything was given back, then this is where it lies now. */
-	area_stamp(area, 5);
-	ASSERT_TRUE(take_free_memory(&taken, node));
+	area_stamp(&area, 5);
+	ASSERT_TRUE(take_free_memory(&taken, nodes[1]));
 	while (seconds_now() < begin + 2 * LATE_MS / 1000.0)
 		usleep(10000);
-	EXPECT_EQ(area_wrong(area), 0);
+	EXPECT_EQ(area_wrong(&area), 0);
 	EXPECT_EQ(area_wrong(&taken), 0);
 	area_destroy(&taken);
 }
@@ -173,32 +108,30 @@ static void *unload_thread(void *arg)
 /* Neither a lost folio nor its destination returns to the pool: the engine may still write. */
 TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 {
-	struct run *run = &self->run;
 	long before[2], node;
 
 	for (node = 0; node < 2; node++) {
-		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->test.nodes[node], POOL));
-		before[node] = hugetlb_free(PMD_SIZE, run->test.nodes[node]);
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[node], POOL));
+		before[node] = hugetlb_free(PMD_SIZE, nodes[node]);
 	}
 	/* One channel has a folio, and others are left. */
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", PMD_SIZE), 0);
 
 	for (int shared = 0; shared < 2; shared++) {
-		ASSERT_TRUE(area_create_hugetlb(&run->area, PMD_SIZE, shared, PMD_SIZE,
-						run->test.nodes[0]));
-		break_engine(_metadata);
+		ASSERT_TRUE(area_create_hugetlb(&area, PMD_SIZE, shared, PMD_SIZE, nodes[0]));
+		break_engine();
 		if (shared) {
-			lose(_metadata, &run->area, run->test.nodes[1]);
+			lose();
 		} else {
 			offload_mark();
-			EXPECT_EQ(area_move(&run->area, run->test.nodes[1]), 1);
+			EXPECT_EQ(area_move(&area, nodes[1]), 1);
 			EXPECT_EQ(offload_grown("fallback_lost"), 1);
-			EXPECT_EQ(area_wrong(&run->area), 0);
+			EXPECT_EQ(area_wrong(&area), 0);
 		}
-		repair_engine(_metadata);
-		area_destroy(&run->area);
+		repair_engine();
+		area_destroy(&area);
 		for (node = 0; node < 2; node++)
-			EXPECT_EQ(hugetlb_free(PMD_SIZE, run->test.nodes[node]),
+			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]),
 				  before[node] - 1 - shared);
 	}
 	EXPECT_EQ(engine_quarantined(), 2);
@@ -210,13 +143,12 @@ TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 	struct unload unload = { .descriptors = engine_descriptors() };
 	pthread_t thread;
 
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
-				self->run.test.nodes[0]));
-	break_engine(_metadata);
+	create_area(AREA_ANON_4K, memory_page_size());
+	break_engine();
 	ASSERT_EQ(pthread_create(&thread, NULL, unload_thread, &unload), 0);
-	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
+	lose();
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine(_metadata);
+	repair_engine();
 
 	/* A copy that cannot be stopped was in flight. */
 	EXPECT_EQ(unload.err, -EAGAIN);
@@ -225,13 +157,10 @@ TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, other_channels_go_on, TIMEOUT)
 {
-	repair_engine(_metadata);
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 2 * MIB, self->run.test.nodes[0]));
-	offload_mark();
-	EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
-	EXPECT_EQ(offload_grown("fallback_"), 0);
-	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->run.area));
-	EXPECT_EQ(area_wrong(&self->run.area), 0);
+	repair_engine();
+	create_area(AREA_ANON_4K, 2 * MIB);
+	move_to(nodes[1]);
+	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
 /* One descriptor of one channel is stuck: only the folios of that channel are lost. */
@@ -239,12 +168,11 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 {
 	uint64_t copied, lost;
 
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_64K, 512 * KIB,
-				self->run.test.nodes[0]));
-	break_engine(_metadata);
+	create_area(AREA_ANON_64K, 512 * KIB);
+	break_engine();
 	ASSERT_EQ(engine_set_fault_times("late", 1), 0);
 	offload_mark();
-	EXPECT_GT(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+	EXPECT_GT(area_move(&area, nodes[1]), 0);
 	copied = offload_grown("folios_copied");
 	lost = offload_grown("fallback_lost");
 	TH_LOG("%llu folios lost, %llu copied", (unsigned long long)lost,
@@ -252,13 +180,13 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	/* Three channels have a third of eight folios each, cut where it comes. */
 	EXPECT_GE(lost, 2);
 	EXPECT_LE(lost, 4);
-	EXPECT_EQ(lost + copied, area_folios(&self->run.area));
-	EXPECT_EQ(area_wrong(&self->run.area), 0);
+	EXPECT_EQ(lost + copied, area_folios(&area));
+	EXPECT_EQ(area_wrong(&area), 0);
 	/* The late copy hits nothing. */
-	area_stamp(&self->run.area, 6);
+	area_stamp(&area, 6);
 	usleep(1500 * LATE_MS);
-	EXPECT_EQ(area_wrong(&self->run.area), 0);
-	repair_engine(_metadata);
+	EXPECT_EQ(area_wrong(&area), 0);
+	repair_engine();
 }
 
 static void *unroute_thread(void *descriptors)
@@ -274,13 +202,12 @@ TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 	const unsigned int before = engine_quarantined();
 	pthread_t thread;
 
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
-				self->run.test.nodes[0]));
-	break_engine(_metadata);
+	create_area(AREA_ANON_4K, memory_page_size());
+	break_engine();
 	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, (void *)engine_descriptors()), 0);
-	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
+	lose();
 	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine(_metadata);
+	repair_engine();
 	EXPECT_EQ(engine_quarantined(), before + 1);
 	/* A new route does not bring it back. */
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
@@ -289,26 +216,20 @@ TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 {
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 256 * KIB, self->run.test.nodes[0]));
-	break_engine(_metadata);
-	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
-	repair_engine(_metadata);
+	create_area(AREA_ANON_4K, 256 * KIB);
+	break_engine();
+	lose();
+	repair_engine();
 }
 
 TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
 {
-	enum area_kind kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		ASSERT_TRUE(area_create(&self->run.area, kind, 4 * MIB, self->run.test.nodes[0]));
-		offload_mark();
-		EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create_area(kind, 4 * MIB);
+		move_to(nodes[1]);
 		EXPECT_EQ(offload_grown("folios_copied"), 0);
-		EXPECT_EQ(offload_grown("fallback_busy") +
-			  offload_grown("fallback_refused"),
-			  area_folios(&self->run.area));
-		EXPECT_EQ(area_wrong(&self->run.area), 0);
-		area_destroy(&self->run.area);
+		EXPECT_EQ(offload_grown("fallback_busy") + offload_grown("fallback_refused"),
+			  area_folios(&area));
 	}
 }
 
@@ -330,21 +251,17 @@ TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 	unsigned int i, stuck = 0;
 
 	/* A page is for one channel. */
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, memory_page_size(),
-				self->run.test.nodes[0]));
+	create_area(AREA_ANON_4K, memory_page_size());
 	ASSERT_EQ(engine_set_timeout(TIMEOUT_MS), 0);
 	ASSERT_EQ(engine_set_fault("late", 100), 0);
-	lose(_metadata, &self->run.area, self->run.test.nodes[1]);
-	repair_engine(_metadata);
-	area_destroy(&self->run.area);
+	lose();
+	repair_engine();
 
 	/* The other channel goes on. This one has completed, but stays quarantined. */
 	ASSERT_EQ(engine_channels(first), 2);
-	ASSERT_TRUE(area_create(&self->run.area, AREA_ANON_4K, 2 * MIB, self->run.test.nodes[0]));
-	offload_mark();
-	EXPECT_EQ(area_move(&self->run.area, self->run.test.nodes[1]), 0);
-	EXPECT_EQ(area_wrong(&self->run.area), 0);
-	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->run.area));
+	create_area(AREA_ANON_4K, 2 * MIB);
+	move_to(nodes[1]);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	ASSERT_EQ(engine_channels(then), 2);
 	for (i = 0; i < 2; i++) {
 		bool quarantined = !strcmp(then[i].state, "quarantined");
@@ -372,8 +289,7 @@ static const struct {
 /* terminate_error together with each other fault; faults has the pairs of the others. */
 TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 {
-	const int *nodes = self->run.test.nodes;
-	struct area area[NR_PAIRS_OF];
+	struct area areas[NR_PAIRS_OF];
 	uint64_t seed = 0, copied;
 	unsigned int i, j;
 
@@ -383,29 +299,29 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
 		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
-			ASSERT_TRUE(area_create(&area[j], pairs_of[j].kind, pairs_of[j].size,
+			ASSERT_TRUE(area_create(&areas[j], pairs_of[j].kind, pairs_of[j].size,
 						nodes[0]));
 			ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists",
 						       pairs_of[j].lists), 0);
-			area_stamp(&area[j], ++seed);
+			area_stamp(&areas[j], ++seed);
 			ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
 			/* Few: each of them costs a channel. */
 			ASSERT_EQ(engine_set_fault_times(engine_faults[i], by_time ? 2 : 4), 0);
 			offload_mark();
-			area_move(&area[j], nodes[1]);
+			area_move(&areas[j], nodes[1]);
 			engine_clear_faults();
-			EXPECT_EQ(area_wrong(&area[j]), 0)
+			EXPECT_EQ(area_wrong(&areas[j]), 0)
 				TH_LOG("%s and terminate_error", engine_faults[i]);
 			EXPECT_EQ(offload_grown("fallback_lost") > 0, by_time)
 				offload_show_grown();
 			copied += offload_grown("folios_copied");
-			area_stamp(&area[j], ++seed);
+			area_stamp(&areas[j], ++seed);
 		}
 		EXPECT_GT(copied, 0);
 		usleep(by_time ? 1500 * LATE_MS : 0);
 		for (j = 0; j < NR_PAIRS_OF; j++) {
-			EXPECT_EQ(area_wrong(&area[j]), 0);
-			area_destroy(&area[j]);
+			EXPECT_EQ(area_wrong(&areas[j]), 0);
+			area_destroy(&areas[j]);
 		}
 	}
 }

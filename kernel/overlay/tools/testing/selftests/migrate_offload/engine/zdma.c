@@ -10,23 +10,7 @@
  * The faults are provoked by accesses to registers behind the driver's back, which takes
  * /dev/mem, and a machine that nobody needs: QEMU's xlnx-zcu102.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <glob.h>
-#include <limits.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/wait.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "movers.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		240
 #define NR_CHANNELS	16
@@ -80,33 +64,23 @@ enum fault {
  * Strikes at channels that have just copied, before the driver hears of it; where they lie or
  * write zeroes, at channels that are about to copy.
  */
-struct saboteur {
+static struct saboteur {
 	pthread_t thread;
 	enum fault fault;
 	/* How many such moments go by for each strike: more where nothing survives. */
 	unsigned int period;
 	unsigned int strikes;
 	bool stop;
-};
+} saboteur;
 
-struct run {
-	struct engine_test test;
-	uint32_t *channel[NR_CHANNELS];
-	struct area area;
-	struct saboteur saboteur;
-};
+/* The registers of each channel. */
+static uint32_t *channels[NR_CHANNELS];
 
 /* Once for each kind of memory. */
-FIXTURE(zdma)
-{
-	struct run run;
-};
+FIXTURE(zdma) { };
 
 /* Once. */
-FIXTURE(zdma_once)
-{
-	struct run run;
-};
+FIXTURE(zdma_once) { };
 
 static uint32_t reg_read(uint32_t *channel, unsigned int offset)
 {
@@ -164,41 +138,35 @@ static bool is_moment(uint32_t *channel, enum fault fault)
 }
 
 /* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
-static void set_rate(struct run *run, uint32_t cycles)
+static void set_rate(uint32_t cycles)
 {
 	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
-		uint32_t *channel = run->channel[i];
-		uint32_t control = reg_read(channel, REG_CONTROL);
+		uint32_t control = reg_read(channels[i], REG_CONTROL);
 
 		control &= ~(CONTROL_RATE | CONTROL_WRITE);
-		reg_write(channel, REG_RATE, cycles);
-		reg_write(channel, REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
+		reg_write(channels[i], REG_RATE, cycles);
+		reg_write(channels[i], REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
 	}
 }
 
 /* How many channels access memory. */
-static unsigned int channels_busy(struct run *run)
+static unsigned int channels_busy(void)
 {
 	unsigned int busy = 0;
 
 	for (unsigned int i = 0; i < NR_CHANNELS; i++)
-		busy += reg_read(run->channel[i], REG_STATE) == STATE_BUSY;
+		busy += reg_read(channels[i], REG_STATE) == STATE_BUSY;
 	return busy;
 }
 
-static uint32_t bytes_moved(struct run *run)
+static uint32_t bytes_moved(void)
 {
 	uint32_t bytes = 0;
 
 	for (unsigned int i = 0; i < NR_CHANNELS; i++)
-		bytes += reg_read(run->channel[i], REG_BYTES);
+		bytes += reg_read(channels[i], REG_BYTES);
 	return bytes;
 }
-
-struct sabotage {
-	struct saboteur *saboteur;
-	uint32_t **channel;
-};
 
 /*
  * The first CPU handles the interrupts, the last one moves memory: a saboteur on either would
@@ -211,54 +179,40 @@ static int last_cpu(void)
 
 static void *sabotage_thread(void *arg)
 {
-	struct sabotage *sabotage = arg;
-	struct saboteur *saboteur = sabotage->saboteur;
 	bool was_moment[NR_CHANNELS] = { false };
 	unsigned int seen = 0;
-	unsigned int i;
 
 	run_on_cpus(1, last_cpu() - 1);
-	while (!__atomic_load_n(&saboteur->stop, __ATOMIC_RELAXED)) {
-		for (i = 0; i < NR_CHANNELS; i++) {
-			enum fault fault = saboteur->fault;
-			bool moment = is_moment(sabotage->channel[i], fault);
+	while (!__atomic_load_n(&saboteur.stop, __ATOMIC_RELAXED)) {
+		for (unsigned int i = 0; i < NR_CHANNELS; i++) {
+			enum fault fault = saboteur.fault;
+			bool moment = is_moment(channels[i], fault);
 			bool begins = moment && !was_moment[i];
 
 			was_moment[i] = moment;
-			if (!begins ||
-			    ++seen % __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED))
+			if (!begins || ++seen % __atomic_load_n(&saboteur.period, __ATOMIC_RELAXED))
 				continue;
 			if (fault == BOTH_FAULTS)
-				fault = saboteur->strikes % 2 ? CHANNEL_ERROR :
-								LOST_COMPLETION;
-			strike(sabotage->channel[i], fault);
-			__atomic_fetch_add(&saboteur->strikes, 1, __ATOMIC_RELAXED);
+				fault = saboteur.strikes % 2 ? CHANNEL_ERROR : LOST_COMPLETION;
+			strike(channels[i], fault);
+			__atomic_fetch_add(&saboteur.strikes, 1, __ATOMIC_RELAXED);
 		}
 	}
-	free(sabotage);
 	return NULL;
 }
 
-static unsigned int saboteur_strikes(const struct saboteur *saboteur)
+static unsigned int saboteur_strikes(void)
 {
-	return __atomic_load_n(&saboteur->strikes, __ATOMIC_RELAXED);
+	return __atomic_load_n(&saboteur.strikes, __ATOMIC_RELAXED);
 }
 
-static void strike_less(struct saboteur *saboteur)
+static void set_period(unsigned int period)
 {
-	unsigned int period = __atomic_load_n(&saboteur->period, __ATOMIC_RELAXED);
-
-	if (period < MAX_PERIOD)
-		__atomic_store_n(&saboteur->period, 2 * period, __ATOMIC_RELAXED);
-}
-
-static void strike_always(struct saboteur *saboteur)
-{
-	__atomic_store_n(&saboteur->period, 1, __ATOMIC_RELAXED);
+	__atomic_store_n(&saboteur.period, period, __ATOMIC_RELAXED);
 }
 
 /* The devices of all channels are named by the addresses of their registers. */
-static unsigned int map_channels(uint32_t **channel)
+static unsigned int map_channels(void)
 {
 	int fd = open("/dev/mem", O_RDWR | O_SYNC);
 	unsigned int nr = 0;
@@ -278,7 +232,7 @@ static unsigned int map_channels(uint32_t **channel)
 		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			   strtoull(strrchr(device, '/') + 1, NULL, 16));
 		if (map != MAP_FAILED)
-			channel[nr++] = map;
+			channels[nr++] = map;
 	}
 	globfree(&found);
 	close(fd);
@@ -330,86 +284,58 @@ static unsigned int channels_used(const struct interrupts *before)
 	return used;
 }
 
-static int set_timeout(int ms)
-{
-	return engine_set_timeout(ms);
-}
-
-static void load(struct __test_metadata *_metadata, const char *dcbm_parameters)
+static void load(const char *dcbm_parameters)
 {
 	ASSERT_TRUE(engine_load("", dcbm_parameters));
-	ASSERT_EQ(set_timeout(LONG_MS), 0);
+	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 }
 
 /* Small segments: a batch uses all channels, however slow they are. */
 #define EXCLUSIVE	"segment_bytes=65536"
 
-static void set_up(struct __test_metadata *_metadata, struct run *run)
+static void set_up(struct __test_metadata *metadata)
 {
-	const char *missing;
-
+	_metadata = metadata;
 	if (strcmp(engine_module(), "zynqmp_dma"))
 		SKIP(return, "the engine is %s", engine_module());
-	missing = engine_test_begin(&run->test);
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(metadata))
+		return;
 	ASSERT_EQ(module_load("zynqmp_dma", ""), 0);
-	ASSERT_EQ(map_channels(run->channel), NR_CHANNELS)
+	ASSERT_EQ(map_channels(), NR_CHANNELS)
 		TH_LOG("/dev/mem: %s", strerror(errno));
 }
 
-FIXTURE_SETUP(zdma)
+static void tear_down(void)
 {
-	set_up(_metadata, &self->run);
+	set_rate(0);
+	run_end();
 }
 
-FIXTURE_SETUP(zdma_once)
-{
-	set_up(_metadata, &self->run);
-}
+FIXTURE_SETUP(zdma) { set_up(_metadata); }
+FIXTURE_SETUP(zdma_once) { set_up(_metadata); }
+FIXTURE_TEARDOWN(zdma) { tear_down(); }
+FIXTURE_TEARDOWN(zdma_once) { tear_down(); }
 
-static void begin_sabotage(struct __test_metadata *_metadata, struct run *run,
-			   enum fault fault, unsigned int period)
+static void begin_sabotage(enum fault fault, unsigned int period)
 {
-	struct sabotage *sabotage = malloc(sizeof(*sabotage));
-
-	ASSERT_NE(sabotage, NULL);
-	sabotage->saboteur = &run->saboteur;
-	sabotage->channel = run->channel;
-	run->saboteur = (struct saboteur){ .fault = fault, .period = period };
-	ASSERT_EQ(set_timeout(SHORT_MS), 0);
+	saboteur = (struct saboteur){ .fault = fault, .period = period };
+	ASSERT_EQ(engine_set_timeout(SHORT_MS), 0);
 	for (unsigned int i = 0; is_lie(fault) && i < NR_CHANNELS; i++)
-		prepare_lies(run->channel[i]);
+		prepare_lies(channels[i]);
 	run_on_cpus(last_cpu(), last_cpu());
-	ASSERT_EQ(pthread_create(&run->saboteur.thread, NULL, sabotage_thread, sabotage), 0);
+	ASSERT_EQ(pthread_create(&saboteur.thread, NULL, sabotage_thread, NULL), 0);
 }
 
-static void end_sabotage(struct __test_metadata *_metadata, struct run *run)
+static void end_sabotage(void)
 {
-	__atomic_store_n(&run->saboteur.stop, true, __ATOMIC_RELAXED);
-	ASSERT_EQ(pthread_join(run->saboteur.thread, NULL), 0);
+	__atomic_store_n(&saboteur.stop, true, __ATOMIC_RELAXED);
+	ASSERT_EQ(pthread_join(saboteur.thread, NULL), 0);
 	run_on_cpus(0, last_cpu());
-	ASSERT_EQ(set_timeout(LONG_MS), 0);
+	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 }
 
-static void tear_down(struct __test_metadata *_metadata, struct run *run)
-{
-	set_rate(run, 0);
-	area_destroy(&run->area);
-	EXPECT_EQ(engine_test_end(&run->test), 0);
-}
-
-FIXTURE_TEARDOWN(zdma)
-{
-	tear_down(_metadata, &self->run);
-}
-
-FIXTURE_TEARDOWN(zdma_once)
-{
-	tear_down(_metadata, &self->run);
-}
-
-struct outcome {
+/* What became of the folios of some moves. */
+static struct outcome {
 	uint64_t folios;
 	uint64_t copied;
 	uint64_t failed;
@@ -420,38 +346,38 @@ struct outcome {
 	uint64_t by_engine;
 	uint64_t errors;
 	uint64_t busy;
-};
+} sum;
 
 static uint64_t engine_failures(void)
 {
 	return offload_grown("fallback_timeout") + offload_grown("fallback_error");
 }
 
-/* Moves the area with new contents, all of it, and adds up what became of its folios. */
-static void move(struct __test_metadata *_metadata, struct run *run, int node,
-		 struct outcome *sum)
+static void move(int node)
 {
-	area_stamp(&run->area, run->area.seed + 1);
-	offload_mark();
-	EXPECT_EQ(area_move(&run->area, node), 0);
-	EXPECT_EQ(area_wrong(&run->area), 0);
-	EXPECT_TRUE(area_is_whole(&run->area));
-
-	sum->folios += area_folios(&run->area);
-	sum->copied += offload_grown("folios_copied");
-	sum->failed += offload_grown("fallback_");
-	sum->by_engine += engine_failures();
-	sum->errors += offload_grown("fallback_error");
-	sum->busy += offload_grown("fallback_busy");
+	move_anew(node);
+	sum.folios += area_folios(&area);
+	sum.copied += offload_grown("folios_copied");
+	sum.failed += offload_grown("fallback_");
+	sum.by_engine += engine_failures();
+	sum.errors += offload_grown("fallback_error");
+	sum.busy += offload_grown("fallback_busy");
 	EXPECT_EQ(offload_grown("declined_"), 0);
 }
 
-static void show(const char *what, const struct outcome *sum)
+/* Nothing failed for another reason, or was lost; and each folio counts once. */
+static void expect_accounted(void)
+{
+	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
+	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+}
+
+static void show(const char *what)
 {
 	printf("# %s: %llu folios, %llu copied by the engine, %llu not: %llu failed, %llu busy\n",
-	       what, (unsigned long long)sum->folios, (unsigned long long)sum->copied,
-	       (unsigned long long)sum->failed, (unsigned long long)sum->by_engine,
-	       (unsigned long long)sum->busy);
+	       what, (unsigned long long)sum.folios, (unsigned long long)sum.copied,
+	       (unsigned long long)sum.failed, (unsigned long long)sum.by_engine,
+	       (unsigned long long)sum.busy);
 }
 
 FIXTURE_VARIANT(zdma)
@@ -460,19 +386,17 @@ FIXTURE_VARIANT(zdma)
 	size_t size;
 };
 
-FIXTURE_VARIANT_ADD(zdma, anon_4k) { .kind = AREA_ANON_4K, .size = 32 * MIB };
-FIXTURE_VARIANT_ADD(zdma, anon_64k) { .kind = AREA_ANON_64K, .size = 32 * MIB };
-FIXTURE_VARIANT_ADD(zdma, anon_2m) { .kind = AREA_ANON_2M, .size = 64 * MIB };
-FIXTURE_VARIANT_ADD(zdma, shmem) { .kind = AREA_SHMEM, .size = 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_4k) { AREA_ANON_4K, 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_64k) { AREA_ANON_64K, 32 * MIB };
+FIXTURE_VARIANT_ADD(zdma, anon_2m) { AREA_ANON_2M, 64 * MIB };
+FIXTURE_VARIANT_ADD(zdma, shmem) { AREA_SHMEM, 32 * MIB };
 
-static uint64_t sum_of_bytes(struct __test_metadata *_metadata,
-			     struct engine_channel *channels)
+static uint64_t sum_of_bytes(struct engine_channel *channels)
 {
 	uint64_t bytes = 0;
-	unsigned int i;
 
 	ASSERT_EQ(engine_channels(channels), NR_CHANNELS);
-	for (i = 0; i < NR_CHANNELS; i++) {
+	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
 		EXPECT_STREQ(channels[i].provider, "xilinx-zynqmp-dma");
 		bytes += channels[i].bytes;
 	}
@@ -483,79 +407,72 @@ static uint64_t sum_of_bytes(struct __test_metadata *_metadata,
 TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
-	struct run *run = &self->run;
 	struct interrupts interrupts;
-	struct outcome sum = { 0 };
 	uint64_t bytes;
-	unsigned int i;
 
-	load(_metadata, "");
-	bytes = sum_of_bytes(_metadata, before);
-	ASSERT_TRUE(area_create(&run->area, variant->kind, variant->size, run->test.nodes[0]));
+	load("");
+	bytes = sum_of_bytes(before);
+	create_area(variant->kind, variant->size);
 	read_interrupts(&interrupts);
 	ASSERT_EQ(interrupts.nr, NR_CHANNELS);
 
-	move(_metadata, run, run->test.nodes[1], &sum);
-	move(_metadata, run, run->test.nodes[0], &sum);
+	move(nodes[1]);
+	move(nodes[0]);
 	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
 	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
 	EXPECT_GE(sum.copied * 100, (sum.copied + sum.failed) * 99);
-	bytes = sum_of_bytes(_metadata, after) - bytes;
-	EXPECT_GE(bytes * 100, 2 * run->area.size * 99);
-	EXPECT_LE(bytes, 2 * run->area.size);
-	for (i = 0; i < NR_CHANNELS; i++)
+	bytes = sum_of_bytes(after) - bytes;
+	EXPECT_GE(bytes * 100, 2 * area.size * 99);
+	EXPECT_LE(bytes, 2 * area.size);
+	for (unsigned int i = 0; i < NR_CHANNELS; i++)
 		EXPECT_GT(after[i].bytes, before[i].bytes);
-	show(area_kind_names[variant->kind], &sum);
+	show(area_kind_names[variant->kind]);
 }
 
 /* A batch that is many times as long as the ring of the one channel that there is. */
 TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
 {
-	struct run *run = &self->run;
 	struct interrupts interrupts;
-	struct outcome sum = { 0 };
 
-	load(_metadata, EXCLUSIVE " channels=1");
-	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 8 * MIB, run->test.nodes[0]));
-	ASSERT_LT(RING, area_folios(&run->area));
+	load(EXCLUSIVE " channels=1");
+	create_area(AREA_ANON_4K, 8 * MIB);
+	ASSERT_LT(RING, area_folios(&area));
 	read_interrupts(&interrupts);
-	move(_metadata, run, run->test.nodes[1], &sum);
+	move(nodes[1]);
 	EXPECT_EQ(channels_used(&interrupts), 1);
 	EXPECT_EQ(sum.copied, sum.folios);
 	EXPECT_EQ(sum.failed, 0);
 }
 
 /* A channel that was terminated accesses no memory, at once and later. */
-static void expect_stopped(struct __test_metadata *_metadata, struct run *run)
+static void expect_stopped(void)
 {
-	uint32_t bytes = bytes_moved(run);
+	uint32_t bytes = bytes_moved();
 
-	EXPECT_EQ(channels_busy(run), 0);
+	EXPECT_EQ(channels_busy(), 0);
 	usleep(200000);
-	EXPECT_EQ(bytes_moved(run), bytes);
+	EXPECT_EQ(bytes_moved(), bytes);
 }
 
 /* Soon so many channels copy, and all succeed. */
-static void expect_copies(struct __test_metadata *_metadata, struct run *run,
-			  unsigned int channels)
+static void expect_channels(unsigned int nr)
 {
 	double end = seconds_now() + RECOVERY_S;
 	unsigned int used, moves = 0;
-	struct outcome sum;
 
 	do {
 		struct interrupts interrupts;
 
 		sum = (struct outcome){ 0 };
 		read_interrupts(&interrupts);
-		move(_metadata, run, run->test.nodes[++moves % 2], &sum);
+		move(nodes[++moves % 2]);
 		used = channels_used(&interrupts);
-	} while ((used < channels || sum.failed) && seconds_now() < end);
+	} while ((used < nr || sum.failed) && seconds_now() < end);
 
-	EXPECT_EQ(used, channels);
+	EXPECT_EQ(used, nr);
 	EXPECT_EQ(sum.failed, 0);
 	EXPECT_EQ(sum.copied, sum.folios);
-	show("last move", &sum);
+	show("last move");
 	printf("# %u channels copied in move %u after the faults\n", used, moves);
 }
 
@@ -563,24 +480,22 @@ static void expect_copies(struct __test_metadata *_metadata, struct run *run,
  * After the faults every channel copies again, but for those that timed out too often;
  * loading dcbm anew has them back.
  */
-static void expect_recovery(struct __test_metadata *_metadata, struct run *run)
+static void expect_recovery(void)
 {
 	unsigned int quarantined = engine_quarantined();
 
-	area_destroy(&run->area);
-	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 4 * MIB, run->test.nodes[0]));
-	ASSERT_EQ(set_timeout(1000), 0);
+	create_area(AREA_ANON_4K, 4 * MIB);
+	ASSERT_EQ(engine_set_timeout(1000), 0);
 	if (quarantined < NR_CHANNELS)
-		expect_copies(_metadata, run, NR_CHANNELS - quarantined);
+		expect_channels(NR_CHANNELS - quarantined);
 	if (!quarantined)
 		return;
 	ASSERT_EQ(module_unload("dcbm"), 0);
-	load(_metadata, EXCLUSIVE);
-	expect_copies(_metadata, run, NR_CHANNELS);
+	load(EXCLUSIVE);
+	expect_channels(NR_CHANNELS);
 }
 
-static void survive(struct __test_metadata *_metadata, struct run *run,
-		    enum area_kind kind, enum fault fault)
+static void survive(enum area_kind kind, enum fault fault)
 {
 	/*
 	 * Large folios are few, and so are the occasions. But a channel that loses three
@@ -588,69 +503,64 @@ static void survive(struct __test_metadata *_metadata, struct run *run,
 	 */
 	const unsigned int period = kind == AREA_ANON_2M && fault == CHANNEL_ERROR ? 1 : 3;
 	const double end = seconds_now() + SABOTAGE_S;
-	struct outcome sum = { 0 };
 	unsigned int moves = 0;
 	bool enough;
 
-	load(_metadata, EXCLUSIVE);
-	ASSERT_TRUE(area_create(&run->area, kind, 8 * MIB, run->test.nodes[0]));
-	begin_sabotage(_metadata, run, fault, period);
+	load(EXCLUSIVE);
+	create_area(kind, 8 * MIB);
+	begin_sabotage(fault, period);
 	do {
-		move(_metadata, run, run->test.nodes[++moves % 2], &sum);
-		enough = saboteur_strikes(&run->saboteur) && sum.copied && sum.by_engine;
+		move(nodes[++moves % 2]);
+		enough = saboteur_strikes() && sum.copied && sum.by_engine;
 		/* How many occasions the saboteur sees depends on how busy the host is. */
-		if (!sum.copied)
-			strike_less(&run->saboteur);
-		else if (!enough)
-			strike_always(&run->saboteur);
+		if (!sum.copied && saboteur.period < MAX_PERIOD)
+			set_period(2 * saboteur.period);
+		else if (sum.copied && !enough)
+			set_period(1);
 	} while (moves < 6 || (!enough && seconds_now() < end));
-	end_sabotage(_metadata, run);
+	end_sabotage();
 
-	show(area_kind_names[kind], &sum);
-	printf("# %u strikes in %u moves\n", saboteur_strikes(&run->saboteur), moves);
-	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	show(area_kind_names[kind]);
+	printf("# %u strikes in %u moves\n", saboteur_strikes(), moves);
+	EXPECT_GT(saboteur_strikes(), 0);
 	EXPECT_GT(sum.copied, 0);
 	EXPECT_GT(sum.by_engine, 0);
 	if (fault == CHANNEL_ERROR)
 		EXPECT_GT(sum.errors, 0);
-	/* Nothing for another reason, or lost; and each folio once. */
-	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
-	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
-
-	expect_recovery(_metadata, run);
+	expect_accounted();
+	expect_recovery();
 }
 
 TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
 {
-	survive(_metadata, &self->run, variant->kind, CHANNEL_ERROR);
+	survive(variant->kind, CHANNEL_ERROR);
 }
 
 TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
 {
-	survive(_metadata, &self->run, variant->kind, LOST_COMPLETION);
+	survive(variant->kind, LOST_COMPLETION);
 }
 
 /* Many batches that fail: not even one in two of them may forget a page. */
 TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
 {
-	struct run *run = &self->run;
 	const double end = seconds_now() + SABOTAGE_S;
 	const unsigned int moves = 40;
 	long leaked;
 
-	load(_metadata, EXCLUSIVE);
-	ASSERT_TRUE(area_create(&run->area, AREA_ANON_4K, 256 * KIB, run->test.nodes[0]));
-	begin_sabotage(_metadata, run, BOTH_FAULTS, 1);
-	ASSERT_EQ(set_timeout(1), 0);
+	load(EXCLUSIVE);
+	create_area(AREA_ANON_4K, 256 * KIB);
+	begin_sabotage(BOTH_FAULTS, 1);
+	ASSERT_EQ(engine_set_timeout(1), 0);
 	do {
-		leaked = pages_leaked(&run->area, run->test.nodes, moves);
-	} while (!saboteur_strikes(&run->saboteur) && seconds_now() < end);
-	end_sabotage(_metadata, run);
+		leaked = pages_leaked(&area, nodes, moves);
+	} while (!saboteur_strikes() && seconds_now() < end);
+	end_sabotage();
 
-	printf("# %u strikes\n", saboteur_strikes(&run->saboteur));
-	EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+	printf("# %u strikes\n", saboteur_strikes());
+	EXPECT_GT(saboteur_strikes(), 0);
 	EXPECT_LT(leaked, moves / 2);
-	EXPECT_EQ(area_wrong(&run->area), 0);
+	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
@@ -659,12 +569,10 @@ TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
 /* dmatest gives up after 10 ms what takes a channel 67 ms, and frees its buffers. */
 TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 {
-	struct run *run = &self->run;
-
-	set_rate(run, SLOWEST);
+	set_rate(SLOWEST);
 	EXPECT_TRUE(engine_dmatest_gives_up(ONCE_SLOWLY "timeout=10"));
-	expect_stopped(_metadata, run);
-	set_rate(run, 0);
+	expect_stopped();
+	set_rate(0);
 	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
 }
@@ -672,51 +580,46 @@ TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 /* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
 TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 {
-	struct run *run = &self->run;
-	struct outcome sum = { 0 };
-
-	load(_metadata, "segment_bytes=524288");
-	ASSERT_TRUE(area_create(&run->area, AREA_ANON_2M, 8 * MIB, run->test.nodes[0]));
-	ASSERT_EQ(set_timeout(1), 0);
-	set_rate(run, SLOWEST);
-	move(_metadata, run, run->test.nodes[1], &sum);
-	expect_stopped(_metadata, run);
-	set_rate(run, 0);
+	load("segment_bytes=524288");
+	create_area(AREA_ANON_2M, 8 * MIB);
+	ASSERT_EQ(engine_set_timeout(1), 0);
+	set_rate(SLOWEST);
+	move(nodes[1]);
+	expect_stopped();
+	set_rate(0);
 	EXPECT_GT(offload_grown("fallback_timeout"), 0);
-	EXPECT_EQ(sum.failed, sum.by_engine + sum.busy);
-	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
+	expect_accounted();
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 65536), 0);
-	expect_recovery(_metadata, run);
+	expect_recovery();
 }
 
 /* Memory of every kind at once, and both faults. */
 TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 {
-	struct run *run = &self->run;
 	struct movers_result result;
 
-	load(_metadata, EXCLUSIVE);
+	load(EXCLUSIVE);
 	offload_mark();
-	ASSERT_TRUE(movers_start(run->test.nodes, 4 * MIB, false));
-	begin_sabotage(_metadata, run, BOTH_FAULTS, 20);
+	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
+	begin_sabotage(BOTH_FAULTS, 20);
 	sleep(10);
 	EXPECT_TRUE(movers_stop(&result));
-	end_sabotage(_metadata, run);
+	end_sabotage();
 
 	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
-	       saboteur_strikes(&run->saboteur));
+	       saboteur_strikes());
 	offload_show_grown();
 	EXPECT_GT(result.moves, 20);
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_GT(engine_failures(), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	expect_recovery(_metadata, run);
+	expect_recovery();
 }
 
 #define DOCTOR	"/usr/sbin/migrate-offload-doctor"
 
 /* What the doctor says is in @said. */
-static void ask_doctor(struct __test_metadata *_metadata, char *said, size_t size)
+static void ask_doctor(char *said, size_t size)
 {
 	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");
 	char *end = said;
@@ -753,26 +656,25 @@ TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
 		{ NO_FAULT, SLOWEST, 1, "It does not end in time" },
 		{ CHANNEL_ERROR, 0, LONG_MS, "It reports errors" },
 	};
-	struct run *run = &self->run;
 	static char said[65536];
 
 	if (access(DOCTOR, X_OK))
 		SKIP(return, "no " DOCTOR);
-	ASSERT_EQ(set_timeout(LONG_MS), 0);
-	ask_doctor(_metadata, said, sizeof(said));
+	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
+	ask_doctor(said, sizeof(said));
 	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
 	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
 	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
-		begin_sabotage(_metadata, run, found[i].fault, 1);
-		ASSERT_EQ(set_timeout(found[i].timeout_ms), 0);
-		set_rate(run, found[i].rate);
-		ask_doctor(_metadata, said, sizeof(said));
-		set_rate(run, 0);
-		end_sabotage(_metadata, run);
+		begin_sabotage(found[i].fault, 1);
+		ASSERT_EQ(engine_set_timeout(found[i].timeout_ms), 0);
+		set_rate(found[i].rate);
+		ask_doctor(said, sizeof(said));
+		set_rate(0);
+		end_sabotage();
 		if (found[i].fault != NO_FAULT)
-			EXPECT_GT(saboteur_strikes(&run->saboteur), 0);
+			EXPECT_GT(saboteur_strikes(), 0);
 		EXPECT_NE(strstr(said, found[i].why), NULL);
 		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
 	}

@@ -6,8 +6,9 @@
  *  2  Only what nobody can change is copied early: neither a folio to which somebody
  *     else has a reference nor shmem that no page table maps. Nor folios with buffer
  *     heads: buffer_heads.sh. And a driver that pins one meanwhile waits.
- *  5  When pages are given back, nothing may still be writing to them. What an
- *     engine that cannot be stopped may write to is not given back: quarantine.
+ *  5  When pages are given back, nothing may still be writing to them: the fault "late" of
+ *     the program faults. What an engine that cannot be stopped may write to is not given
+ *     back: quarantine.
  *  6  Every completion counts; engines may complete in any order.
  *  7  No wait without a bound, and a full ring is no error.
  *  9  A migrator does not go away while it has copies in flight.
@@ -20,23 +21,9 @@
  * first attempt fail and changes the folio keeps its reference, or waits for the lock,
  * until all attempts of the batch have failed.
  */
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
 #include <linux/udmabuf.h>
 
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 #include "window.h"
 
 #define TIMEOUT		300
@@ -44,54 +31,36 @@
 #define TRACING		"/sys/kernel/tracing/"
 #define COPIED_EVENT	TRACING "events/migrate/mm_migrate_batch_copied/enable"
 
-FIXTURE(rules)
-{
-	struct engine_test test;
-	struct area area;
-	struct window window;
-};
+static struct window window;
+
+FIXTURE(rules) { };
 
 FIXTURE_SETUP(rules)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
-	setting_save(COPIED_EVENT);
+	if (run_begin(_metadata))
+		setting_save(COPIED_EVENT);
 }
 
 FIXTURE_TEARDOWN(rules)
 {
-	window_end_faults(&self->window);
-	window_unmap(&self->window);
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	window_end_faults(&window);
+	window_unmap(&window);
+	run_end();
 }
 
-static void load(struct __test_metadata *_metadata, const char *dmasim_parameters,
-		 long timeout_ms)
+static void load(const char *dmasim_parameters, long timeout_ms)
 {
 	ASSERT_TRUE(engine_load(dmasim_parameters, ""));
 	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 
-/* Moves the area to the second node, where it must arrive whole and unchanged. */
-static void move(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self)
-{
-	offload_mark();
-	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-}
-
-static void expect_copies(struct __test_metadata *_metadata, uint64_t copied,
-			  uint64_t fallbacks)
-{
-	EXPECT_EQ(offload_grown("folios_copied"), copied);
-	EXPECT_EQ(offload_grown("fallback_"), fallbacks)
-		offload_show_grown();
-}
-
 #define PIPE_PAGES	16
+
+static void route_to_cpu(const char *reason)
+{
+	ASSERT_EQ(offload_route_only(reason, "cpu"), 0);
+	ASSERT_EQ(offload_set_enabled(true), 0);
+}
 
 /*
  * A pipe holds a reference to each page, of which the kernel knows only that it is not
@@ -107,17 +76,16 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 
 	ASSERT_NE(piped, NULL);
 	ASSERT_EQ(pipe(ends), 0);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, size, self->test.nodes[0]));
-	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
-	iov = (struct iovec){ .iov_base = self->area.addr, .iov_len = size };
+	create_area(AREA_ANON_4K, size);
+	route_to_cpu(MOVE_PAGES);
+	iov = (struct iovec){ .iov_base = area.addr, .iov_len = size };
 	ASSERT_EQ(vmsplice(ends[1], &iov, 1, 0), (ssize_t)size);
 
 	offload_mark();
-	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), PIPE_PAGES);
+	EXPECT_EQ(area_move(&area, nodes[1]), PIPE_PAGES);
 	EXPECT_GE(offload_grown("declined_references"), PIPE_PAGES);
-	expect_copies(_metadata, 0, 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	expect_copies(0, "fallback_", 0);
+	EXPECT_EQ(area_wrong(&area), 0);
 
 	/* The migrator copies them as soon as nobody holds them. */
 	while (done < size) {
@@ -126,9 +94,9 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 		ASSERT_GT(got, 0);
 		done += got;
 	}
-	EXPECT_EQ(memory_verify(piped, size, self->area.seed), 0);
-	move(_metadata, self);
-	expect_copies(_metadata, PIPE_PAGES, 0);
+	EXPECT_EQ(memory_verify(piped, size, area.seed), 0);
+	move_to(nodes[1]);
+	expect_copies(PIPE_PAGES, "fallback_", 0);
 	free(piped);
 }
 
@@ -155,8 +123,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 
 	if (access("/sys/devices/system/memory/soft_offline_page", W_OK))
 		SKIP(return, "a kernel without CONFIG_MEMORY_FAILURE");
-	ASSERT_EQ(offload_route_only("memory_failure", "cpu"), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
+	route_to_cpu("memory_failure");
 	fd = memfd_create("rules", 0);
 	ASSERT_GE(fd, 0);
 	ASSERT_EQ(ftruncate(fd, page), 0);
@@ -167,14 +134,14 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 	/* The kernel copies a mapped page early: nothing else keeps it from that. */
 	offload_mark();
 	EXPECT_EQ(soft_offline(memory_pfn(map)), 0);
-	expect_copies(_metadata, 1, 0);
+	expect_copies(1, "fallback_", 0);
 	EXPECT_EQ(memory_verify(map, page, 1), 0);
 
 	pfn = memory_pfn(map);
 	ASSERT_EQ(munmap(map, page), 0);
 	offload_mark();
 	EXPECT_EQ(soft_offline(pfn), 0);
-	expect_copies(_metadata, 0, 0);
+	expect_copies(0, "fallback_", 0);
 	EXPECT_EQ(offload_grown("declined_mapping"), 1);
 
 	map = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0);
@@ -185,39 +152,11 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 	close(fd);
 }
 
-static void no_stray_write(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			   enum area_kind kind)
-{
-	const long late_ms = 1500;
-
-	load(_metadata, "channels=4 ring_depth=1024 late_ms=1500", 50);
-	ASSERT_TRUE(area_create(&self->area, kind, 2 * MIB, self->test.nodes[0]));
-	ASSERT_EQ(engine_set_fault("late", 100), 0);
-	move(_metadata, self);
-	expect_copies(_metadata, 0, area_folios(&self->area));
-
-	/* A copy that is still under way brings the old contents back. */
-	area_stamp(&self->area, 2);
-	usleep(1500 * late_ms);
-	EXPECT_EQ(area_wrong(&self->area), 0);
-}
-
-TEST_F_TIMEOUT(rules, rule_5_no_stray_write_4k, TIMEOUT)
-{
-	no_stray_write(_metadata, self, AREA_ANON_4K);
-}
-
-TEST_F_TIMEOUT(rules, rule_5_no_stray_write_2m, TIMEOUT)
-{
-	no_stray_write(_metadata, self, AREA_ANON_2M);
-}
-
 /* One channel, and a descriptor for each page: the first one meets @fault. */
-static void break_first_descriptor(struct __test_metadata *_metadata,
-				   FIXTURE_DATA(rules) *self, const char *fault)
+static void break_first_descriptor(const char *fault)
 {
-	load(_metadata, "channels=1 ring_depth=64 sg=0 late_ms=500", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 32 * KIB, self->test.nodes[0]));
+	load("channels=1 ring_depth=64 sg=0 late_ms=500", LONG_MS);
+	create_area(AREA_ANON_4K, 32 * KIB);
 	ASSERT_EQ(engine_set_fault_times(fault, 1), 0);
 }
 
@@ -225,62 +164,43 @@ TEST_F_TIMEOUT(rules, rule_6_first_completes_last, TIMEOUT)
 {
 	double begin;
 
-	break_first_descriptor(_metadata, self, "late");
+	break_first_descriptor("late");
 	begin = seconds_now();
-	move(_metadata, self);
+	move_to(nodes[1]);
 	EXPECT_GE(seconds_now() - begin, 0.5);
-	expect_copies(_metadata, area_folios(&self->area), 0);
+	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
 TEST_F_TIMEOUT(rules, rule_6_first_fails, TIMEOUT)
 {
-	break_first_descriptor(_metadata, self, "result_error");
-	move(_metadata, self);
-	expect_copies(_metadata, area_folios(&self->area) - 1, 1);
+	break_first_descriptor("result_error");
+	move_to(nodes[1]);
+	expect_copies(area_folios(&area) - 1, "fallback_", 1);
 }
 
 TEST_F_TIMEOUT(rules, rule_7_ring_shorter_than_batch, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("ring_depth=3 sg=0", "channels=1"));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
-	move(_metadata, self);
-	expect_copies(_metadata, area_folios(&self->area), 0);
+	create_area(AREA_ANON_4K, 2 * MIB);
+	move_to(nodes[1]);
+	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
 TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 {
 	double begin;
 
-	load(_metadata, "channels=2", 200);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
+	load("channels=2", 200);
+	create_area(AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	begin = seconds_now();
-	move(_metadata, self);
+	move_to(nodes[1]);
 	if (times_count())
 		EXPECT_LT(seconds_now() - begin, debug_kernel() ? 20 : 5);
-	expect_copies(_metadata, 0, area_folios(&self->area));
+	expect_copies(0, "fallback_", area_folios(&area));
 }
 
-/* A migration in a thread of its own. */
-struct flight {
-	pthread_t thread;
-	struct area *area;
-	int node;
-	long stayed;
-};
-
-static void *flight_thread(void *arg)
-{
-	struct flight *flight = arg;
-	struct area *area = flight->area;
-
-	/* A child may map it, too. */
-	flight->stayed = memory_move(0, area->addr, area->size, area->folio_size,
-				     flight->node, MPOL_MF_MOVE_ALL);
-	return NULL;
-}
-
-static void expect_in_flight(struct __test_metadata *_metadata)
+static void expect_in_flight(void)
 {
 	EXPECT_EQ(offload_grown("folios_copied"), 0)
 		TH_LOG("too slow: nothing is in flight any more");
@@ -292,38 +212,35 @@ static void expect_in_flight(struct __test_metadata *_metadata)
  * Starts a flight of the area, which is there: almost two seconds, as each of four channels
  * has a quarter of the folios.
  */
-static void launch(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		   struct flight *flight, const char *dcbm_parameters)
+static void launch(const char *dcbm_parameters)
 {
-	const uint64_t ns = 7680000000 / area_folios(&self->area);
+	const uint64_t ns = 7680000000 / area_folios(&area);
 
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", dcbm_parameters));
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 	if (strcmp(engine_module(), "dmasim")) {
-		ASSERT_TRUE(window_map(&self->window));
-		window_set(&self->window, DESC_NS, ns);
+		ASSERT_TRUE(window_map(&window));
+		window_set(&window, DESC_NS, ns);
 	} else {
-		ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "latency_ns", ns), 0);
+		set_latency(ns);
 	}
-	*flight = (struct flight){ .area = &self->area, .node = self->test.nodes[1] };
 	/* When it copies, all folios of the batch are unmapped, and the route was looked at. */
-	ASSERT_TRUE(engine_begin_move(&flight->thread, flight_thread, flight));
-	expect_in_flight(_metadata);
+	/* A child may map it, too. */
+	mover.flags = MPOL_MF_MOVE_ALL;
+	begin_move();
+	expect_in_flight();
 }
 
-static void begin_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-			 struct flight *flight, enum area_kind kind, size_t size)
+static void begin_flight(enum area_kind kind, size_t size)
 {
-	ASSERT_TRUE(area_create(&self->area, kind, size, self->test.nodes[0]));
-	launch(_metadata, self, flight, "channels=4");
+	create_area(kind, size);
+	launch("channels=4");
 }
 
-static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *self,
-		       struct flight *flight)
+static void end_flight(void)
 {
-	ASSERT_EQ(pthread_join(flight->thread, NULL), 0);
-	EXPECT_EQ(flight->stayed, 0);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	end_move();
+	EXPECT_EQ(area_wrong(&area), 0);
 	/* The migrator may finish a batch that it accepted before the change. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"), FLIGHT_PAGES);
 }
@@ -335,10 +252,8 @@ static void end_flight(struct __test_metadata *_metadata, FIXTURE_DATA(rules) *s
 TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 {
 	struct udmabuf_create request = { .size = FLIGHT_PAGES * memory_page_size() };
-	struct area *area = &self->area;
 	struct area written = { .size = request.size, .folio_size = memory_page_size() };
 	int device = open("/dev/udmabuf", O_RDWR), memfd, buffer;
-	struct flight flight;
 
 	if (device < 0)
 		SKIP(return, "a kernel without CONFIG_UDMABUF");
@@ -347,16 +262,15 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	request.memfd = memfd;
 	ASSERT_EQ(ftruncate(memfd, request.size), 0);
 	ASSERT_EQ(fcntl(memfd, F_ADD_SEALS, F_SEAL_SHRINK), 0);
-	*area = written;
-	area->addr = mmap(NULL, area->size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
-	ASSERT_NE(area->addr, MAP_FAILED);
-	area->seed = 1;
-	ASSERT_EQ(memory_fill(area->addr, area->size, area->folio_size, self->test.nodes[0],
-			      area->seed), 0);
+	area = written;
+	area.addr = mmap(NULL, area.size, PROT_READ | PROT_WRITE, MAP_SHARED, memfd, 0);
+	ASSERT_NE(area.addr, MAP_FAILED);
+	area.seed = 1;
+	ASSERT_EQ(memory_fill(area.addr, area.size, area.folio_size, nodes[0], area.seed), 0);
 	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
-	launch(_metadata, self, &flight, "channels=4 lists=0");
+	launch("channels=4 lists=0");
 	sleep(1); /* by then, half of it has been copied */
-	expect_in_flight(_metadata);
+	expect_in_flight();
 
 	buffer = ioctl(device, UDMABUF_CREATE, &request);
 	ASSERT_GE(buffer, 0);
@@ -365,21 +279,19 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	area_stamp(&written, 2);
 	area_destroy(&written);
 	close(buffer);
-	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
-	area->seed = 2;
-	EXPECT_EQ(area_wrong(area), 0);
+	join_move();
+	area.seed = 2;
+	EXPECT_EQ(area_wrong(&area), 0);
 	close(memfd);
 	close(device);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 {
-	struct flight flight;
 	char route[OFFLOAD_ROUTE_SIZE];
 	double begin;
 
-	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
-		     FLIGHT_PAGES * memory_page_size());
+	begin_flight(AREA_ANON_4K, FLIGHT_PAGES * memory_page_size());
 
 	/* It waits by itself, or says -EAGAIN. */
 	begin = seconds_now();
@@ -387,42 +299,34 @@ TEST_F_TIMEOUT(rules, rule_9_unload_while_busy, TIMEOUT)
 	EXPECT_GT(seconds_now() - begin, 0.5);
 
 	EXPECT_EQ(offload_grown("folios_copied"), FLIGHT_PAGES);
-	end_flight(_metadata, self, &flight);
+	end_flight();
 
 	EXPECT_FALSE(module_loaded("dcbm"));
-	ASSERT_EQ(offload_get_route("syscall_or_cpuset", route), 0);
+	ASSERT_EQ(offload_get_route(MOVE_PAGES, route), 0);
 	EXPECT_STREQ(route, "none");
-	EXPECT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), -ENOENT);
+	EXPECT_EQ(offload_set_route(MOVE_PAGES, "dcbm"), -ENOENT);
 }
 
 TEST_F_TIMEOUT(rules, rule_9_route_changes_while_busy, TIMEOUT)
 {
-	struct flight flight;
-	int i;
-
-	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
-		     FLIGHT_PAGES * memory_page_size());
-	for (i = 0; i < 20; i++) {
-		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
-		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "none"), 0);
-		EXPECT_EQ(offload_route_only("syscall_or_cpuset", "dcbm"), 0);
+	begin_flight(AREA_ANON_4K, FLIGHT_PAGES * memory_page_size());
+	for (int i = 0; i < 20; i++) {
+		EXPECT_EQ(offload_route_only(MOVE_PAGES, "cpu"), 0);
+		EXPECT_EQ(offload_route_only(MOVE_PAGES, "none"), 0);
+		EXPECT_EQ(offload_route_only(MOVE_PAGES, "dcbm"), 0);
 	}
-	end_flight(_metadata, self, &flight);
+	end_flight();
 }
 
 TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 {
-	struct flight flight;
-	int i;
-
-	begin_flight(_metadata, self, &flight, AREA_ANON_4K,
-		     FLIGHT_PAGES * memory_page_size());
-	for (i = 0; i < 20; i++) {
+	begin_flight(AREA_ANON_4K, FLIGHT_PAGES * memory_page_size());
+	for (int i = 0; i < 20; i++) {
 		EXPECT_EQ(offload_set_enabled(false), 0);
 		EXPECT_EQ(offload_set_enabled(true), 0);
 	}
 	EXPECT_EQ(offload_set_enabled(false), 0);
-	end_flight(_metadata, self, &flight);
+	end_flight();
 }
 
 #define HALF		(32 * KIB)
@@ -430,17 +334,15 @@ TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 	"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/stats/nr_anon_partially_mapped"
 
 /* Leaves out the upper half of every @nr-th folio, which is not mapped any more. */
-static size_t bytes_wrong_in_halves(const struct area *area, unsigned int nr)
+static size_t bytes_wrong_in_halves(unsigned int nr)
 {
-	char *expected = malloc(area->size);
+	char *expected = malloc(area.size);
 	size_t wrong = 0;
 
-	if (!expected)
-		return area->size;
-	memory_stamp(expected, area->size, area->seed);
-	for (size_t i = 0; i < area->size; i += HALF)
+	memory_stamp(expected, area.size, area.seed);
+	for (size_t i = 0; i < area.size; i += HALF)
 		if (i / HALF % (2 * nr) != 2 * nr - 1)
-			wrong += !!memcmp(expected + i, area->addr + i, HALF) * HALF;
+			wrong += !!memcmp(expected + i, area.addr + i, HALF) * HALF;
 	free(expected);
 	return wrong;
 }
@@ -462,57 +364,37 @@ static bool is_writable(void *addr)
 TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 {
 	long marked = setting_read_number(PARTIALLY_MAPPED);
-	struct flight flight;
 	size_t folios, i;
 
-	begin_flight(_metadata, self, &flight, AREA_ANON_64K, 2 * MIB);
-	folios = area_folios(&self->area);
+	begin_flight(AREA_ANON_64K, 2 * MIB);
+	folios = area_folios(&area);
 	for (i = 0; i < folios; i++) {
-		char *upper = self->area.addr + 2 * i * HALF + HALF;
+		char *upper = area.addr + 2 * i * HALF + HALF;
 
 		EXPECT_EQ(i % 2 ? munmap(upper, HALF) : mprotect(upper, HALF, PROT_READ), 0);
 	}
-	expect_in_flight(_metadata);
-	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
-
-	EXPECT_EQ(flight.stayed, 0);
-	expect_copies(_metadata, folios, 0);
-	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 2), 0);
+	expect_in_flight();
+	end_move();
+	expect_copies(folios, "fallback_", 0);
+	EXPECT_EQ(bytes_wrong_in_halves(2), 0);
 	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
 	for (i = 0; i < folios; i += 2)
-		EXPECT_FALSE(is_writable(self->area.addr + 2 * i * HALF + HALF));
+		EXPECT_FALSE(is_writable(area.addr + 2 * i * HALF + HALF));
 
 	/* Page by page: only the unmapped ones stay. */
-	self->area.folio_size = memory_page_size();
-	EXPECT_EQ(area_move(&self->area, self->test.nodes[0]),
-		  (long)(folios / 2 * HALF / memory_page_size()));
-	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 2), 0);
+	area.folio_size = memory_page_size();
+	EXPECT_EQ(area_move(&area, nodes[0]), (long)(folios / 2 * HALF / memory_page_size()));
+	EXPECT_EQ(bytes_wrong_in_halves(2), 0);
 }
 
-static bool unmap_upper_halves(const struct area *area)
+/* Returns how many it could not unmap. */
+static size_t unmap_upper_halves(void)
 {
-	bool unmapped = true;
+	size_t failed = 0;
 
-	for (size_t i = HALF; i < area->size; i += 2 * HALF)
-		unmapped &= !munmap(area->addr + i, HALF);
-	return unmapped;
-}
-
-/* Unmaps as well, when it reads an order, and maps what is left until nobody can order. */
-static pid_t fork_sharer(const struct area *area, int orders[2], int reports[2])
-{
-	pid_t pid = fork();
-	char unmapped;
-
-	if (pid)
-		return pid;
-	close(orders[1]);
-	while (read(orders[0], &unmapped, 1) == 1) {
-		unmapped = unmap_upper_halves(area);
-		if (write(reports[1], &unmapped, 1) != 1)
-			break;
-	}
-	_exit(0);
+	for (size_t i = HALF; i < area.size; i += 2 * HALF)
+		failed += !!munmap(area.addr + i, HALF);
+	return failed;
 }
 
 /*
@@ -521,66 +403,37 @@ static pid_t fork_sharer(const struct area *area, int orders[2], int reports[2])
  */
 TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 {
-	int orders[2], reports[2];
-	char unmapped = 0;
-	struct flight flight;
+	struct child sharer;
 	size_t folios;
-	pid_t sharer;
 	long marked;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 2 * MIB, self->test.nodes[0]));
-	folios = area_folios(&self->area);
-	ASSERT_EQ(pipe(orders), 0);
-	ASSERT_EQ(pipe(reports), 0);
-	sharer = fork_sharer(&self->area, orders, reports);
-	ASSERT_GT(sharer, 0);
+	create_area(AREA_ANON_64K, 2 * MIB);
+	folios = area_folios(&area);
+	fork_child(&sharer, unmap_upper_halves);
 	marked = setting_read_number(PARTIALLY_MAPPED);
 
-	launch(_metadata, self, &flight, "channels=4");
-	EXPECT_TRUE(unmap_upper_halves(&self->area));
-	EXPECT_EQ(write(orders[1], &unmapped, 1), 1);
-	EXPECT_EQ(read(reports[0], &unmapped, 1), 1);
-	EXPECT_TRUE(unmapped);
-	expect_in_flight(_metadata);
-	ASSERT_EQ(pthread_join(flight.thread, NULL), 0);
-
-	EXPECT_EQ(flight.stayed, 0);
-	expect_copies(_metadata, folios, 0);
-	EXPECT_EQ(bytes_wrong_in_halves(&self->area, 1), 0);
+	launch("channels=4");
+	EXPECT_EQ(unmap_upper_halves(), 0);
+	EXPECT_EQ(ask_child(&sharer), 0);
+	expect_in_flight();
+	end_move();
+	expect_copies(folios, "fallback_", 0);
+	EXPECT_EQ(bytes_wrong_in_halves(1), 0);
 	EXPECT_EQ(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios);
-	for (int i = 0; i < 2; i++) {
-		close(orders[i]);
-		close(reports[i]);
-	}
-	waitpid(sharer, NULL, 0);
-}
-
-static unsigned int copied_events(void)
-{
-	char line[1024];
-	unsigned int nr = 0;
-	FILE *file = fopen(TRACING "trace", "r");
-
-	while (file && fgets(line, sizeof(line), file))
-		nr += !!strstr(line, " mm_migrate_batch_copied:");
-	if (file)
-		fclose(file);
-	return nr;
+	end_process(sharer.pid);
 }
 
 /* Returns how many events of the copy phase there were in one move. */
-static unsigned int trace_move(struct __test_metadata *_metadata,
-			       FIXTURE_DATA(rules) *self)
+static long trace_move(void)
 {
-	unsigned int events;
+	long events;
 
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 2 * MIB, self->test.nodes[0]));
+	create_area(AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(setting_write(COPIED_EVENT, "1"), 0);
 	ASSERT_EQ(setting_write(TRACING "trace", ""), 0);
-	move(_metadata, self);
-	events = copied_events();
+	move_to(nodes[1]);
+	events = setting_count_lines(TRACING "trace", " mm_migrate_batch_copied:");
 	ASSERT_EQ(setting_write(COPIED_EVENT, "0"), 0);
-	area_destroy(&self->area);
 	return events;
 }
 
@@ -589,22 +442,22 @@ TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 	/* The empty prefix: all counters. */
 	ASSERT_EQ(offload_route_only(NULL, "cpu"), 0);
 	ASSERT_EQ(offload_set_enabled(false), 0);
-	EXPECT_EQ(trace_move(_metadata, self), 0);
+	EXPECT_EQ(trace_move(), 0);
 	EXPECT_EQ(offload_grown(""), 0);
 
 	ASSERT_EQ(offload_route_only(NULL, "none"), 0);
 	ASSERT_EQ(offload_set_enabled(true), 0);
-	EXPECT_EQ(trace_move(_metadata, self), 0);
+	EXPECT_EQ(trace_move(), 0);
 	EXPECT_EQ(offload_grown(""), 0);
 
 	/* Only another reason is routed. */
 	ASSERT_EQ(offload_route_only("compaction", "cpu"), 0);
-	EXPECT_EQ(trace_move(_metadata, self), 0);
+	EXPECT_EQ(trace_move(), 0);
 	EXPECT_EQ(offload_grown(""), 0);
 
 	/* A routed move shows in both. */
-	ASSERT_EQ(offload_route_only("syscall_or_cpuset", "cpu"), 0);
-	EXPECT_GT(trace_move(_metadata, self), 0);
+	ASSERT_EQ(offload_route_only(MOVE_PAGES, "cpu"), 0);
+	EXPECT_GT(trace_move(), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), 512);
 }
 

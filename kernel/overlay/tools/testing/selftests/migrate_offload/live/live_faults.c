@@ -1,33 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Something goes wrong, or somebody takes something away, while an engine copies memory
- * that is mapped. The memory is right afterwards, nobody waited that had no need to, and
- * no page is left without an owner.
+ * Something goes wrong, or goes away, while an engine copies memory that is mapped. The memory
+ * is right afterwards, no task waited that had no need to, and no page is left without an owner.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
-#include <pthread.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
-#define REASON		"syscall_or_cpuset"
 #define FAIL_ALLOC	"/sys/kernel/debug/fail_page_alloc/"
 #define UNPOISON	"/sys/kernel/debug/hwpoison/unpoison-pfn"
 #define CGROUPS		"/sys/fs/cgroup/"
@@ -48,13 +26,7 @@
 /* Pages that come and go with what is not ours: 19 were seen. */
 #define NOISE		28
 
-FIXTURE(live_faults)
-{
-	struct engine_test test;
-	struct area area;
-	pthread_t mover;
-	long missing;
-};
+FIXTURE(live_faults) { };
 
 FIXTURE_VARIANT(live_faults)
 {
@@ -65,7 +37,7 @@ FIXTURE_VARIANT(live_faults)
 FIXTURE_VARIANT_ADD(live_faults, anon_64k) { AREA_ANON_64K, 256 * KIB };
 FIXTURE_VARIANT_ADD(live_faults, anon_2m) { AREA_ANON_2M, 2 * MIB };
 
-static void load_engine(struct __test_metadata *_metadata)
+static void load_engine(void)
 {
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=" LATENCY, ""));
 	ASSERT_EQ(0, offload_set_live(true));
@@ -73,127 +45,99 @@ static void load_engine(struct __test_metadata *_metadata)
 
 FIXTURE_SETUP(live_faults)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
-	load_engine(_metadata);
-	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
+	if (!run_begin(_metadata))
+		return;
+	load_engine();
+	create_area(variant->kind, variant->size);
 }
 
 FIXTURE_TEARDOWN(live_faults)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	run_end();
 }
 
-static void *move_area(void *arg)
+/* The move is over: all is on the other node, and as it was. */
+static void end_intact_move(void)
 {
-	FIXTURE_DATA(live_faults) *self = arg;
-
-	self->missing = area_move(&self->area, self->test.nodes[1]);
-	return NULL;
+	end_move();
+	expect_intact();
 }
 
-static void begin_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
+/* Then back without a fault, and with new contents: no old copy is still under way. */
+static void end_and_move_back(void)
 {
-	ASSERT_TRUE(engine_begin_move(&self->mover, move_area, self));
-}
-
-static void nobody_waited(struct __test_metadata *_metadata)
-{
-	EXPECT_EQ(0, offload_grown("batches"));
-}
-
-/* All of it is on the other node, and as it was. */
-static void end_move(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
-{
-	ASSERT_EQ(0, pthread_join(self->mover, NULL));
-	EXPECT_EQ(0, self->missing);
-	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_TRUE(area_is_whole(&self->area));
-}
-
-/* Back again without a fault, and with new contents: no old copy is still under way. */
-static void move_back(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self)
-{
-	area_stamp(&self->area, self->area.seed + 1);
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
-	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_TRUE(area_is_whole(&self->area));
+	end_intact_move();
+	move_anew(nodes[0]);
 }
 
 TEST_F_TIMEOUT(live_faults, an_error, TIMEOUT)
 {
 	ASSERT_EQ(0, engine_set_fault("result_error", 100));
-	begin_move(_metadata, self);
-	end_move(_metadata, self);
+	begin_move();
+	end_intact_move();
 	EXPECT_LT(0, offload_grown("fallback_error"));
 	engine_clear_faults();
-	move_back(_metadata, self);
+	move_anew(nodes[0]);
 }
 
 /* The engine writes to dst after the CPU copied: terminated, it must not. */
 TEST_F_TIMEOUT(live_faults, a_timeout, TIMEOUT)
 {
 	ASSERT_EQ(0, engine_set_timeout(SHORT_MS));
-	begin_move(_metadata, self);
-	end_move(_metadata, self);
+	begin_move();
+	end_intact_move();
 	EXPECT_LT(0, offload_grown("fallback_timeout"));
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
-	area_stamp(&self->area, 2);
+	area_stamp(&area, 2);
 	usleep(1000000);
-	EXPECT_EQ(0, area_wrong(&self->area));
-	move_back(_metadata, self);
+	EXPECT_EQ(0, area_wrong(&area));
+	move_anew(nodes[0]);
 }
 
 TEST_F_TIMEOUT(live_faults, no_answer, TIMEOUT)
 {
 	ASSERT_EQ(0, engine_set_timeout(SHORT_MS));
 	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
-	begin_move(_metadata, self);
-	end_move(_metadata, self);
+	begin_move();
+	end_intact_move();
 	EXPECT_LT(0, offload_grown("fallback_timeout"));
 	engine_clear_faults();
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
-	move_back(_metadata, self);
+	move_anew(nodes[0]);
 }
 
 /* The engine's driver cannot go before dcbm has let go of its channels. */
 TEST_F_TIMEOUT(live_faults, the_engine_is_unloaded, TIMEOUT)
 {
-	begin_move(_metadata, self);
+	begin_move();
 	EXPECT_EQ(-EAGAIN, module_unload(engine_module()));
 	EXPECT_EQ(0, engine_unload_busy("dcbm"));
 	EXPECT_EQ(0, engine_unload_busy(engine_module()));
-	end_move(_metadata, self);
-	move_back(_metadata, self);
-	load_engine(_metadata);
-	begin_move(_metadata, self);
-	end_move(_metadata, self);
-	EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
+	end_and_move_back();
+	load_engine();
+	begin_move();
+	end_intact_move();
+	EXPECT_EQ(area_folios(&area), offload_grown("live_copied"));
 }
 
 TEST_F_TIMEOUT(live_faults, the_migrator_is_unloaded, TIMEOUT)
 {
-	begin_move(_metadata, self);
+	begin_move();
 	EXPECT_EQ(0, engine_unload_busy("dcbm"));
-	end_move(_metadata, self);
-	move_back(_metadata, self);
+	end_and_move_back();
 }
 
 TEST_F_TIMEOUT(live_faults, the_route_changes, TIMEOUT)
 {
 	static const char * const migrators[] = { "none", "cpu", "dcbm" };
 
-	begin_move(_metadata, self);
+	begin_move();
 	for (unsigned int i = 0; i < 10 * ARRAY_SIZE(migrators); i++) {
-		EXPECT_EQ(0, offload_set_route(REASON, migrators[i % ARRAY_SIZE(migrators)]));
+		EXPECT_EQ(0, offload_set_route(MOVE_PAGES, migrators[i % ARRAY_SIZE(migrators)]));
 		EXPECT_EQ(0, offload_set_live(i % 2));
 	}
 	EXPECT_EQ(0, offload_set_enabled(false));
-	end_move(_metadata, self);
-	move_back(_metadata, self);
+	end_and_move_back();
 }
 
 /* One in five allocations of tasks that say so fails, of whatever order. */
@@ -232,26 +176,26 @@ TEST_F_TIMEOUT(live_faults, memory_is_refused, TIMEOUT)
 
 	if (!prepare_failures())
 		SKIP(return, "no " FAIL_ALLOC);
-	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 1000));
+	set_latency(1000);
 	offload_mark();
 	for (unsigned int i = 0; i < 20; i++) {
 		long missing;
 
 		ASSERT_TRUE(allocations_fail(true));
-		missing = area_move(&self->area, self->test.nodes[(i + 1) % 2]);
+		missing = area_move(&area, nodes[(i + 1) % 2]);
 		ASSERT_TRUE(allocations_fail(false));
 		/* move_pages(2) may say so as well. */
-		moved += missing >= 0 ? area_folios(&self->area) - missing : 0;
-		EXPECT_EQ(0, area_wrong(&self->area));
+		moved += missing >= 0 ? area_folios(&area) - missing : 0;
+		EXPECT_EQ(0, area_wrong(&area));
 	}
-	TH_LOG("%zu folios were moved, of %zu", moved, 20 * area_folios(&self->area));
+	TH_LOG("%zu folios were moved, of %zu", moved, 20 * area_folios(&area));
 	offload_show_grown();
 	EXPECT_LT(0, offload_grown("live_copied"));
 	/* Some may be split. */
-	self->area.folio_size = memory_page_size();
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	area.folio_size = memory_page_size();
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	EXPECT_EQ(0, area_move(&area, nodes[0]));
+	EXPECT_EQ(0, area_wrong(&area));
 }
 
 /*
@@ -284,15 +228,14 @@ static bool can_poison(void)
 }
 
 /* Returns how many pages cannot be read. Others are as they were. */
-static size_t pages_lost(struct __test_metadata *_metadata, const struct area *area,
-			 const char *was)
+static size_t pages_lost(const char *was)
 {
 	const size_t size = memory_page_size();
 	char *page = malloc(size);
 	size_t lost = 0;
 
-	for (size_t at = 0; at < area->size; at += size) {
-		struct iovec to = { page, size }, from = { area->addr + at, size };
+	for (size_t at = 0; at < area.size; at += size) {
+		struct iovec to = { page, size }, from = { area.addr + at, size };
 
 		if (process_vm_readv(getpid(), &to, 1, &from, 1, 0) != (ssize_t)size)
 			lost++;
@@ -303,9 +246,9 @@ static size_t pages_lost(struct __test_metadata *_metadata, const struct area *a
 	return lost;
 }
 
-static char *contents(const struct area *area)
+static char *contents(void)
 {
-	return memcpy(malloc(area->size), area->addr, area->size);
+	return memcpy(malloc(area.size), area.addr, area.size);
 }
 
 /*
@@ -313,36 +256,35 @@ static char *contents(const struct area *area)
  * own becomes one that nobody may read; a PMD moves whole. Returns how many folios were
  * copied live.
  */
-static size_t poison_while_copied(struct __test_metadata *_metadata,
-				  FIXTURE_DATA(live_faults) *self, size_t at)
+static size_t poison_while_copied(size_t at)
 {
-	const bool by_ptes = self->area.folio_size < PMD_SIZE;
-	char *was = contents(&self->area);
+	const bool by_ptes = area.folio_size < PMD_SIZE;
+	char *was = contents();
 
-	begin_move(_metadata, self);
-	EXPECT_EQ(-1, madvise(self->area.addr + at, memory_page_size(), MADV_HWPOISON));
-	nobody_waited(_metadata);
-	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	begin_move();
+	EXPECT_EQ(-1, madvise(area.addr + at, memory_page_size(), MADV_HWPOISON));
+	expect_no_wait();
+	join_move();
 	/* Nobody can tell where a page is that is gone. */
-	EXPECT_EQ(!at && by_ptes, self->missing);
-	EXPECT_EQ(by_ptes, pages_lost(_metadata, &self->area, was));
+	EXPECT_EQ(!at && by_ptes, mover.missing);
+	EXPECT_EQ(by_ptes, pages_lost(was));
 	free(was);
-	area_destroy(&self->area);
+	area_destroy(&area);
 	EXPECT_EQ(1, unpoison());
 	return offload_grown("live_copied");
 }
 
 TEST_F_TIMEOUT(live_faults, a_page_is_poisoned, TIMEOUT)
 {
-	const size_t folios = area_folios(&self->area);
+	const size_t folios = area_folios(&area);
 
 	if (!can_poison())
 		SKIP(return, "no " UNPOISON);
 	/* Nobody reads what was copied of the page. */
-	EXPECT_EQ(folios, poison_while_copied(_metadata, self, 3 * memory_page_size()));
-	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->test.nodes[0]));
+	EXPECT_EQ(folios, poison_while_copied(3 * memory_page_size()));
+	create_area(variant->kind, variant->size);
 	/* A folio tells of its first page, and is copied once more, by the CPU. */
-	EXPECT_EQ(folios - 1, poison_while_copied(_metadata, self, 0));
+	EXPECT_EQ(folios - 1, poison_while_copied(0));
 	EXPECT_EQ(1, offload_grown("declined_poison"));
 }
 
@@ -353,29 +295,27 @@ static void on_signal(int sig)
 /* Somebody's reference keeps the folio whole and mapped, and then it is moved. */
 TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 {
-	const size_t folios = area_folios(&self->area);
-	char *was = contents(&self->area);
-	struct iovec word = { self->area.addr, sizeof(long) };
+	const size_t folios = area_folios(&area);
+	char *was = contents();
 	int ends[2];
 
 	if (!can_poison())
 		SKIP(return, "no " UNPOISON);
 	signal(SIGBUS, on_signal);
-	ASSERT_EQ(0, pipe(ends));
-	ASSERT_EQ((ssize_t)sizeof(long), vmsplice(ends[1], &word, 1, 0));
-	EXPECT_EQ(-1, madvise(self->area.addr + 3 * memory_page_size(), memory_page_size(),
-			      MADV_HWPOISON));
-	close(ends[0]);
-	close(ends[1]);
+	hold(ends, area.addr, 1, 1);
+	EXPECT_EQ(-1,
+		  madvise(area.addr + 3 * memory_page_size(), memory_page_size(),
+			  MADV_HWPOISON));
+	let_go(ends);
 
 	offload_mark();
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(folios - 1, offload_grown("live_copied"));
 	EXPECT_EQ(1, offload_grown("live_declined_type"));
 	EXPECT_EQ(1, offload_grown("declined_poison"));
-	EXPECT_EQ(variant->size < PMD_SIZE, pages_lost(_metadata, &self->area, was));
+	EXPECT_EQ(variant->size < PMD_SIZE, pages_lost(was));
 	free(was);
-	area_destroy(&self->area);
+	area_destroy(&area);
 	EXPECT_EQ(1, unpoison());
 }
 
@@ -383,33 +323,32 @@ TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 TEST_F_TIMEOUT(live_faults, a_page_is_poisoned_at_any_time, TIMEOUT)
 {
 	const unsigned int rounds = 12, pages = variant->size / memory_page_size();
-	const long half = self->area.folio_size / memory_page_size() / 2;
+	const long half = area.folio_size / memory_page_size() / 2;
 	long before = 0, grown, held = 0;
 	size_t lost = 0;
 
 	if (!can_poison())
 		SKIP(return, "no " UNPOISON);
 	signal(SIGBUS, on_signal);
-	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
+	set_latency(2000000);
 	srandom(1);
 	for (unsigned int i = 0; i < rounds; i++) {
 		const bool hard = i % 3;
-		char *page = self->area.addr + random() % pages * memory_page_size();
-		char *was = contents(&self->area);
+		char *page = area.addr + random() % pages * memory_page_size();
+		char *was = contents();
 		size_t now;
 
-		ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_area, self));
+		start_move();
 		usleep(random() % 8000);
 		madvise(page, memory_page_size(), hard ? MADV_HWPOISON : MADV_SOFT_OFFLINE);
-		ASSERT_EQ(0, pthread_join(self->mover, NULL));
-		now = pages_lost(_metadata, &self->area, was);
+		join_move();
+		now = pages_lost(was);
 		free(was);
 		EXPECT_GE(hard, now);
 		lost += now;
-		area_destroy(&self->area);
+		area_destroy(&area);
 		EXPECT_LE(hard, unpoison());
-		ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
-					self->test.nodes[0]));
+		create_area(variant->kind, variant->size);
 		/* The first time is for what is allocated once. */
 		if (!i)
 			before = pages_unaccounted();
@@ -428,17 +367,10 @@ TEST_F_TIMEOUT(live_faults, a_page_is_poisoned_at_any_time, TIMEOUT)
 TEST_F_TIMEOUT(live_faults, a_signal, TIMEOUT)
 {
 	signal(SIGUSR1, on_signal);
-	begin_move(_metadata, self);
+	begin_move();
 	for (unsigned int i = 0; i < 10; i++)
-		ASSERT_EQ(0, pthread_kill(self->mover, SIGUSR1));
-	end_move(_metadata, self);
-	move_back(_metadata, self);
-}
-
-/* As many pages as are lost if each round after the first loses a large folio. */
-static long lost_each_round(const struct area *area)
-{
-	return (ROUNDS - 1) * area->folio_size / memory_page_size();
+		ASSERT_EQ(0, pthread_kill(mover.thread, SIGUSR1));
+	end_and_move_back();
 }
 
 /* What a process does to itself, or has done to it, while it is copied. */
@@ -453,8 +385,8 @@ enum fate {
 };
 
 struct process {
-	FIXTURE_DATA(live_faults) *self;
-	const FIXTURE_VARIANT(live_faults) *variant;
+	enum area_kind kind;
+	size_t size;
 	enum fate fate;
 	/* How long after the move began; 0: as soon as the engine copies. */
 	unsigned int after_us;
@@ -469,12 +401,6 @@ static unsigned int make_group(void)
 	return access(GROUP "memory.max", W_OK) ? OOM_KILLED : NR_FATES;
 }
 
-/* The only process of the group has memory in use. */
-static void oom_kill(struct __test_metadata *_metadata)
-{
-	EXPECT_EQ(0, setting_write(GROUP "memory.max", "0"));
-}
-
 static long oom_kills(void)
 {
 	return setting_find_number(GROUP "memory.events", "oom_kill ");
@@ -483,16 +409,14 @@ static long oom_kills(void)
 /* In the process: has an area of its own, and moves it. */
 static void live_and_die(struct process *process)
 {
-	FIXTURE_DATA(live_faults) own = *process->self, *self = &own;
 	const unsigned long before = engine_descriptors();
 	bool fine;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (process->fate == OOM_KILLED && setting_write(GROUP "cgroup.procs", "0"))
 		_exit(1);
-	if (!area_create(&self->area, process->variant->kind, process->variant->size,
-			 self->test.nodes[0]) ||
-	    pthread_create(&self->mover, NULL, move_area, self))
+	if (!area_create(&area, process->kind, process->size, nodes[0]) ||
+	    pthread_create(&mover.thread, NULL, move_area, NULL))
 		_exit(1);
 	if (process->after_us)
 		usleep(process->after_us);
@@ -507,8 +431,8 @@ static void live_and_die(struct process *process)
 		execl("/bin/true", "true", NULL);
 		_exit(1);
 	case UNMAPS:
-		area_destroy(&self->area);
-		pthread_join(self->mover, NULL);
+		area_destroy(&area);
+		pthread_join(mover.thread, NULL);
 		_exit(0);
 	default:
 		for (;;)
@@ -516,11 +440,10 @@ static void live_and_die(struct process *process)
 	}
 }
 
-static void die(struct __test_metadata *_metadata, struct process *process)
+static void die(struct process *process)
 {
 	const bool killed = process->fate == KILLED || process->fate == OOM_KILLED;
 	const long kills_before = oom_kills();
-	const int log = process->self->test.log;
 	bool ready = false;
 	int ends[2], status;
 	pid_t pid;
@@ -533,42 +456,53 @@ static void die(struct __test_metadata *_metadata, struct process *process)
 	ASSERT_LT(0, pid);
 	EXPECT_EQ((ssize_t)sizeof(ready), read(ends[0], &ready, sizeof(ready)));
 	EXPECT_TRUE(ready);
-	EXPECT_EQ(0, kernel_log_bad(log));
+	EXPECT_EQ(0, kernel_log_bad(test.log));
 	if (process->fate == KILLED)
 		kill(pid, SIGKILL);
 	else if (process->fate == OOM_KILLED)
-		oom_kill(_metadata);
+		EXPECT_EQ(0, setting_write(GROUP "memory.max", "0"));
 	ASSERT_EQ(pid, waitpid(pid, &status, 0));
 	EXPECT_EQ(killed ? SIGKILL : 0, status);
-	close(ends[0]);
-	close(ends[1]);
+	let_go(ends);
 	if (process->fate == OOM_KILLED) {
 		EXPECT_EQ(kills_before + 1, oom_kills());
 		/* Out of memory, the kernel shows its stack; what else it has to say counts. */
-		EXPECT_EQ(0, kernel_log_bad_besides(log, "Call Trace"));
+		EXPECT_EQ(0, kernel_log_bad_besides(test.log, "Call Trace"));
 		EXPECT_EQ(0, setting_write(GROUP "memory.max", "max"));
 	}
 }
 
+static long pages_before;
+
+static void begin_counting(void)
+{
+	pages_before = pages_unaccounted();
+}
+
+/* Fewer pages than if each round after the first has lost a large folio. */
+static void expect_none_lost(unsigned int fates)
+{
+	long grown = pages_unaccounted() - pages_before;
+
+	TH_LOG("%u fates, %ld pages more in use", fates, grown);
+	EXPECT_GT((long)((ROUNDS - 1) * area.folio_size / memory_page_size()), grown);
+}
+
 TEST_F_TIMEOUT(live_faults, its_process_ends, TIMEOUT)
 {
-	struct process process = { .self = self, .variant = variant };
-	const long limit = lost_each_round(&self->area);
+	struct process process = { variant->kind, variant->size };
 	const unsigned int fates = make_group();
-	long before, grown;
 
-	area_destroy(&self->area);
+	area_destroy(&area);
 	/* The first time is for what is allocated once. */
-	die(_metadata, &process);
-	before = pages_unaccounted();
+	die(&process);
+	begin_counting();
 	for (unsigned int i = 0; i < fates * ROUNDS; i++) {
 		process.fate = i % fates;
-		die(_metadata, &process);
+		die(&process);
 	}
 	rmdir(GROUP);
-	grown = pages_unaccounted() - before;
-	TH_LOG("%u fates, %ld pages more in use", fates, grown);
-	EXPECT_GT(limit, grown);
+	expect_none_lost(fates);
 }
 
 /* What happens to a move. */
@@ -583,8 +517,7 @@ enum event {
 	NR_EVENTS
 };
 
-static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) *self,
-		   enum event event)
+static void happen(enum event event)
 {
 	switch (event) {
 	case ERROR:
@@ -602,7 +535,7 @@ static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) 
 		EXPECT_EQ(0, engine_unload_busy(engine_module()));
 		break;
 	case ROUTE_CHANGED:
-		EXPECT_EQ(0, offload_set_route(REASON, "cpu"));
+		EXPECT_EQ(0, offload_set_route(MOVE_PAGES, "cpu"));
 		EXPECT_EQ(0, offload_set_live(false));
 		EXPECT_EQ(0, offload_set_enabled(false));
 		break;
@@ -610,7 +543,7 @@ static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) 
 		EXPECT_EQ(0, setting_write_number(FAIL_ALLOC "probability", 100));
 		break;
 	case SIGNAL:
-		pthread_kill(self->mover, SIGUSR1);
+		pthread_kill(mover.thread, SIGUSR1);
 		break;
 	default:
 		break;
@@ -618,16 +551,16 @@ static void happen(struct __test_metadata *_metadata, FIXTURE_DATA(live_faults) 
 }
 
 /* Nothing is wrong any more. */
-static void mend(struct __test_metadata *_metadata)
+static void mend(void)
 {
 	setting_write_number(FAIL_ALLOC "probability", 0);
 	if (!module_loaded("dcbm") || !module_loaded(engine_module())) {
-		load_engine(_metadata);
-		ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
+		load_engine();
+		set_latency(2000000);
 	}
 	engine_clear_faults();
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
-	ASSERT_EQ(0, offload_set_route(REASON, "dcbm"));
+	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, "dcbm"));
 	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_EQ(0, offload_set_enabled(true));
 }
@@ -638,83 +571,74 @@ static void *move_unlucky_area(void *arg)
 	return move_area(arg);
 }
 
-static void anything_happens(struct __test_metadata *_metadata,
-			     FIXTURE_DATA(live_faults) *self,
-			     const FIXTURE_VARIANT(live_faults) *variant, unsigned int fates)
+static void anything_happens(const FIXTURE_VARIANT(live_faults) *variant, unsigned int fates)
 {
-	struct process process = { .self = self, .variant = variant };
+	struct process process = { variant->kind, variant->size };
 
 	for (unsigned int i = 0; i < NR_EVENTS; i++) {
-		ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size,
-					self->test.nodes[0]));
-		ASSERT_EQ(0, pthread_create(&self->mover, NULL, move_unlucky_area, self));
+		create_area(variant->kind, variant->size);
+		ASSERT_EQ(0, pthread_create(&mover.thread, NULL, move_unlucky_area, NULL));
 		usleep(random() % 8000);
-		happen(_metadata, self, i);
-		ASSERT_EQ(0, pthread_join(self->mover, NULL));
-		EXPECT_EQ(0, area_wrong(&self->area))
+		happen(i);
+		join_move();
+		EXPECT_EQ(0, area_wrong(&area))
 			TH_LOG("event %u", i);
-		mend(_metadata);
-		area_destroy(&self->area);
+		mend();
+		area_destroy(&area);
 	}
 	for (unsigned int i = 0; i < fates; i++) {
 		process.fate = i;
 		process.after_us = 1 + random() % 8000;
-		die(_metadata, &process);
+		die(&process);
 	}
 }
 
 /* Before, between and after the steps of a move that takes a few ms. */
 TEST_F_TIMEOUT(live_faults, anything_at_any_time, TIMEOUT)
 {
-	const long limit = lost_each_round(&self->area);
 	const unsigned int fates = make_group();
-	long before = 0, grown;
 
 	if (!prepare_failures())
 		SKIP(return, "no " FAIL_ALLOC);
-	mend(_metadata);
-	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", 2000000));
-	area_destroy(&self->area);
+	mend();
+	set_latency(2000000);
+	area_destroy(&area);
 	signal(SIGUSR1, on_signal);
 	srandom(1);
 	offload_mark();
 	for (unsigned int i = 0; i < ROUNDS; i++) {
-		anything_happens(_metadata, self, variant, fates);
+		anything_happens(variant, fates);
 		/* The first time is for what is allocated once. */
 		if (!i)
-			before = pages_unaccounted();
+			begin_counting();
 	}
 	rmdir(GROUP);
-	grown = pages_unaccounted() - before;
-	TH_LOG("%u fates, %ld pages more in use", fates, grown);
-	EXPECT_GT(limit, grown);
+	expect_none_lost(fates);
 	EXPECT_LT(0, offload_grown("live_copied"));
 }
 
 TEST_F_TIMEOUT(live_faults, it_is_unmapped, TIMEOUT)
 {
-	begin_move(_metadata, self);
-	area_destroy(&self->area);
-	nobody_waited(_metadata);
-	ASSERT_EQ(0, pthread_join(self->mover, NULL));
+	begin_move();
+	area_destroy(&area);
+	expect_no_wait();
+	join_move();
 }
 
 /* Page tables move, and the folios as well. */
 TEST_F_TIMEOUT(live_faults, it_is_remapped, TIMEOUT)
 {
-	const size_t size = self->area.size;
+	const size_t size = area.size;
 	char *to = memory_map_aligned(size, PMD_SIZE);
 
 	ASSERT_NE(NULL, to);
-	begin_move(_metadata, self);
-	ASSERT_EQ(to, mremap(self->area.addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
-	nobody_waited(_metadata);
-	ASSERT_EQ(0, pthread_join(self->mover, NULL));
-	self->area.addr = to;
-	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_EQ(0, memory_pages_not_on(to, size, self->test.nodes[1]));
-	EXPECT_TRUE(area_is_whole(&self->area));
-	move_back(_metadata, self);
+	begin_move();
+	ASSERT_EQ(to, mremap(area.addr, size, size, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	expect_no_wait();
+	join_move();
+	area.addr = to;
+	expect_on(nodes[1]);
+	move_anew(nodes[0]);
 }
 
 TEST_HARNESS_MAIN

@@ -7,34 +7,14 @@
  * MIG_SECONDS is the time for each test; MIG_FILE_DIR a file system with O_DIRECT; MIG_ENGINE
  * the engine's module. There must be a swap area.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <poll.h>
-#include <pthread.h>
-#include <sched.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <linux/futex.h>
 #include <linux/io_uring.h>
-#include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 #include "touch.h"
 
 #define TIMEOUT		1800
-#define REASON		"syscall_or_cpuset"
 #define SEED		1
 
 #define SECTOR		512
@@ -98,11 +78,9 @@ struct writer {
 
 /* What all threads see, and a child that fork_run() made. */
 static struct stress {
-	struct area area;
 	size_t part;
 	/* Where the part MOVED is half of the time. */
 	char *elsewhere;
-	int nodes[2];
 	int uffd;
 	bool stop;
 	/* Set when no writer is left that could wait for a fault. */
@@ -117,7 +95,7 @@ static struct stress {
 
 static char *part_addr(enum part part)
 {
-	return stress->area.addr + part * stress->part;
+	return area.addr + part * stress->part;
 }
 
 static bool is_set(const bool *flag)
@@ -333,7 +311,7 @@ static const struct writer_kind writer_kinds[] = {
 
 static uint64_t *place(const struct writer *writer, size_t page)
 {
-	return (uint64_t *)(stress->area.addr + page * memory_page_size() + writer->offset);
+	return (uint64_t *)(area.addr + page * memory_page_size() + writer->offset);
 }
 
 /* The last word of what a writer writes to a page. */
@@ -414,7 +392,7 @@ static void *dump_run(void *arg)
 	struct writer *writer = arg;
 	int clear = open("/proc/self/clear_refs", O_WRONLY);
 	/* Memory that is new has the bit, if there is one. */
-	const bool available = memory_soft_dirty(stress->area.addr);
+	const bool available = memory_soft_dirty(area.addr);
 	size_t pages[8];
 
 	while (!stopped()) {
@@ -626,8 +604,7 @@ static void *mover_run(void *arg)
 	const int node = *(int *)arg;
 
 	while (!stopped()) {
-		memory_move(0, stress->area.addr, stress->area.size, memory_page_size(), node,
-			    MPOL_MF_MOVE);
+		memory_move(0, area.addr, area.size, memory_page_size(), node, MPOL_MF_MOVE);
 		memory_move(0, stress->elsewhere, stress->part, memory_page_size(), node,
 			    MPOL_MF_MOVE);
 		__atomic_add_fetch(&stress->moves, 1, __ATOMIC_RELAXED);
@@ -652,20 +629,12 @@ static void numa_hints_on(void)
 	}
 }
 
-static long numa_hints(void)
+static long counted(const char *name)
 {
-	return setting_find_number("/proc/vmstat", "numa_pte_updates ");
+	return setting_find_number("/proc/vmstat", name);
 }
 
-static long swapped_out(void)
-{
-	return setting_find_number("/proc/vmstat", "pswpout ");
-}
-
-FIXTURE(live_stress)
-{
-	struct engine_test test;
-};
+FIXTURE(live_stress) { };
 
 FIXTURE_VARIANT(live_stress)
 {
@@ -684,10 +653,8 @@ FIXTURE_VARIANT_ADD(live_stress, engine_2m) { AREA_ANON_2M, 2 * MIB, true };
 
 FIXTURE_SETUP(live_stress)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	if (!getenv("MIG_FILE_DIR"))
 		SKIP(return, "needs MIG_FILE_DIR, with O_DIRECT");
 	if (setting_find_number("/proc/meminfo", "SwapTotal:") < 1)
@@ -696,7 +663,7 @@ FIXTURE_SETUP(live_stress)
 		/* A copy takes long enough for others to write. */
 		ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=200000", ""));
 	} else {
-		ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+		ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
 		ASSERT_EQ(0, offload_set_enabled(true));
 	}
 	ASSERT_EQ(0, offload_set_live(true));
@@ -706,8 +673,6 @@ FIXTURE_SETUP(live_stress)
 		      MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	ASSERT_NE(MAP_FAILED, stress);
 	stress->part = variant->size;
-	stress->nodes[0] = self->test.nodes[0];
-	stress->nodes[1] = self->test.nodes[1];
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		struct writer *writer = &stress->writers[i];
 
@@ -721,22 +686,15 @@ FIXTURE_SETUP(live_stress)
 
 FIXTURE_TEARDOWN(live_stress)
 {
-	if (stress) {
-		area_destroy(&stress->area);
-		munmap(stress, sizeof(*stress));
-	}
-	EXPECT_EQ(engine_test_end(&self->test), 0);
+	munmap(stress, sizeof(*stress));
+	run_end();
 }
 
-static void make_area(struct __test_metadata *_metadata,
-		      const FIXTURE_VARIANT(live_stress) *variant)
+static void make_area(const FIXTURE_VARIANT(live_stress) *variant)
 {
-	struct area *area = &stress->area;
-
-	ASSERT_TRUE(area_create(area, variant->kind, NR_PARTS * stress->part,
-				stress->nodes[0]));
-	ASSERT_LE(area->size / memory_page_size(), MAX_PAGES);
-	for (size_t page = 0; page < area->size / memory_page_size(); page++)
+	create_area(variant->kind, NR_PARTS * stress->part);
+	ASSERT_LE(area.size / memory_page_size(), MAX_PAGES);
+	for (size_t page = 0; page < area.size / memory_page_size(); page++)
 		for (unsigned int i = 0; i < NR_WRITERS; i++)
 			memset(place(&stress->writers[i], page), 0, writer_kinds[i].len);
 
@@ -753,21 +711,21 @@ static void make_area(struct __test_metadata *_metadata,
 /* How many bytes that no writer has are not as at first. */
 static size_t others_wrong(void)
 {
-	const size_t size = stress->area.size;
+	const size_t size = area.size;
 	char *stamped = malloc(size);
 	size_t wrong = 0;
 
-	memory_stamp(stamped, size, stress->area.seed);
+	memory_stamp(stamped, size, area.seed);
 	for (size_t page = 0; page < size / memory_page_size(); page++) {
 		for (unsigned int i = 0; i < NR_WRITERS; i++) {
 			char *from = (char *)place(&stress->writers[i], page);
 
-			memcpy(stamped + (from - stress->area.addr), from, writer_kinds[i].len);
+			memcpy(stamped + (from - area.addr), from, writer_kinds[i].len);
 		}
 	}
 
 	for (size_t i = 0; i < size; i += sizeof(uint64_t))
-		wrong += !!memcmp(stamped + i, stress->area.addr + i, sizeof(uint64_t));
+		wrong += !!memcmp(stamped + i, area.addr + i, sizeof(uint64_t));
 	free(stamped);
 	return wrong;
 }
@@ -794,11 +752,14 @@ static bool enough(void)
 TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 {
 	struct sigaction action = { .sa_sigaction = on_fault, .sa_flags = SA_SIGINFO | SA_NODEFER };
-	pthread_t watching, protecting, swapping, splitting, moving[2];
+	static void *(* const disturb[])(void *arg) = {
+		protect_run, swap_run, split_run, mover_run, mover_run,
+	};
+	const long hints = counted("numa_pte_updates "), swapped = counted("pswpout ");
+	pthread_t watching, disturbing[ARRAY_SIZE(disturb)];
 	double begin, end, took;
-	long hints = numa_hints(), swapped = swapped_out();
 
-	make_area(_metadata, variant);
+	make_area(variant);
 	sigaction(SIGSEGV, &action, NULL);
 	offload_mark();
 
@@ -812,11 +773,8 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 			TH_LOG("%s: %s", writer->kind->name, strerror(errno));
 		ASSERT_EQ(0, pthread_create(&writer->thread, NULL, run, writer));
 	}
-	ASSERT_EQ(0, pthread_create(&protecting, NULL, protect_run, NULL));
-	ASSERT_EQ(0, pthread_create(&swapping, NULL, swap_run, NULL));
-	ASSERT_EQ(0, pthread_create(&splitting, NULL, split_run, NULL));
-	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
-		ASSERT_EQ(0, pthread_create(&moving[i], NULL, mover_run, &stress->nodes[i]));
+	for (unsigned int i = 0; i < ARRAY_SIZE(disturb); i++)
+		ASSERT_EQ(0, pthread_create(&disturbing[i], NULL, disturb[i], &nodes[i % 2]));
 
 	/* A slow machine gets more time. */
 	begin = seconds_now();
@@ -828,18 +786,15 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	set(&stress->stop);
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		pthread_join(stress->writers[i].thread, NULL);
-	pthread_join(protecting, NULL);
-	pthread_join(swapping, NULL);
-	pthread_join(splitting, NULL);
-	for (unsigned int i = 0; i < ARRAY_SIZE(moving); i++)
-		pthread_join(moving[i], NULL);
+	for (unsigned int i = 0; i < ARRAY_SIZE(disturb); i++)
+		pthread_join(disturbing[i], NULL);
 	set(&stress->stop_watching);
 	pthread_join(watching, NULL);
 
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
 		struct writer *writer = &stress->writers[i];
 
-		for (size_t page = 0; page < stress->area.size / memory_page_size(); page++)
+		for (size_t page = 0; page < area.size / memory_page_size(); page++)
 			check(writer, page, place(writer, page));
 		TH_LOG("%s: %llu written, %llu refused", writer->kind->name,
 		       (unsigned long long)writer->written, (unsigned long long)writer->refused);
@@ -864,10 +819,10 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	       (unsigned long long)stress->turns[MOVED]);
 	offload_show_grown();
 	EXPECT_TRUE(enough());
-	TH_LOG("%ld PTEs for NUMA hints", numa_hints() - hints);
-	EXPECT_TRUE(hints < 0 || hints < numa_hints());
-	TH_LOG("%ld pages swapped out", swapped_out() - swapped);
-	EXPECT_LT(swapped, swapped_out());
+	TH_LOG("%ld PTEs for NUMA hints", counted("numa_pte_updates ") - hints);
+	EXPECT_TRUE(hints < 0 || hints < counted("numa_pte_updates "));
+	TH_LOG("%ld pages swapped out", counted("pswpout ") - swapped);
+	EXPECT_LT(swapped, counted("pswpout "));
 }
 
 TEST_HARNESS_MAIN

@@ -3,30 +3,11 @@
  * Memory that is copied while it is mapped: what is copied so, what is not, and what
  * its page tables are afterwards. The migrator is "cpu", so nothing else is needed.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <signal.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-#include <sys/mman.h>
 #include <sys/resource.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
-#include "kselftest_harness.h"
-#include "area.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
-#define REASON	"syscall_or_cpuset"
-
-FIXTURE(migrate_live)
-{
-	struct area area;
-	int nodes[2];
-};
+FIXTURE(migrate_live) { };
 
 FIXTURE_VARIANT(migrate_live)
 {
@@ -37,24 +18,14 @@ FIXTURE_VARIANT_ADD(migrate_live, anon_4k) { AREA_ANON_4K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_64k) { AREA_ANON_64K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_2m) { AREA_ANON_2M };
 
-static void __attribute__((constructor)) save_settings(void)
-{
-	memory_settings_save();
-	offload_save();
-}
-
 FIXTURE_SETUP(migrate_live)
 {
-	settings_restore();
-	if (!offload_available())
-		SKIP(return, "no " OFFLOAD_DIR);
-	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
-		SKIP(return, "needs two nodes with memory");
-	numa_balancing_off();
-	ASSERT_EQ(0, offload_route_only(REASON, "cpu"));
+	if (!offload_begin(_metadata))
+		return;
+	ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
 	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_EQ(0, offload_set_enabled(true));
-	ASSERT_TRUE(area_create(&self->area, variant->kind, 4 * MIB, self->nodes[0]));
+	create_area(variant->kind, 4 * MIB);
 	offload_mark();
 }
 
@@ -72,12 +43,12 @@ static long minor_faults(void)
 }
 
 /* How many faults it takes to write to each page. The contents stay. */
-static long faults_of_writing(const struct area *area)
+static long faults_of_writing(void)
 {
 	long before = minor_faults();
 
-	for (size_t i = 0; i < area->size; i += memory_page_size()) {
-		volatile char *byte = area->addr + i;
+	for (size_t i = 0; i < area.size; i += memory_page_size()) {
+		volatile char *byte = area.addr + i;
 
 		*byte = *byte;
 	}
@@ -87,38 +58,35 @@ static long faults_of_writing(const struct area *area)
 TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 {
 	/* The first call may fault for its own code. */
-	faults_of_writing(&self->area);
+	faults_of_writing();
 	for (int turn = 0; turn < 4; turn++) {
-		int node = self->nodes[(turn + 1) % 2];
+		int node = nodes[(turn + 1) % 2];
 
-		offload_mark();
-		EXPECT_EQ(0, area_move(&self->area, node));
-		EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
-		EXPECT_EQ(area_folios(&self->area), offload_grown("live_copied"));
-		EXPECT_EQ(area_folios(&self->area), offload_grown("live_"));
-		EXPECT_EQ(area_folios(&self->area), offload_grown("folios_copied"));
-		EXPECT_EQ(0, area_wrong(&self->area));
-		EXPECT_EQ(0, faults_of_writing(&self->area));
+		move_to(node);
+		expect_on(node);
+		EXPECT_EQ(area_folios(&area), offload_grown("live_copied"));
+		EXPECT_EQ(area_folios(&area), offload_grown("live_"));
+		EXPECT_EQ(area_folios(&area), offload_grown("folios_copied"));
+		EXPECT_EQ(0, faults_of_writing());
 	}
-	EXPECT_TRUE(area_is_whole(&self->area));
 }
 
 TEST_F(migrate_live, off_is_off)
 {
 	ASSERT_EQ(0, offload_set_live(false));
-	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_"));
-	EXPECT_EQ(area_folios(&self->area), offload_grown("folios_copied"));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(area_folios(&area), offload_grown("folios_copied"));
+	EXPECT_EQ(0, area_wrong(&area));
 }
 
 /* By default the route decides by its migrator, and the CPU does nothing meanwhile. */
 TEST_F(migrate_live, not_by_default_where_the_cpu_copies)
 {
 	ASSERT_EQ(0, setting_write(OFFLOAD_DEBUG "/live", "2"));
-	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_"));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, area_wrong(&area));
 }
 
 /* Not what was migrated for another reason. */
@@ -126,10 +94,10 @@ TEST_F(migrate_live, each_reason_is_counted_apart)
 {
 	struct offload_stats ours, others;
 
-	ASSERT_TRUE(offload_read_stats(&ours, REASON));
+	ASSERT_TRUE(offload_read_stats(&ours, MOVE_PAGES));
 	ASSERT_TRUE(offload_read_stats(&others, "demotion"));
-	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
-	EXPECT_EQ(area_folios(&self->area), offload_grown_since(&ours, REASON, "live_copied"));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	EXPECT_EQ(area_folios(&area), offload_grown_since(&ours, MOVE_PAGES, "live_copied"));
 	EXPECT_EQ(0, offload_grown_since(&others, "demotion", "live_copied"));
 }
 
@@ -138,48 +106,46 @@ TEST_F(migrate_live, shared_memory_is_declined)
 	pid_t child = fork_idle();
 
 	ASSERT_LT(0, child);
-	memory_move(0, self->area.addr, self->area.size, self->area.folio_size,
-		    self->nodes[1], MPOL_MF_MOVE_ALL);
+	memory_move(0, area.addr, area.size, area.folio_size, nodes[1], MPOL_MF_MOVE_ALL);
 	EXPECT_EQ(0, offload_grown("live_copied"));
-	EXPECT_EQ(area_folios(&self->area), offload_grown("live_declined_shared"));
-	EXPECT_EQ(0, area_wrong(&self->area));
-	kill(child, SIGKILL);
-	ASSERT_EQ(child, waitpid(child, NULL, 0));
+	EXPECT_EQ(area_folios(&area), offload_grown("live_declined_shared"));
+	EXPECT_EQ(0, area_wrong(&area));
+	end_process(child);
 }
 
 TEST_F(migrate_live, a_reference_declines_its_folio)
 {
-	struct iovec page = { self->area.addr, memory_page_size() };
-	char *read_back = malloc(memory_page_size());
+	struct iovec page = { area.addr, memory_page_size() };
+	char *read_back = malloc(page.iov_len);
 	int ends[2];
 
 	ASSERT_NE(NULL, read_back);
 	ASSERT_EQ(0, pipe(ends));
 	ASSERT_EQ((ssize_t)page.iov_len, vmsplice(ends[1], &page, 1, 0));
-	EXPECT_LE(1, area_move(&self->area, self->nodes[1]));
+	EXPECT_LE(1, area_move(&area, nodes[1]));
 	EXPECT_EQ(1, offload_grown("live_declined_references"));
-	EXPECT_EQ(area_folios(&self->area) - 1, offload_grown("live_copied"));
+	EXPECT_EQ(area_folios(&area) - 1, offload_grown("live_copied"));
 	ASSERT_EQ((ssize_t)page.iov_len, read(ends[0], read_back, page.iov_len));
-	EXPECT_EQ(0, memcmp(read_back, self->area.addr, page.iov_len));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, memcmp(read_back, area.addr, page.iov_len));
+	EXPECT_EQ(0, area_wrong(&area));
 	free(read_back);
 }
 
 TEST_F(migrate_live, lazily_freed_memory_is_declined)
 {
-	ASSERT_EQ(0, madvise(self->area.addr, self->area.size, MADV_FREE));
-	area_move(&self->area, self->nodes[1]);
+	ASSERT_EQ(0, madvise(area.addr, area.size, MADV_FREE));
+	area_move(&area, nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_copied"));
 	EXPECT_LT(0, offload_grown("live_declined_type"));
 }
 
 TEST_F(migrate_live, memory_that_is_not_writable_is_declined)
 {
-	ASSERT_EQ(0, mprotect(self->area.addr, self->area.size, PROT_READ));
-	EXPECT_EQ(0, area_move(&self->area, self->nodes[1]));
+	ASSERT_EQ(0, mprotect(area.addr, area.size, PROT_READ));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_copied"));
-	EXPECT_EQ(area_folios(&self->area), offload_grown("live_declined_mapping"));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(area_folios(&area), offload_grown("live_declined_mapping"));
+	EXPECT_EQ(0, area_wrong(&area));
 }
 
 TEST_HARNESS_MAIN

@@ -4,41 +4,21 @@
  * that memory is inaccessible for no longer than it says, or at least that all of it
  * migrates, however short that is.
  */
-#define _GNU_SOURCE
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
 
-#define MOVE_PAGES	"syscall_or_cpuset"
 #define MBIND		"mempolicy_mbind"
 
-static int bind_range(void *addr, size_t len, int node)
+static int bind_range(int node)
 {
 	unsigned long mask = 1UL << node;
 
-	return syscall(SYS_mbind, addr, len, MPOL_BIND, &mask, 8 * sizeof(mask),
+	return syscall(SYS_mbind, area.addr, area.size, MPOL_BIND, &mask, 8 * sizeof(mask),
 		       MPOL_MF_MOVE | MPOL_MF_STRICT) ? -errno : 0;
 }
 
-FIXTURE(required)
-{
-	struct engine_test test;
-	struct area area;
-};
+FIXTURE(required) { };
 
 FIXTURE_VARIANT(required)
 {
@@ -64,114 +44,102 @@ static bool load(const FIXTURE_VARIANT(required) *variant)
 
 FIXTURE_SETUP(required)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	ASSERT_TRUE(load(variant));
-	ASSERT_TRUE(area_create(&self->area, variant->kind, 4 * MIB, self->test.nodes[0]));
+	create_area(variant->kind, 4 * MIB);
 }
 
 FIXTURE_TEARDOWN(required)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	run_end();
 }
 
-static void all_is_on(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self,
-		      int node)
+static void all_is_on(int node)
 {
-	EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
-	EXPECT_TRUE(area_is_whole(&self->area));
-	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_EQ(0, memory_isolated(self->test.nodes));
+	expect_on(node);
+	EXPECT_EQ(0, memory_isolated(nodes));
 }
 
 /* Neither way moves anything, and each folio is counted once. */
-static void nothing_moves(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self)
+static void nothing_moves(void)
 {
-	size_t folios = area_folios(&self->area);
+	const size_t folios = area_folios(&area);
 
-	offload_mark();
-	EXPECT_EQ(folios, area_move(&self->area, self->test.nodes[1]));
-	EXPECT_EQ(folios, offload_grown("required_failed"))
-		offload_show_grown();
-	all_is_on(_metadata, self, self->test.nodes[0]);
-
-	offload_mark();
-	EXPECT_EQ(-EIO, bind_range(self->area.addr, self->area.size, self->test.nodes[1]));
-	EXPECT_EQ(folios, offload_grown("required_failed"))
-		offload_show_grown();
-	all_is_on(_metadata, self, self->test.nodes[0]);
+	for (int i = 0; i < 2; i++) {
+		offload_mark();
+		EXPECT_EQ(i ? -EIO : (long)folios,
+			  i ? bind_range(nodes[1]) : area_move(&area, nodes[1]));
+		EXPECT_EQ(folios, offload_grown("required_failed"))
+			offload_show_grown();
+		all_is_on(nodes[0]);
+	}
 }
 
-/* The engine copies all; nobody else copies anything. */
-static void all_moves(struct __test_metadata *_metadata, FIXTURE_DATA(required) *self)
+/* The engine copies all. */
+static void all_moves(void)
 {
 	int node;
 
 	for (int i = 0; i < 2; i++) {
-		node = self->test.nodes[1 - i];
+		node = nodes[1 - i];
 		offload_mark();
-		EXPECT_EQ(0, i ? bind_range(self->area.addr, self->area.size, node) :
-				 area_move(&self->area, node));
-		EXPECT_LE(area_folios(&self->area), offload_grown("folios_copied"))
+		EXPECT_EQ(0, i ? bind_range(node) : area_move(&area, node));
+		EXPECT_LE(area_folios(&area), offload_grown("folios_copied"))
 			offload_show_grown();
 		EXPECT_EQ(0, offload_grown("required_failed"));
-		all_is_on(_metadata, self, node);
+		all_is_on(node);
 	}
 }
 
 TEST_F_TIMEOUT(required, engine_that_always_fails, TIMEOUT)
 {
-	all_moves(_metadata, self);
+	all_moves();
 	ASSERT_EQ(0, engine_set_fault("result_error", 100));
-	nothing_moves(_metadata, self);
+	nothing_moves();
 	EXPECT_EQ(0, offload_grown("folios_copied"));
 
 	/* The CPU copies where it may. */
 	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, false));
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
-	all_is_on(_metadata, self, self->test.nodes[1]);
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[0]));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	all_is_on(nodes[1]);
+	EXPECT_EQ(0, area_move(&area, nodes[0]));
 
 	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
 	engine_clear_faults();
-	all_moves(_metadata, self);
+	all_moves();
 }
 
 TEST_F_TIMEOUT(required, engine_that_hangs, TIMEOUT)
 {
 	ASSERT_EQ(0, engine_set_timeout(20));
 	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
-	nothing_moves(_metadata, self);
+	nothing_moves();
 	engine_clear_faults();
 	/* Channels that hang are left alone for good. */
 	ASSERT_EQ(0, module_unload("dcbm"));
 	ASSERT_TRUE(load(variant));
-	all_moves(_metadata, self);
+	all_moves();
 }
 
 /* Without the migrator, and with the main switch off, the route is closed. */
 TEST_F_TIMEOUT(required, no_engine, TIMEOUT)
 {
 	ASSERT_EQ(0, offload_set_enabled(false));
-	nothing_moves(_metadata, self);
+	nothing_moves();
 	ASSERT_EQ(0, offload_set_enabled(true));
-	all_moves(_metadata, self);
+	all_moves();
 	ASSERT_EQ(0, module_unload("dcbm"));
-	nothing_moves(_metadata, self);
+	nothing_moves();
 	ASSERT_TRUE(load(variant));
-	all_moves(_metadata, self);
+	all_moves();
 }
 
 /* Memory of every kind in one call, files among it, in folios of every size. */
-FIXTURE(bound)
-{
-	struct engine_test test;
-	/* One of each kind, and a file. */
-	struct area areas[NR_AREA_KINDS + 1];
-};
+FIXTURE(bound) { };
+
+/* One of each kind, and a file. */
+static struct area areas[NR_AREA_KINDS + 1];
 
 FIXTURE_VARIANT(bound)
 {
@@ -198,24 +166,22 @@ static bool create(struct area *area, unsigned int kind, int node)
 
 FIXTURE_SETUP(bound)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	ASSERT_TRUE(engine_load("channels=2 sg=0", ""));
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
 	ASSERT_EQ(0, offload_set_bound(variant->us));
-	for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++)
-		ASSERT_TRUE(create(&self->areas[kind], kind, self->test.nodes[0]));
+	for (unsigned int kind = 0; kind < ARRAY_SIZE(areas); kind++)
+		ASSERT_TRUE(create(&areas[kind], kind, nodes[0]));
 	if (variant->fault)
 		ASSERT_EQ(0, engine_set_fault(variant->fault, 100));
 }
 
 FIXTURE_TEARDOWN(bound)
 {
-	for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++)
-		area_destroy(&self->areas[kind]);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	for (unsigned int kind = 0; kind < ARRAY_SIZE(areas); kind++)
+		area_destroy(&areas[kind]);
+	run_end();
 }
 
 static long move_process(int from, int to)
@@ -228,17 +194,17 @@ static long move_process(int from, int to)
 TEST_F_TIMEOUT(bound, all_moves, TIMEOUT)
 {
 	for (int turn = 0; turn < 2; turn++) {
-		int from = self->test.nodes[turn], to = self->test.nodes[1 - turn];
+		int from = nodes[turn], to = nodes[1 - turn];
 
 		EXPECT_LE(0, move_process(from, to));
-		for (unsigned int kind = 0; kind < ARRAY_SIZE(self->areas); kind++) {
-			struct area *area = &self->areas[kind];
+		for (unsigned int kind = 0; kind < ARRAY_SIZE(areas); kind++) {
+			struct area *area = &areas[kind];
 
 			EXPECT_EQ(0, memory_pages_not_on(area->addr, area->size, to));
 			EXPECT_TRUE(kind == NR_AREA_KINDS || area_is_whole(area));
 			EXPECT_EQ(0, area_wrong(area));
 		}
-		EXPECT_EQ(0, memory_isolated(self->test.nodes));
+		EXPECT_EQ(0, memory_isolated(nodes));
 	}
 }
 
@@ -246,11 +212,7 @@ TEST_F_TIMEOUT(bound, all_moves, TIMEOUT)
 #define TRACE		"/sys/kernel/tracing/trace"
 #define FOLIOS		64
 
-FIXTURE(put_off)
-{
-	struct engine_test test;
-	struct area area;
-};
+FIXTURE(put_off) { };
 
 /*
  * A batch is as large as the engine wants it, and the engine gets none of it. The CPU
@@ -259,17 +221,14 @@ FIXTURE(put_off)
  */
 FIXTURE_SETUP(put_off)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	if (access(TRACE, R_OK))
 		SKIP(return, "no " TRACE);
 	ASSERT_TRUE(engine_load("channels=1", "min_pages=64"));
 	ASSERT_EQ(0, engine_set_fault("prep_null", 100));
 	ASSERT_EQ(0, offload_set_bound(1));
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, FOLIOS * memory_page_size(),
-				self->test.nodes[0]));
+	create_area(AREA_ANON_4K, FOLIOS * memory_page_size());
 	setting_save(EVENTS "mm_migrate_folio_accessible/enable");
 	setting_save(EVENTS "mm_migrate_folio_unmapped/enable");
 }
@@ -277,8 +236,7 @@ FIXTURE_SETUP(put_off)
 FIXTURE_TEARDOWN(put_off)
 {
 	setting_write(TRACE, "\n");
-	area_destroy(&self->area);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	run_end();
 }
 
 /* How often a folio was unmapped, became accessible where it was, and where it moved. */
@@ -317,10 +275,10 @@ TEST_F(put_off, is_traced)
 	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_unmapped/enable", "1"));
 	ASSERT_EQ(0, setting_write(EVENTS "mm_migrate_folio_accessible/enable", "1"));
 	offload_mark();
-	EXPECT_EQ(0, area_move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	settings_restore();
 	seen = read_trace();
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, area_wrong(&area));
 	/* The CPU copies what is put off, and no migrator is asked again. */
 	EXPECT_EQ(FOLIOS, offload_grown("fallback_"));
 	EXPECT_EQ(FOLIOS, seen.moved);

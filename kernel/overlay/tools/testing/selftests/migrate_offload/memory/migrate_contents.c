@@ -7,19 +7,10 @@
  * MIG_FILE_DIR names a directory on a file system with buffer heads (ext4) for
  * the file-backed kinds; the kind "swapcache" needs a swap area.
  */
-#include <fcntl.h>
-#include <glob.h>
-#include <sched.h>
-#include <stdlib.h>
-#include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <linux/kernel-page-flags.h>
-#include <linux/mempolicy.h>
+#include "run.h"
 
-#include "kselftest_harness.h"
-#include "memory.h"
-#include "offload.h"
+#include <sys/mount.h>
+#include <linux/kernel-page-flags.h>
 
 #define TIMEOUT		180
 /* Of /proc/kpageflags, but not in the uapi header. */
@@ -35,20 +26,6 @@
  */
 #define HOLE_DISTANCE	15
 
-struct region {
-	char *addr;
-	size_t len;
-	/* The stamp starts afresh every @period bytes. */
-	size_t period;
-	uint64_t seed;
-	/* Of the file behind the memory, or -1. */
-	int fd;
-	/* A process that shares the memory, and the pipes to and from it; or 0. */
-	pid_t sharer;
-	int to_sharer;
-	int from_sharer;
-};
-
 enum offload_part {
 	/* Copied by a migrator when the reason is routed. */
 	OFFLOADED,
@@ -59,7 +36,7 @@ enum offload_part {
 };
 
 struct memory_kind {
-	size_t len;
+	size_t size;
 	/* Size of its folios; 0: whatever the file system chooses. */
 	size_t folio_size;
 	/* Mapped more than once: takes MPOL_MF_MOVE_ALL. */
@@ -68,29 +45,9 @@ struct memory_kind {
 	/* Reason why this kind cannot be tested here, or NULL. */
 	const char *(*missing)(void);
 	/* Maps and stamps; false on failure. */
-	bool (*create)(struct region *region, const struct memory_kind *kind);
+	bool (*create)(void);
 	/* Called after the stamp, unless NULL. */
-	bool (*finish)(struct region *region);
-};
-
-/* One test: where the memory is, and what must be undone. */
-struct run {
-	struct region region;
-	int from;
-	int to;
-	/* How many folios compaction moved. */
-	size_t compacted;
-	/* Memory blocks taken offline. */
-	unsigned long blocks[MAX_BLOCKS];
-	unsigned int nr_blocks;
-	char cgroup[64];
-	char *filler;
-	size_t filler_len;
-};
-
-FIXTURE(migrate_contents)
-{
-	struct run run;
+	bool (*finish)(void);
 };
 
 struct migration_method {
@@ -99,17 +56,35 @@ struct migration_method {
 	bool round_trip;
 	/* Splits large folios where there is no room for them. */
 	bool may_split;
-	/* Touches no memory but the region. */
+	/* Touches no memory but the area. */
 	bool exact;
 	/* Called before the memory is allocated, unless NULL. */
-	void (*prepare)(struct __test_metadata *_metadata, struct run *run,
-			const struct memory_kind *kind);
+	void (*prepare)(void);
 	/* True if the memory may lie where it does; NULL: anywhere. */
-	bool (*suits)(const struct region *region);
+	bool (*suits)(void);
 	/* Migrates, and asserts that the pages went where they should. */
-	void (*migrate)(struct __test_metadata *_metadata, struct run *run,
-			const struct memory_kind *kind, int from, int to);
+	void (*migrate)(int from, int to);
 };
+
+FIXTURE(migrate_contents) { };
+
+/* Of the test. Memory is on the first node at first. */
+static const struct memory_kind *kind;
+static const struct migration_method *method;
+/* The stamp starts afresh after so many bytes. */
+static size_t period;
+/* Of the file behind the memory, or -1. */
+static int file_fd = -1;
+/* A process that shares the memory. */
+static struct child sharer;
+/* How many folios compaction moved. */
+static size_t compacted;
+/* Memory blocks taken offline. */
+static unsigned long blocks[MAX_BLOCKS];
+static unsigned int nr_blocks;
+static char cgroup[64];
+static char *filler;
+static size_t filler_len;
 
 FIXTURE_VARIANT(migrate_contents)
 {
@@ -119,6 +94,11 @@ FIXTURE_VARIANT(migrate_contents)
 
 /* Kinds of memory */
 
+static size_t area_wrong_here(void)
+{
+	return area_wrong(&area);
+}
+
 static const char *thp_missing(void)
 {
 	if (access(THP_DIR "/hugepages-64kB/enabled", W_OK) ||
@@ -127,54 +107,53 @@ static const char *thp_missing(void)
 	return NULL;
 }
 
-static bool map_anon(struct region *region, const struct memory_kind *kind)
+static bool map_anon(void)
 {
 	bool huge = kind->folio_size > memory_page_size();
 
 	if (huge && thp_only(kind->folio_size))
 		return false;
-	region->addr = memory_map_aligned(region->len, PMD_SIZE);
-	return region->addr &&
-	       !madvise(region->addr, region->len,
-			huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	area.addr = memory_map_aligned(area.size, PMD_SIZE);
+	return area.addr &&
+	       !madvise(area.addr, area.size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-static bool create_anon(struct region *region, const struct memory_kind *kind)
+static bool create_anon(void)
 {
-	if (!map_anon(region, kind))
+	if (!map_anon())
 		return false;
-	memory_stamp(region->addr, region->len, region->seed);
+	memory_stamp(area.addr, area.size, area.seed);
 	return true;
 }
 
-static bool create_mlocked(struct region *region, const struct memory_kind *kind)
+static bool create_mlocked(void)
 {
-	if (!map_anon(region, kind) || mlock(region->addr, region->len))
+	if (!map_anon() || mlock(area.addr, area.size))
 		return false;
-	memory_stamp(region->addr, region->len, region->seed);
+	memory_stamp(area.addr, area.size, area.seed);
 	return true;
 }
 
-static bool map_shared_file(struct region *region)
+static bool map_shared_file(void)
 {
 	/* A PMD maps a huge folio only at an aligned address. */
-	region->addr = memory_map_aligned(region->len, PMD_SIZE);
-	if (!region->addr)
+	area.addr = memory_map_aligned(area.size, PMD_SIZE);
+	if (!area.addr)
 		return false;
-	if (mmap(region->addr, region->len, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED | (region->fd < 0 ? MAP_ANONYMOUS : 0),
-		 region->fd, 0) == MAP_FAILED)
+	if (mmap(area.addr, area.size, PROT_READ | PROT_WRITE,
+		 MAP_SHARED | MAP_FIXED | (file_fd < 0 ? MAP_ANONYMOUS :
+					   0), file_fd, 0) == MAP_FAILED)
 		return false;
-	memory_stamp(region->addr, region->len, region->seed);
+	memory_stamp(area.addr, area.size, area.seed);
 	return true;
 }
 
-static bool create_shmem(struct region *region, const struct memory_kind *kind)
+static bool create_shmem(void)
 {
-	return map_shared_file(region);
+	return map_shared_file();
 }
 
-static bool create_tmpfs(struct region *region, const struct memory_kind *kind)
+static bool create_tmpfs(void)
 {
 	char dir[] = "/tmp/migrate_contents.XXXXXX";
 	char path[sizeof(dir) + 8];
@@ -184,12 +163,12 @@ static bool create_tmpfs(struct region *region, const struct memory_kind *kind)
 		  kind->folio_size == PMD_SIZE ? "huge=always" : "huge=never"))
 		return false;
 	snprintf(path, sizeof(path), "%s/file", dir);
-	region->fd = open(path, O_RDWR | O_CREAT, 0600);
+	file_fd = open(path, O_RDWR | O_CREAT, 0600);
 	/* The open file keeps the file system alive. */
 	umount2(dir, MNT_DETACH);
 	rmdir(dir);
-	return region->fd >= 0 && !ftruncate(region->fd, region->len) &&
-	       map_shared_file(region);
+	return file_fd >= 0 && !ftruncate(file_fd, area.size) &&
+	       map_shared_file();
 }
 
 static const char *file_missing(void)
@@ -197,44 +176,44 @@ static const char *file_missing(void)
 	return getenv("MIG_FILE_DIR") ? NULL : "MIG_FILE_DIR is not set";
 }
 
-static bool open_file(struct region *region)
+static bool open_file(void)
 {
 	char path[128];
 
 	snprintf(path, sizeof(path), "%s/file.XXXXXX", getenv("MIG_FILE_DIR"));
-	region->fd = mkstemp(path);
-	if (region->fd < 0)
+	file_fd = mkstemp(path);
+	if (file_fd < 0)
 		return false;
 	unlink(path);
-	return !ftruncate(region->fd, region->len);
+	return !ftruncate(file_fd, area.size);
 }
 
-static bool create_file_shared(struct region *region, const struct memory_kind *kind)
+static bool create_file_shared(void)
 {
-	return open_file(region) && map_shared_file(region) && !fsync(region->fd);
+	return open_file() && map_shared_file() && !fsync(file_fd);
 }
 
 /* One folio a page: a fault would read ahead, in large folios, which fit into no hole. */
-static bool create_file_4k(struct region *region, const struct memory_kind *kind)
+static bool create_file_4k(void)
 {
-	if (!open_file(region))
+	if (!open_file())
 		return false;
-	for (size_t i = 0; i < region->len; i += memory_page_size())
-		if (pwrite(region->fd, "", 1, i) != 1)
+	for (size_t i = 0; i < area.size; i += memory_page_size())
+		if (pwrite(file_fd, "", 1, i) != 1)
 			return false;
-	return map_shared_file(region) && !fsync(region->fd);
+	return map_shared_file() && !fsync(file_fd);
 }
 
 /* A write to the first half of a private mapping makes it anonymous. */
-static bool create_file_private(struct region *region, const struct memory_kind *kind)
+static bool create_file_private(void)
 {
-	if (!open_file(region) || !map_shared_file(region) || fsync(region->fd))
+	if (!open_file() || !map_shared_file() || fsync(file_fd))
 		return false;
-	if (mmap(region->addr, region->len, PROT_READ | PROT_WRITE,
-		 MAP_PRIVATE | MAP_FIXED, region->fd, 0) == MAP_FAILED)
+	if (mmap(area.addr, area.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file_fd,
+		 0) == MAP_FAILED)
 		return false;
-	memory_stamp(region->addr, region->len / 2, region->seed);
-	return !memory_verify(region->addr, region->len, region->seed);
+	memory_stamp(area.addr, area.size / 2, area.seed);
+	return !memory_verify(area.addr, area.size, area.seed);
 }
 
 static const char *hugetlb_missing(void)
@@ -243,57 +222,21 @@ static const char *hugetlb_missing(void)
 	       "no hugetlb pages of 2 MiB" : NULL;
 }
 
-static bool create_hugetlb(struct region *region, const struct memory_kind *kind)
+static bool create_hugetlb(void)
 {
-	region->addr = mmap(NULL, region->len, PROT_READ | PROT_WRITE,
-			    MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << 26),
-			    -1, 0);
-	if (region->addr == MAP_FAILED)
+	area.addr = mmap(NULL, area.size, PROT_READ | PROT_WRITE,
+			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << 26), -1, 0);
+	if (area.addr == MAP_FAILED)
 		return false;
-	memory_stamp(region->addr, region->len, region->seed);
+	memory_stamp(area.addr, area.size, area.seed);
 	return true;
 }
 
-/* The sharer verifies its own mapping of the memory once for each byte it gets. */
-static void __noreturn sharer(const struct region *region, int in, int out)
+/* The sharer verifies its own mapping of the memory each time that it is asked. */
+static bool start_sharer(void)
 {
-	char byte;
-
-	while (read(in, &byte, 1) == 1) {
-		byte = !memory_verify(region->addr, region->len, region->seed);
-		if (write(out, &byte, 1) != 1)
-			break;
-	}
-	_exit(0);
-}
-
-static bool start_sharer(struct region *region)
-{
-	int in[2], out[2];
-
-	if (pipe(in) || pipe(out))
-		return false;
-	region->sharer = fork();
-	if (region->sharer < 0)
-		return false;
-	if (!region->sharer) {
-		close(in[1]);
-		close(out[0]);
-		sharer(region, in[0], out[1]);
-	}
-	close(in[0]);
-	close(out[1]);
-	region->to_sharer = in[1];
-	region->from_sharer = out[0];
+	fork_child(&sharer, area_wrong_here);
 	return true;
-}
-
-static bool sharer_agrees(const struct region *region)
-{
-	char byte = 0;
-
-	return write(region->to_sharer, &byte, 1) == 1 &&
-	       read(region->from_sharer, &byte, 1) == 1 && byte;
 }
 
 static const char *ksm_missing(void)
@@ -301,31 +244,31 @@ static const char *ksm_missing(void)
 	return access(KSM_DIR "/run", W_OK) ? "no KSM" : NULL;
 }
 
-static bool create_ksm(struct region *region, const struct memory_kind *kind)
+static bool create_ksm(void)
 {
-	region->period = region->len / 2;
-	if (!map_anon(region, kind))
+	period = area.size / 2;
+	if (!map_anon())
 		return false;
-	memory_stamp(region->addr, region->period, region->seed);
-	memory_stamp(region->addr + region->period, region->period, region->seed);
-	return !madvise(region->addr, region->len, MADV_MERGEABLE);
+	memory_stamp(area.addr, period, area.seed);
+	memory_stamp(area.addr + period, period, area.seed);
+	return !madvise(area.addr, area.size, MADV_MERGEABLE);
 }
 
-static bool merge_pages(struct region *region)
+static bool merge_pages(void)
 {
-	size_t pages = region->len / memory_page_size();
+	size_t pages = area.size / memory_page_size();
 
 	if (setting_write(KSM_DIR "/pages_to_scan", "4096") ||
 	    setting_write(KSM_DIR "/sleep_millisecs", "1") ||
 	    setting_write(KSM_DIR "/run", "1"))
 		return false;
 	for (int i = 0; i < 600; i++) {
-		if (memory_folios(region->addr, region->len) == pages / 2)
+		if (memory_folios(area.addr, area.size) == pages / 2)
 			break;
 		usleep(100000);
 	}
 	setting_write(KSM_DIR "/run", "0");
-	return memory_folios(region->addr, region->len) == pages / 2;
+	return memory_folios(area.addr, area.size) == pages / 2;
 }
 
 static const char *swap_missing(void)
@@ -334,18 +277,17 @@ static const char *swap_missing(void)
 }
 
 /* A page that is read after it was paged out keeps its place in the swap area. */
-static bool enter_swapcache(struct region *region)
+static bool enter_swapcache(void)
 {
-	size_t pages = region->len / memory_page_size();
+	size_t pages = area.size / memory_page_size();
 	size_t cached = 0;
 
 	for (int i = 0; i < 20 && cached < pages / 2; i++) {
-		if (madvise(region->addr, region->len, MADV_PAGEOUT))
+		if (madvise(area.addr, area.size, MADV_PAGEOUT))
 			return false;
-		if (memory_verify(region->addr, region->len, region->seed))
+		if (memory_verify(area.addr, area.size, area.seed))
 			return false;
-		cached = memory_pages_flagged(region->addr, region->len,
-					      1ULL << KPF_SWAPCACHE);
+		cached = memory_pages_flagged(area.addr, area.size, 1ULL << KPF_SWAPCACHE);
 	}
 	return cached >= pages / 2;
 }
@@ -360,126 +302,106 @@ static const struct memory_kind
 	hugetlb = { 8 * MIB, PMD_SIZE, .missing = hugetlb_missing, .create = create_hugetlb },
 	mlocked = { 4 * MIB, 4 * KIB, .create = create_mlocked };
 
-static const struct memory_kind file_shared = {
-	4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_shared,
-};
-
-static const struct memory_kind file_4k = {
-	4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_4k,
-};
-
-static const struct memory_kind file_private = {
-	4 * MIB, .part = MIXED, .missing = file_missing, .create = create_file_private,
-};
-
-static const struct memory_kind forked = {
-	4 * MIB, 4 * KIB, .shared = true, .create = create_anon, .finish = start_sharer,
-};
-
-static const struct memory_kind ksm = {
-	2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
-	.finish = merge_pages,
-};
-
-static const struct memory_kind swapcache = {
-	4 * MIB, 4 * KIB, .missing = swap_missing, .create = create_anon,
-	.finish = enter_swapcache,
-};
+static const struct memory_kind
+	file_shared = { 4 * MIB, .part = DECLINED, .missing = file_missing,
+			.create = create_file_shared },
+	file_4k = { 4 * MIB, .part = DECLINED, .missing = file_missing,
+		    .create = create_file_4k },
+	file_private = { 4 * MIB, .part = MIXED, .missing = file_missing,
+			 .create = create_file_private },
+	forked = { 4 * MIB, 4 * KIB, .shared = true, .create = create_anon,
+		   .finish = start_sharer },
+	ksm = { 2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
+		.finish = merge_pages },
+	swapcache = { 4 * MIB, 4 * KIB, .missing = swap_missing, .create = create_anon,
+		      .finish = enter_swapcache };
 
 /* Ways to migrate */
 
-static int move_flags(const struct memory_kind *kind)
+static int move_flags(void)
 {
 	return kind->shared ? MPOL_MF_MOVE_ALL : MPOL_MF_MOVE;
 }
 
-static void by_move_pages(struct __test_metadata *_metadata, struct run *run,
-			  const struct memory_kind *kind, int from, int to)
+static void by_move_pages(int from, int to)
 {
 	size_t step = kind->folio_size ? kind->folio_size : memory_page_size();
 
-	ASSERT_EQ(0, memory_move(0, run->region.addr, run->region.len, step, to,
-				 move_flags(kind)));
-	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
+	ASSERT_EQ(0, memory_move(0, area.addr, area.size, step, to, move_flags()));
+	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
-static void by_migrate_pages(struct __test_metadata *_metadata, struct run *run,
-			     const struct memory_kind *kind, int from, int to)
+static void by_migrate_pages(int from, int to)
 {
 	unsigned long old = 1UL << from;
 	unsigned long new = 1UL << to;
 
-	/* What stays behind may be memory of this process outside the region. */
+	/* What stays behind may be memory of this process outside the area. */
 	ASSERT_LE(0, syscall(__NR_migrate_pages, 0, 8 * sizeof(old), &old, &new));
-	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
+	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
-static void by_mbind(struct __test_metadata *_metadata, struct run *run,
-		     const struct memory_kind *kind, int from, int to)
+static void by_mbind(int from, int to)
 {
 	unsigned long mask = 1UL << to;
 
-	ASSERT_EQ(0, syscall(__NR_mbind, run->region.addr, run->region.len, MPOL_BIND,
-			     &mask, 8 * sizeof(mask),
-			     MPOL_MF_STRICT | move_flags(kind)))
+	ASSERT_EQ(0,
+		  syscall(__NR_mbind, area.addr, area.size, MPOL_BIND, &mask, 8 * sizeof(mask),
+			  MPOL_MF_STRICT | move_flags()))
 		TH_LOG("mbind: %s", strerror(errno));
-	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
+	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
 /* Joins a cgroup whose memory comes from the first node. */
-static void enter_cpuset(struct __test_metadata *_metadata, struct run *run,
-			 const struct memory_kind *kind)
+static void enter_cpuset(void)
 {
 	char path[128];
 
 	ASSERT_EQ(0, setting_write(CGROUP_DIR "/cgroup.subtree_control", "+cpuset"));
-	snprintf(run->cgroup, sizeof(run->cgroup), CGROUP_DIR "/migrate_contents.%d",
-		 getpid());
-	ASSERT_EQ(0, mkdir(run->cgroup, 0755));
-	snprintf(path, sizeof(path), "%s/cpuset.mems", run->cgroup);
-	ASSERT_EQ(0, setting_write_number(path, run->from));
-	snprintf(path, sizeof(path), "%s/cgroup.procs", run->cgroup);
+	snprintf(cgroup, sizeof(cgroup), CGROUP_DIR "/migrate_contents.%d", getpid());
+	ASSERT_EQ(0, mkdir(cgroup, 0755));
+	snprintf(path, sizeof(path), "%s/cpuset.mems", cgroup);
+	ASSERT_EQ(0, setting_write_number(path, nodes[0]));
+	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
 	ASSERT_EQ(0, setting_write_number(path, getpid()));
 }
 
-static void by_cpuset(struct __test_metadata *_metadata, struct run *run,
-		      const struct memory_kind *kind, int from, int to)
+static void by_cpuset(int from, int to)
 {
 	char path[128];
 
-	snprintf(path, sizeof(path), "%s/cpuset.mems", run->cgroup);
+	snprintf(path, sizeof(path), "%s/cpuset.mems", cgroup);
 	ASSERT_EQ(0, setting_write_number(path, to));
-	ASSERT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, to));
+	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
-static size_t grain_of(const struct memory_kind *kind)
+static size_t grain_of(void)
 {
 	return kind->folio_size ? kind->folio_size : memory_page_size();
 }
 
-static void swap_nodes(struct run *run)
+static void swap_nodes(void)
 {
-	int from = run->from;
+	int first = nodes[0];
 
-	run->from = run->to;
-	run->to = from;
+	nodes[0] = nodes[1];
+	nodes[1] = first;
 }
 
 /*
  * Leaves holes of one folio's size all over a stretch of the node's memory, as
- * many as the region needs, so that it comes to lie in them: what lies between
+ * many as the area needs, so that it comes to lie in them: what lies between
  * them are folios of that size, or no hole would hold one. Compaction ends as soon
  * as it meets a folio larger than any hole: use the node with less page cache, and
  * drop cached files.
  */
-static void fragment(struct __test_metadata *_metadata, struct run *run,
-		     const struct memory_kind *kind)
+static void fragment(void)
 {
-	size_t grain = grain_of(kind);
-	size_t len = HOLE_DISTANCE * kind->len;
+	size_t grain = grain_of();
+	size_t len = HOLE_DISTANCE * kind->size;
 	char *filler = memory_map_aligned(len, PMD_SIZE);
 
-	swap_nodes(run);
+	swap_nodes();
 	ASSERT_NE(NULL, filler);
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
 	/* The free scanner does not see pages on lists of CPUs. */
@@ -488,47 +410,47 @@ static void fragment(struct __test_metadata *_metadata, struct run *run,
 	if (grain > memory_page_size())
 		ASSERT_EQ(0, thp_only(grain));
 	ASSERT_EQ(0, madvise(filler, len, MADV_DONTFORK));
-	ASSERT_EQ(0, memory_fill(filler, len, grain, run->from, 1));
+	ASSERT_EQ(0, memory_fill(filler, len, grain, nodes[0], 1));
 	for (size_t i = 0; i < len; i += HOLE_DISTANCE * grain)
 		ASSERT_EQ(0, madvise(filler + i, grain, MADV_DONTNEED));
-	run->filler = filler;
-	run->filler_len = len;
+	filler = filler;
+	filler_len = len;
 }
 
 /* The pages of a file folio that was split are mapped again when they are used. */
-static void touch_pages(const struct region *region)
+static void touch_pages(void)
 {
-	for (size_t i = 0; i < region->len; i += memory_page_size())
-		__atomic_load_n(region->addr + i, __ATOMIC_RELAXED);
+	for (size_t i = 0; i < area.size; i += memory_page_size())
+		__atomic_load_n(area.addr + i, __ATOMIC_RELAXED);
 }
 
-static void by_compaction(struct __test_metadata *_metadata, struct run *run,
-			  const struct memory_kind *kind, int from, int to)
+static void by_compaction(int from, int to)
 {
-	size_t grain = grain_of(kind);
-	size_t pages = run->region.len / memory_page_size();
+	size_t grain = grain_of();
+	size_t pages = area.size / memory_page_size();
 	uint64_t *before, *after;
 	size_t moved = 0;
 	char path[128];
 	long migrated;
 
 	/*
-	 * Give back most of what lies between the pages of the region: compaction
+	 * Give back most of what lies between the pages of the area: compaction
 	 * then moves those at low addresses to the holes at high ones.
 	 */
-	for (size_t i = 0; i < run->filler_len; i += HOLE_DISTANCE * grain)
-		ASSERT_EQ(0, madvise(run->filler + i + grain,
-				     (HOLE_DISTANCE - 1) * grain, MADV_DONTNEED));
+	for (size_t i = 0; i < filler_len; i += HOLE_DISTANCE * grain)
+		ASSERT_EQ(0,
+			  madvise(filler + i + grain, (HOLE_DISTANCE - 1) * grain,
+				  MADV_DONTNEED));
 
-	before = memory_pfns(run->region.addr, run->region.len);
+	before = memory_pfns(area.addr, area.size);
 	ASSERT_NE(NULL, before);
 	migrated = setting_find_number("/proc/vmstat", "pgmigrate_success ");
 	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", from);
 	/* Most pages move at once; large folios may have to wait for room. */
 	for (int round = 0; round < 8 && moved < pages / 2; round++) {
 		ASSERT_EQ(0, setting_write(path, "1"));
-		touch_pages(&run->region);
-		after = memory_pfns(run->region.addr, run->region.len);
+		touch_pages();
+		after = memory_pfns(area.addr, area.size);
 		ASSERT_NE(NULL, after);
 		moved = 0;
 		for (size_t i = 0; i < pages; i++)
@@ -540,8 +462,8 @@ static void by_compaction(struct __test_metadata *_metadata, struct run *run,
 	/* A large folio moves only where one of its size is free: one must. */
 	EXPECT_LE(grain > memory_page_size() ? grain / memory_page_size() : pages / 4, moved);
 	EXPECT_LE(moved, migrated);
-	run->compacted = moved * memory_page_size() / grain;
-	EXPECT_EQ(0, memory_pages_not_on(run->region.addr, run->region.len, from));
+	compacted = moved * memory_page_size() / grain;
+	EXPECT_EQ(0, memory_pages_not_on(area.addr, area.size, from));
 	free(before);
 }
 
@@ -554,8 +476,7 @@ static unsigned long block_pages(void)
 	return strtoul(text, NULL, 16) / memory_page_size();
 }
 
-static void set_block_state(struct __test_metadata *_metadata, unsigned long block,
-			    const char *state)
+static void set_block_state(unsigned long block, const char *state)
 {
 	char path[128];
 	int ret = -EBUSY;
@@ -653,28 +574,27 @@ static bool has_removable_block(int node)
 	return found;
 }
 
-static void choose_removable_node(struct __test_metadata *_metadata, struct run *run,
-				  const struct memory_kind *kind)
+static void choose_removable_node(void)
 {
-	if (has_removable_block(run->from))
+	if (has_removable_block(nodes[0]))
 		return;
-	if (!has_removable_block(run->to))
+	if (!has_removable_block(nodes[1]))
 		SKIP(return, "no node has memory that can be removed (see kernelcore=)");
-	swap_nodes(run);
+	swap_nodes();
 }
 
-static bool is_offline(const struct run *run, unsigned long block)
+static bool is_offline(unsigned long block)
 {
-	for (unsigned int i = 0; i < run->nr_blocks; i++)
-		if (run->blocks[i] == block)
+	for (unsigned int i = 0; i < nr_blocks; i++)
+		if (blocks[i] == block)
 			return true;
 	return false;
 }
 
-static bool in_removable_blocks(const struct region *region)
+static bool in_removable_blocks(void)
 {
-	size_t pages = region->len / memory_page_size();
-	uint64_t *pfns = memory_pfns(region->addr, region->len);
+	size_t pages = area.size / memory_page_size();
+	uint64_t *pfns = memory_pfns(area.addr, area.size);
 	unsigned long per_block = block_pages();
 	bool removable = pfns;
 
@@ -684,35 +604,34 @@ static bool in_removable_blocks(const struct region *region)
 	return removable;
 }
 
-/* Takes every memory block offline that holds a page of the region. */
-static void by_hot_remove(struct __test_metadata *_metadata, struct run *run,
-			  const struct memory_kind *kind, int from, int to)
+/* Takes every memory block offline that holds a page of the area. */
+static void by_hot_remove(int from, int to)
 {
-	size_t pages = run->region.len / memory_page_size();
+	size_t pages = area.size / memory_page_size();
 	unsigned long per_block = block_pages();
 	uint64_t *pfns;
 
 	ASSERT_NE(0, per_block);
-	pfns = memory_pfns(run->region.addr, run->region.len);
+	pfns = memory_pfns(area.addr, area.size);
 	ASSERT_NE(NULL, pfns);
 	for (size_t i = 0; i < pages; i++) {
 		unsigned long block = pfns[i] / per_block;
 
 		ASSERT_NE(MEMORY_NO_PFN, pfns[i]);
-		if (is_offline(run, block))
+		if (is_offline(block))
 			continue;
-		ASSERT_GT(MAX_BLOCKS, run->nr_blocks);
-		run->blocks[run->nr_blocks++] = block;
-		set_block_state(_metadata, block, "offline");
+		ASSERT_GT(MAX_BLOCKS, nr_blocks);
+		blocks[nr_blocks++] = block;
+		set_block_state(block, "offline");
 	}
 	free(pfns);
 
-	touch_pages(&run->region);
-	pfns = memory_pfns(run->region.addr, run->region.len);
+	touch_pages();
+	pfns = memory_pfns(area.addr, area.size);
 	ASSERT_NE(NULL, pfns);
 	for (size_t i = 0; i < pages; i++) {
 		ASSERT_NE(MEMORY_NO_PFN, pfns[i]);
-		ASSERT_FALSE(is_offline(run, pfns[i] / per_block));
+		ASSERT_FALSE(is_offline(pfns[i] / per_block));
 	}
 	free(pfns);
 }
@@ -748,72 +667,39 @@ static const struct migration_method hot_remove = {
 /* The combinations that are tested, and no others. */
 #define VARIANT(kind, method)								\
 	FIXTURE_VARIANT_ADD(migrate_contents, kind##_by_##method) { &(kind), &(method) }
+#define BASIC_VARIANTS(method)								\
+	VARIANT(anon_4k, method);							\
+	VARIANT(anon_64k, method);							\
+	VARIANT(shmem, method);								\
+	VARIANT(mlocked, method);							\
+	VARIANT(forked, method)
+#define LARGE_VARIANTS(method)								\
+	BASIC_VARIANTS(method);								\
+	VARIANT(anon_2m, method);							\
+	VARIANT(file_shared, method);							\
+	VARIANT(hugetlb, method)
 
-VARIANT(anon_4k, move_pages);
-VARIANT(anon_64k, move_pages);
-VARIANT(anon_2m, move_pages);
-VARIANT(shmem, move_pages);
+LARGE_VARIANTS(move_pages);
 VARIANT(tmpfs, move_pages);
 VARIANT(tmpfs_2m, move_pages);
-VARIANT(file_shared, move_pages);
 VARIANT(file_private, move_pages);
-VARIANT(hugetlb, move_pages);
-VARIANT(mlocked, move_pages);
-VARIANT(forked, move_pages);
 VARIANT(ksm, move_pages);
 VARIANT(swapcache, move_pages);
-
-VARIANT(anon_4k, migrate_pages);
-VARIANT(anon_64k, migrate_pages);
-VARIANT(anon_2m, migrate_pages);
-VARIANT(shmem, migrate_pages);
+LARGE_VARIANTS(migrate_pages);
 VARIANT(tmpfs_2m, migrate_pages);
-VARIANT(file_shared, migrate_pages);
 VARIANT(file_private, migrate_pages);
-VARIANT(hugetlb, migrate_pages);
-VARIANT(mlocked, migrate_pages);
-VARIANT(forked, migrate_pages);
 VARIANT(swapcache, migrate_pages);
-
-VARIANT(anon_4k, mbind);
-VARIANT(anon_64k, mbind);
-VARIANT(anon_2m, mbind);
-VARIANT(shmem, mbind);
+LARGE_VARIANTS(mbind);
 VARIANT(tmpfs, mbind);
 VARIANT(tmpfs_2m, mbind);
-VARIANT(file_shared, mbind);
 VARIANT(file_private, mbind);
-VARIANT(hugetlb, mbind);
-VARIANT(mlocked, mbind);
-VARIANT(forked, mbind);
-
-VARIANT(anon_4k, cpuset);
-VARIANT(anon_64k, cpuset);
-VARIANT(anon_2m, cpuset);
-VARIANT(shmem, cpuset);
-VARIANT(file_shared, cpuset);
-VARIANT(hugetlb, cpuset);
-VARIANT(mlocked, cpuset);
-VARIANT(forked, cpuset);
-
+LARGE_VARIANTS(cpuset);
 /* Compaction moves within the node, and has no room for folios of 2 MiB. */
-VARIANT(anon_4k, compaction);
-VARIANT(anon_64k, compaction);
-VARIANT(shmem, compaction);
+BASIC_VARIANTS(compaction);
 VARIANT(tmpfs, compaction);
 VARIANT(file_4k, compaction);
-VARIANT(mlocked, compaction);
-VARIANT(forked, compaction);
-
-VARIANT(anon_4k, hot_remove);
-VARIANT(anon_64k, hot_remove);
-VARIANT(anon_2m, hot_remove);
-VARIANT(shmem, hot_remove);
+LARGE_VARIANTS(hot_remove);
 VARIANT(tmpfs_2m, hot_remove);
-VARIANT(file_shared, hot_remove);
-VARIANT(hugetlb, hot_remove);
-VARIANT(mlocked, hot_remove);
-VARIANT(forked, hot_remove);
 
 /* Before the harness forks a test: these values hold while none runs. */
 static void __attribute__((constructor)) save_settings(void)
@@ -822,51 +708,32 @@ static void __attribute__((constructor)) save_settings(void)
 		"/proc/sys/vm/percpu_pagelist_high_fraction",
 		KSM_DIR "/pages_to_scan", KSM_DIR "/sleep_millisecs", KSM_DIR "/run",
 	};
-	int node[2];
-	char path[128];
 
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
 		setting_save(paths[i]);
-	if (memory_two_nodes(&node[0], &node[1]))
-		for (int i = 0; i < 2; i++) {
-			snprintf(path, sizeof(path), NODE_DIR "/node%d/" HUGE_POOL, node[i]);
-			setting_save(path);
-		}
-	memory_settings_save();
-	offload_save();
+	settings_save(NODE_DIR "/node*/" HUGE_POOL);
 }
 
-static void release_region(struct region *region)
+static void create(void)
 {
-	if (region->addr)
-		munmap(region->addr, region->len);
-	if (region->fd >= 0)
-		close(region->fd);
-	region->addr = NULL;
-	region->fd = -1;
-}
+	area.size = kind->size;
+	area.folio_size = grain_of();
+	area.seed = getpid();
+	period = kind->size;
+	file_fd = -1;
 
-static void create_region(struct __test_metadata *_metadata, struct run *run,
-			  const struct memory_kind *kind)
-{
-	run->region.len = kind->len;
-	run->region.period = kind->len;
-	run->region.seed = getpid();
-	run->region.fd = -1;
-
-	ASSERT_EQ(0, memory_bind(run->from));
-	ASSERT_TRUE(kind->create(&run->region, kind))
+	ASSERT_EQ(0, memory_bind(nodes[0]));
+	ASSERT_TRUE(kind->create())
 		TH_LOG("cannot create this kind of memory: %s", strerror(errno));
 	ASSERT_EQ(0, memory_bind(-1));
 }
 
 /*
- * Replaces a region that lies where it should not. The old one stays until the test
+ * Replaces an area that lies where it should not. The old one stays until the test
  * ends, and more memory is used up, in small and in large folios, so that the new one
  * must lie elsewhere.
  */
-static void replace_region(struct __test_metadata *_metadata, struct run *run,
-			   const struct memory_kind *kind, unsigned int nr)
+static void replace(unsigned int nr)
 {
 	size_t len = 16 * MIB;
 	char *filler = memory_map_aligned(len, PMD_SIZE);
@@ -875,93 +742,81 @@ static void replace_region(struct __test_metadata *_metadata, struct run *run,
 	thp_only(PMD_SIZE);
 	ASSERT_EQ(0, madvise(filler, len / 2, MADV_HUGEPAGE));
 	ASSERT_EQ(0, madvise(filler + len / 2, len / 2, MADV_NOHUGEPAGE));
-	ASSERT_EQ(0, memory_bind(run->from));
+	ASSERT_EQ(0, memory_bind(nodes[0]));
 	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
 	if (kind == &hugetlb)
-		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->from, (nr + 1) * kind->len / PMD_SIZE));
-	create_region(_metadata, run, kind);
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0],
+					    (nr + 1) * kind->size / PMD_SIZE));
+	create();
 }
 
 FIXTURE_SETUP(migrate_contents)
 {
-	struct run *run = &self->run;
-	const struct memory_kind *kind = variant->kind;
-	const struct migration_method *method = variant->method;
-	const char *missing = kind->missing ? kind->missing() : NULL;
+	const char *missing;
 
-	/* An earlier test may have died before it could clean up. */
-	settings_restore();
-
+	kind = variant->kind;
+	method = variant->method;
+	missing = kind->missing ? kind->missing() : NULL;
+	if (!test_begin(_metadata))
+		return;
 	if (missing)
 		SKIP(return, "%s", missing);
-	if (!memory_two_nodes(&run->from, &run->to))
-		SKIP(return, "needs two nodes with memory");
 	if (getuid())
 		SKIP(return, "needs root");
-
-	/* Nobody else may move the memory. */
-	numa_balancing_off();
 	ASSERT_EQ(offload_on_for(method->reason), offload_on_only_for(method->reason));
 	if (kind == &hugetlb) {
-		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->from, kind->len / PMD_SIZE));
-		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, run->to, kind->len / PMD_SIZE));
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0], kind->size / PMD_SIZE));
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[1], kind->size / PMD_SIZE));
 	}
 	if (method->prepare) {
-		method->prepare(_metadata, run, kind);
+		method->prepare();
 		if (_metadata->exit_code == KSFT_SKIP)
 			return;
 	}
 
-	create_region(_metadata, run, kind);
-	for (unsigned int i = 1; method->suits && !method->suits(&run->region); i++) {
+	create();
+	for (unsigned int i = 1; method->suits && !method->suits(); i++) {
 		ASSERT_GT(MAX_REPLACEMENTS, i)
 			TH_LOG("memory does not come from removable blocks");
-		replace_region(_metadata, run, kind, i);
+		replace(i);
 	}
 
-	ASSERT_EQ(0, memory_bind(run->from));
+	ASSERT_EQ(0, memory_bind(nodes[0]));
 	if (kind->finish)
-		ASSERT_TRUE(kind->finish(&run->region))
-			TH_LOG("cannot bring the memory into this state: %s",
-			       strerror(errno));
+		ASSERT_TRUE(kind->finish())
+			TH_LOG("cannot bring the memory into this state: %s", strerror(errno));
 	ASSERT_EQ(0, memory_bind(-1));
 }
 
 FIXTURE_TEARDOWN(migrate_contents)
 {
-	struct run *run = &self->run;
-
-	for (unsigned int i = 0; i < run->nr_blocks; i++)
-		set_block_state(_metadata, run->blocks[i], "online_movable");
-	if (run->region.sharer > 0) {
-		close(run->region.to_sharer);
-		waitpid(run->region.sharer, NULL, 0);
-	}
-	if (run->cgroup[0]) {
+	for (unsigned int i = 0; i < nr_blocks; i++)
+		set_block_state(blocks[i], "online_movable");
+	end_process(sharer.pid);
+	if (cgroup[0]) {
 		setting_write_number(CGROUP_DIR "/cgroup.procs", getpid());
-		rmdir(run->cgroup);
+		rmdir(cgroup);
 	}
-	release_region(&run->region);
+	area_destroy(&area);
 	settings_restore();
 }
 
-static void check_contents(struct __test_metadata *_metadata, const struct region *region)
+static void check_contents(void)
 {
 	char *copy;
 
-	for (size_t i = 0; i < region->len; i += region->period)
-		ASSERT_EQ(0, memory_verify(region->addr + i, region->period,
-					   region->seed));
-	if (region->sharer)
-		ASSERT_TRUE(sharer_agrees(region));
-	if (region->fd < 0)
+	for (size_t i = 0; i < area.size; i += period)
+		ASSERT_EQ(0, memory_verify(area.addr + i, period, area.seed));
+	if (sharer.pid)
+		ASSERT_EQ(0, ask_child(&sharer));
+	if (file_fd < 0)
 		return;
 
 	/* What read(2) finds must be the same. */
-	copy = malloc(region->len);
+	copy = malloc(area.size);
 	ASSERT_NE(NULL, copy);
-	ASSERT_EQ(region->len, pread(region->fd, copy, region->len, 0));
-	ASSERT_EQ(0, memory_verify(copy, region->len, region->seed));
+	ASSERT_EQ(area.size, pread(file_fd, copy, area.size, 0));
+	ASSERT_EQ(0, memory_verify(copy, area.size, area.seed));
 	free(copy);
 }
 
@@ -975,8 +830,7 @@ static size_t nearly_all(size_t folios)
  * At least @folios folios moved: the machine may have migrated others for the same
  * reason.
  */
-static void check_stats(struct __test_metadata *_metadata, const struct memory_kind *kind,
-			const struct migration_method *method, bool offload_on, size_t folios)
+static void check_stats(bool offload_on, size_t folios)
 {
 	uint64_t copied = offload_grown("folios_copied");
 	uint64_t fallback = offload_grown("fallback_");
@@ -997,7 +851,7 @@ static void check_stats(struct __test_metadata *_metadata, const struct memory_k
 		EXPECT_EQ(0, fallback);
 		break;
 	case MIXED:
-		EXPECT_LE(nearly_all(kind->len / 2 / memory_page_size()), copied);
+		EXPECT_LE(nearly_all(kind->size / 2 / memory_page_size()), copied);
 		EXPECT_LT(0, declined);
 		EXPECT_EQ(0, fallback);
 		break;
@@ -1012,39 +866,31 @@ static void check_stats(struct __test_metadata *_metadata, const struct memory_k
 
 TEST_F_TIMEOUT(migrate_contents, kept, TIMEOUT)
 {
-	struct run *run = &self->run;
-	const struct memory_kind *kind = variant->kind;
-	const struct migration_method *method = variant->method;
-	struct region *region = &run->region;
 	bool offload_on = offload_on_for(method->reason);
 	size_t folios;
 
-	ASSERT_EQ(0, memory_pages_not_on(region->addr, region->len, run->from));
-	check_contents(_metadata, region);
+	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, nodes[0]));
+	check_contents();
 	if (kind->folio_size)
-		ASSERT_TRUE(memory_folios_are(region->addr, region->len,
-					      kind->folio_size))
+		ASSERT_TRUE(area_is_whole(&area))
 			TH_LOG("the memory did not get folios of this size");
-	folios = memory_folios(region->addr, region->len);
+	folios = memory_folios(area.addr, area.size);
 
 	offload_mark();
-	method->migrate(_metadata, run, kind, run->from, run->to);
-	check_contents(_metadata, region);
+	method->migrate(nodes[0], nodes[1]);
+	check_contents();
 	if (kind->folio_size && !method->may_split)
-		EXPECT_TRUE(memory_folios_are(region->addr, region->len,
-					      kind->folio_size));
+		EXPECT_TRUE(area_is_whole(&area));
 	if (!method->may_split)
-		EXPECT_EQ(folios, memory_folios(region->addr, region->len));
-	check_stats(_metadata, kind, method, offload_on,
-		    method->migrate == by_compaction ? run->compacted : folios);
+		EXPECT_EQ(folios, memory_folios(area.addr, area.size));
+	check_stats(offload_on, method->migrate == by_compaction ? compacted : folios);
 
 	if (!method->round_trip)
 		return;
-	method->migrate(_metadata, run, kind, run->to, run->from);
-	check_contents(_metadata, region);
+	method->migrate(nodes[1], nodes[0]);
+	check_contents();
 	if (kind->folio_size)
-		EXPECT_TRUE(memory_folios_are(region->addr, region->len,
-					      kind->folio_size));
+		EXPECT_TRUE(area_is_whole(&area));
 }
 
 TEST_HARNESS_MAIN

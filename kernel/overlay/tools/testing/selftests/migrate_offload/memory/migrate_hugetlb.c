@@ -3,29 +3,13 @@
  * hugetlb folios of 2 MB and 1 GB, private ones and those of a file, by an engine: every
  * byte, every fault, and what a route promises. quarantine has folios that are lost.
  */
-#define _GNU_SOURCE
-#include <fcntl.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 #include <linux/memfd.h>
-#include <linux/mempolicy.h>
-#include <sys/mman.h>
-#include <sys/uio.h>
-#include <sys/wait.h>
 
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		300
 #define GIB		(1024 * MIB)
 #define CHANNELS	4
-
-#define MOVE_PAGES	"syscall_or_cpuset"
 
 /* Longest descriptor that an engine gets, and what may take timeout_ms. */
 #define LONGEST		(4 * MIB)
@@ -33,11 +17,7 @@
 /* The longest, of HZ=100. */
 #define JIFFY_MS	10
 
-FIXTURE(hugetlb)
-{
-	struct engine_test test;
-	struct area area;
-};
+FIXTURE(hugetlb) { };
 
 FIXTURE_VARIANT(hugetlb)
 {
@@ -58,81 +38,67 @@ static bool load(void)
 
 FIXTURE_SETUP(hugetlb)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	for (int i = 0; i < 2; i++)
-		if (!hugetlb_reserve(variant->folio_size, self->test.nodes[i],
-				     variant->folios))
+		if (!hugetlb_reserve(variant->folio_size, nodes[i], variant->folios))
 			SKIP(return, "no %u hugetlb folios of %zu MB on each node",
 			     variant->folios, variant->folio_size / MIB);
 	ASSERT_TRUE(load());
-	ASSERT_TRUE(area_create_hugetlb(&self->area, variant->folio_size, variant->shared,
-					variant->folios * variant->folio_size,
-					self->test.nodes[0]));
+	ASSERT_TRUE(area_create_hugetlb(&area, variant->folio_size, variant->shared,
+					variant->folios * variant->folio_size, nodes[0]));
 }
 
 FIXTURE_TEARDOWN(hugetlb)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	run_end();
 }
 
 /* Moves what other processes map, too. Returns how many folios stay. */
-static long move(const struct area *area, int node)
+static long move(int node)
 {
-	return memory_move(0, area->addr, area->size, area->folio_size, node,
-			   MPOL_MF_MOVE_ALL);
-}
-
-static void all_is_on(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self, int node)
-{
-	EXPECT_EQ(0, memory_pages_not_on(self->area.addr, self->area.size, node));
-	EXPECT_TRUE(area_is_whole(&self->area));
-	EXPECT_EQ(0, area_wrong(&self->area));
+	return memory_move(0, area.addr, area.size, area.folio_size, node, MPOL_MF_MOVE_ALL);
 }
 
 /* The engine copies each folio once, and nobody else copies any. */
-static void engine_moves(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self,
-			 int node)
+static void engine_moves(int node)
 {
-	const uint64_t folios = area_folios(&self->area);
+	const uint64_t folios = area_folios(&area);
 
 	/* New contents: the destination may have the old ones. */
-	area_stamp(&self->area, self->area.seed + 1);
+	area_stamp(&area, area.seed + 1);
 	offload_mark();
-	EXPECT_EQ(0, move(&self->area, node));
+	EXPECT_EQ(0, move(node));
 	EXPECT_EQ(folios, offload_grown("folios_copied"))
 		offload_show_grown();
 	EXPECT_EQ(folios, offload_grown("batches"));
-	EXPECT_EQ(self->area.size / memory_page_size(), offload_grown("pages_copied"));
+	EXPECT_EQ(area.size / memory_page_size(), offload_grown("pages_copied"));
 	EXPECT_EQ(0, offload_grown("fallback_") + offload_grown("declined_"));
 	EXPECT_EQ(0, offload_grown("required_failed"));
-	all_is_on(_metadata, self, node);
+	expect_on(node);
 }
 
 TEST_F_TIMEOUT(hugetlb, by_all_channels, TIMEOUT)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	const size_t folio_size = self->area.folio_size;
+	const size_t folio_size = area.folio_size;
 	const unsigned int nr = engine_channels(channels);
 	/* As many as a channel's share needs. */
 	unsigned long least = folio_size / nr / LONGEST ?: 1;
 
 	ASSERT_EQ(CHANNELS, nr);
-	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(nodes[1]);
 	engine_channels(channels);
 	for (unsigned int i = 0; i < nr; i++) {
-		EXPECT_EQ(self->area.size / nr, channels[i].bytes);
-		EXPECT_LE(area_folios(&self->area) * least, channels[i].descriptors);
+		EXPECT_EQ(area.size / nr, channels[i].bytes);
+		EXPECT_LE(area_folios(&area) * least, channels[i].descriptors);
 	}
 }
 
 TEST_F_TIMEOUT(hugetlb, by_the_cpu_migrator, TIMEOUT)
 {
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, "cpu"));
-	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(nodes[1]);
 }
 
 /* A route that is live, and bounded, moves them as any other route does. */
@@ -140,7 +106,7 @@ TEST_F_TIMEOUT(hugetlb, by_a_live_route, TIMEOUT)
 {
 	ASSERT_EQ(0, offload_set_live(true));
 	ASSERT_EQ(0, offload_set_bound(1));
-	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_"));
 }
 
@@ -159,18 +125,18 @@ TEST_F_TIMEOUT(hugetlb, faults, TIMEOUT)
 		{ "prep_null", "fallback_", ENGINE_LONG_MS },
 		{ "never_complete", "fallback_timeout", 50 },
 	};
-	const uint64_t folios = area_folios(&self->area);
+	const uint64_t folios = area_folios(&area);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(faults); i++) {
 		const struct fault *fault = &faults[i];
 		uint64_t failed;
 
-		area_stamp(&self->area, 10 + i);
+		area_stamp(&area, 10 + i);
 		ASSERT_EQ(0, engine_set_timeout(fault->timeout_ms));
 		ASSERT_EQ(0, engine_set_fault(fault->name, 100));
 		offload_mark();
-		EXPECT_EQ(0, move(&self->area, self->test.nodes[1 - i % 2]));
-		all_is_on(_metadata, self, self->test.nodes[1 - i % 2]);
+		EXPECT_EQ(0, move(nodes[1 - i % 2]));
+		expect_on(nodes[1 - i % 2]);
 		failed = offload_grown(fault->cause);
 		/* Channels that time out again and again are left alone. */
 		if (fault->timeout_ms != ENGINE_LONG_MS) {
@@ -185,27 +151,27 @@ TEST_F_TIMEOUT(hugetlb, faults, TIMEOUT)
 
 	ASSERT_EQ(0, module_unload("dcbm"));
 	ASSERT_TRUE(load());
-	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(nodes[1]);
 }
 
 /* A folio that is larger than any batch may take as much longer. */
 TEST_F_TIMEOUT(hugetlb, timeout_by_size, TIMEOUT)
 {
-	const unsigned int times = self->area.folio_size / TIMEOUT_BYTES ?: 1;
+	const unsigned int times = area.folio_size / TIMEOUT_BYTES ?: 1;
 	const double ms = 250;
 	double begin, took;
 
 	/* One folio of several is enough: each has a batch of its own. */
-	self->area.size = self->area.folio_size;
+	area.size = area.folio_size;
 	ASSERT_EQ(0, engine_set_timeout(ms));
 	ASSERT_EQ(0, engine_set_fault("never_complete", 100));
 	/* The CPU must not copy either: that takes as long on an emulated machine. */
 	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
 	offload_mark();
 	begin = seconds_now();
-	EXPECT_EQ(1, move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(1, move(nodes[1]));
 	took = 1000 * (seconds_now() - begin);
-	self->area.size *= variant->folios;
+	area.size *= variant->folios;
 	TH_LOG("%.0f ms", took);
 	EXPECT_EQ(1, offload_grown("fallback_timeout"));
 	/* Deadlines are in jiffies: the one under way has begun. */
@@ -213,38 +179,38 @@ TEST_F_TIMEOUT(hugetlb, timeout_by_size, TIMEOUT)
 	/* More for what an emulated machine does besides. */
 	if (times_count())
 		EXPECT_GT(times * ms + 2500, took);
-	EXPECT_EQ(0, area_wrong(&self->area));
+	EXPECT_EQ(0, area_wrong(&area));
 }
 
-static void required_stays(struct __test_metadata *_metadata, FIXTURE_DATA(hugetlb) *self)
+static void required_stays(void)
 {
-	const uint64_t folios = area_folios(&self->area);
+	const uint64_t folios = area_folios(&area);
 
 	offload_mark();
-	EXPECT_EQ(folios, move(&self->area, self->test.nodes[1]));
+	EXPECT_EQ(folios, move(nodes[1]));
 	EXPECT_EQ(folios, offload_grown("required_failed"))
 		offload_show_grown();
 	EXPECT_EQ(0, offload_grown("folios_copied"));
-	all_is_on(_metadata, self, self->test.nodes[0]);
+	expect_on(nodes[0]);
 }
 
 /* Nothing migrates that the engine has not copied. */
 TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
 {
 	ASSERT_EQ(0, offload_set_required(MOVE_PAGES, true));
-	engine_moves(_metadata, self, self->test.nodes[1]);
-	engine_moves(_metadata, self, self->test.nodes[0]);
+	engine_moves(nodes[1]);
+	engine_moves(nodes[0]);
 
 	ASSERT_EQ(0, engine_set_fault("result_error", 100));
-	required_stays(_metadata, self);
+	required_stays();
 	engine_clear_faults();
 	ASSERT_EQ(0, offload_set_enabled(false));
-	required_stays(_metadata, self);
+	required_stays();
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, module_unload("dcbm"));
-	required_stays(_metadata, self);
+	required_stays();
 	ASSERT_TRUE(load());
-	engine_moves(_metadata, self, self->test.nodes[1]);
+	engine_moves(nodes[1]);
 }
 
 /*
@@ -253,8 +219,8 @@ TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
  */
 TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
 {
-	struct iovec page = { self->area.addr, memory_page_size() };
-	const uint64_t others = area_folios(&self->area) - 1;
+	struct iovec page = { area.addr, memory_page_size() };
+	const uint64_t others = area_folios(&area) - 1;
 	int pipes[2];
 
 	for (int required = 0; required < 2; required++) {
@@ -262,52 +228,25 @@ TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
 		ASSERT_EQ(0, pipe(pipes));
 		ASSERT_EQ(page.iov_len, vmsplice(pipes[1], &page, 1, 0));
 		offload_mark();
-		EXPECT_EQ(1, move(&self->area, self->test.nodes[1]));
+		EXPECT_EQ(1, move(nodes[1]));
 		EXPECT_LT(0, offload_grown("declined_references"));
 		EXPECT_EQ(others, offload_grown("folios_copied"));
 		EXPECT_EQ(0, offload_grown("required_failed"));
-		EXPECT_EQ(0, area_wrong(&self->area));
+		EXPECT_EQ(0, area_wrong(&area));
 		close(pipes[0]);
 		close(pipes[1]);
-		EXPECT_EQ(0, move(&self->area, self->test.nodes[1]));
-		engine_moves(_metadata, self, self->test.nodes[0]);
+		EXPECT_EQ(0, move(nodes[1]));
+		engine_moves(nodes[0]);
 	}
-}
-
-/* A process that has the same memory says, once for each byte it gets, if all is right. */
-static pid_t fork_verifier(const struct area *area, int ask[2], int answer[2])
-{
-	pid_t child = fork();
-	char byte;
-
-	if (child)
-		return child;
-	close(ask[1]);
-	close(answer[0]);
-	while (read(ask[0], &byte, 1) == 1) {
-		byte = !area_wrong(area);
-		if (write(answer[1], &byte, 1) != 1)
-			break;
-	}
-	_exit(0);
-}
-
-static bool child_agrees(const int ask[2], const int answer[2])
-{
-	char byte = 0;
-
-	return write(ask[1], "?", 1) == 1 && read(answer[0], &byte, 1) == 1 && byte == 1;
 }
 
 #define SPARSE_FOLIOS	4
 
 /* Two processes whose page tables are the same: unmapping unshares them. */
-FIXTURE(shared_tables)
-{
-	struct engine_test test;
-	/* Both processes see what was stamped last. */
-	struct area *area;
-};
+FIXTURE(shared_tables) { };
+
+/* Both processes see how the memory was stamped last. */
+static struct area *shared;
 
 /* Only whole page tables are shared: 1 GB, of which a part is allocated. */
 static char *map_sparsely(void)
@@ -325,69 +264,64 @@ static char *map_sparsely(void)
 
 FIXTURE_SETUP(shared_tables)
 {
-	const char *missing = engine_test_begin(&self->test);
-
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (!run_begin(_metadata))
+		return;
 	for (int i = 0; i < 2; i++)
-		if (!hugetlb_reserve(PMD_SIZE, self->test.nodes[i], SPARSE_FOLIOS))
+		if (!hugetlb_reserve(PMD_SIZE, nodes[i], SPARSE_FOLIOS))
 			SKIP(return, "no hugetlb folios");
 	ASSERT_TRUE(load());
-	self->area = mmap(NULL, sizeof(*self->area), PROT_READ | PROT_WRITE,
-			  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	ASSERT_NE(MAP_FAILED, self->area);
-	self->area->addr = map_sparsely();
-	ASSERT_NE(NULL, self->area->addr);
-	self->area->size = SPARSE_FOLIOS * PMD_SIZE;
-	self->area->folio_size = PMD_SIZE;
-	ASSERT_EQ(0, memory_bind(self->test.nodes[0]));
-	area_stamp(self->area, 1);
+	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		      -1, 0);
+	ASSERT_NE(MAP_FAILED, shared);
+	*shared = (struct area) { map_sparsely(), SPARSE_FOLIOS * PMD_SIZE, PMD_SIZE };
+	ASSERT_NE(NULL, shared->addr);
+	ASSERT_EQ(0, memory_bind(nodes[0]));
+	area_stamp(shared, 1);
 	ASSERT_EQ(0, memory_bind(-1));
 }
 
 FIXTURE_TEARDOWN(shared_tables)
 {
-	if (self->area && self->area->addr)
-		munmap(self->area->addr, GIB);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	munmap(shared->addr, GIB);
+	run_end();
 }
 
 /* The other process maps them as well, by the same table. */
-static size_t mapped_by_two_tables(const struct area *area)
+static size_t mapped_by_two_tables(void)
 {
 	size_t folios = 0;
 
-	for (size_t at = 0; at < area->size; at += area->folio_size)
-		folios += memory_mapped_by(area->addr + at) != 1;
+	for (size_t at = 0; at < shared->size; at += shared->folio_size)
+		folios += memory_mapped_by(shared->addr + at) != 1;
 	return folios;
+}
+
+static size_t wrong_in_shared(void)
+{
+	return area_wrong(shared);
 }
 
 TEST_F_TIMEOUT(shared_tables, both_see_all, TIMEOUT)
 {
-	int ask[2], answer[2];
-	pid_t child;
+	struct child child;
 
-	ASSERT_EQ(0, pipe(ask));
-	ASSERT_EQ(0, pipe(answer));
-	child = fork_verifier(self->area, ask, answer);
-	ASSERT_LT(0, child);
-	EXPECT_TRUE(child_agrees(ask, answer));
+	fork_child(&child, wrong_in_shared);
+	EXPECT_EQ(0, ask_child(&child));
 	for (int i = 0; i < 4; i++) {
-		area_stamp(self->area, 2 + i);
-		EXPECT_TRUE(child_agrees(ask, answer));
-		EXPECT_EQ(0, mapped_by_two_tables(self->area));
+		area_stamp(shared, 2 + i);
+		EXPECT_EQ(0, ask_child(&child));
+		EXPECT_EQ(0, mapped_by_two_tables());
 		offload_mark();
 		/* A process that lost its table to that finds the memory when it touches it. */
-		move(self->area, self->test.nodes[1 - i % 2]);
+		memory_move(0, shared->addr, shared->size, PMD_SIZE, nodes[1 - i % 2],
+			    MPOL_MF_MOVE_ALL);
 		EXPECT_EQ(SPARSE_FOLIOS, offload_grown("folios_copied"))
 			offload_show_grown();
-		EXPECT_EQ(0, area_wrong(self->area));
-		EXPECT_TRUE(child_agrees(ask, answer));
-		EXPECT_EQ(0, memory_pages_not_on(self->area->addr, self->area->size,
-						 self->test.nodes[1 - i % 2]));
+		EXPECT_EQ(0, area_wrong(shared));
+		EXPECT_EQ(0, ask_child(&child));
+		EXPECT_EQ(0, memory_pages_not_on(shared->addr, shared->size, nodes[1 - i % 2]));
 	}
-	kill(child, SIGKILL);
-	waitpid(child, NULL, 0);
+	end_process(child.pid);
 }
 
 #define CONTIG_RANGE	"contig_range"
@@ -398,55 +332,50 @@ TEST_F_TIMEOUT(shared_tables, both_see_all, TIMEOUT)
  * Memory that makes way for a hugetlb folio of 1 GB: it came when hugetlb had given that one
  * back, and had all else. Page tables, which cannot make way, are on the other node.
  */
-FIXTURE(contiguous)
-{
-	struct engine_test test;
-	struct area area;
-	long held;
-};
+FIXTURE(contiguous) { };
+
+static long held;
 
 FIXTURE_SETUP(contiguous)
 {
-	const char *missing = engine_test_begin(&self->test);
-	const int node = self->test.nodes[1];
+	int node;
 
-	if (missing)
-		SKIP(return, "%s", missing);
-	self->held = hugetlb_hold(GIB, node, MOST_GIGANTIC);
-	if (self->held < 1)
+	if (!run_begin(_metadata))
+		return;
+	node = nodes[1];
+	held = hugetlb_hold(GIB, node, MOST_GIGANTIC);
+	if (held < 1)
 		SKIP(return, "no hugetlb folio of 1 GB");
-	if (self->held == MOST_GIGANTIC)
+	if (held == MOST_GIGANTIC)
 		SKIP(return, "node %d has more memory than the test can take", node);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_64K, 64 * MIB, self->test.nodes[0]));
+	create_area(AREA_ANON_64K, 64 * MIB);
 	/* The kernel's own allocations must not go to the folio that is given back. */
 	ASSERT_TRUE(load());
 	hugetlb_hold(PMD_SIZE, node, MOST_HUGE);
-	ASSERT_EQ(self->held - 1, hugetlb_hold(GIB, node, self->held - 1));
+	ASSERT_EQ(held - 1, hugetlb_hold(GIB, node, held - 1));
 	ASSERT_EQ(0, offload_set_route(CONTIG_RANGE, "dcbm"));
-	ASSERT_EQ(0, area_move(&self->area, node));
+	ASSERT_EQ(0, area_move(&area, node));
 	ASSERT_EQ(0, hugetlb_hold(PMD_SIZE, node, 0));
 }
 
 FIXTURE_TEARDOWN(contiguous)
 {
-	area_destroy(&self->area);
-	EXPECT_EQ(0, engine_test_end(&self->test));
+	run_end();
 }
 
 /* Returns how many folios the engine has copied. */
-static uint64_t make_way(struct __test_metadata *_metadata, FIXTURE_DATA(contiguous) *self)
+static uint64_t make_way(void)
 {
 	uint64_t copied;
 
 	offload_mark();
-	EXPECT_EQ(self->held, hugetlb_hold(GIB, self->test.nodes[1], self->held));
+	EXPECT_EQ(held, hugetlb_hold(GIB, nodes[1], held));
 	copied = offload_grown("folios_copied");
-	EXPECT_LT(area_folios(&self->area) / 2, copied)
+	EXPECT_LT(area_folios(&area) / 2, copied)
 		offload_show_grown();
 	EXPECT_EQ(0, offload_grown("fallback_"));
-	EXPECT_TRUE(area_is_whole(&self->area));
-	EXPECT_EQ(0, area_wrong(&self->area));
-	EXPECT_EQ(0, memory_isolated(self->test.nodes));
+	expect_intact();
+	EXPECT_EQ(0, memory_isolated(nodes));
 	return copied;
 }
 
@@ -456,7 +385,7 @@ TEST_F_TIMEOUT(contiguous, block_by_block, TIMEOUT)
 	uint64_t copied;
 
 	ASSERT_EQ(0, offload_set_bound(0));
-	copied = make_way(_metadata, self);
+	copied = make_way();
 	EXPECT_LE(8 * offload_grown("batches"), copied)
 		offload_show_grown();
 }
@@ -466,7 +395,7 @@ TEST_F_TIMEOUT(contiguous, within_the_bound, TIMEOUT)
 	uint64_t copied;
 
 	ASSERT_EQ(0, offload_set_bound(1));
-	copied = make_way(_metadata, self);
+	copied = make_way();
 	/* Which has time for one. */
 	EXPECT_EQ(copied, offload_grown("batches"))
 		offload_show_grown();

@@ -5,24 +5,14 @@
  * alone, so that folios in which any page has tags must be left to the CPU, and
  * all others need not be.
  */
-#include <stdlib.h>
-#include <sys/auxv.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <asm/hwcap.h>
-#include <linux/mempolicy.h>
+#include "run.h"
 
-#include "kselftest_harness.h"
-#include "memory.h"
-#include "offload.h"
+#include <sys/auxv.h>
+#include <asm/hwcap.h>
 
 #define TIMEOUT		180
 #define GRANULE		16UL
 #define TAG_SHIFT	56
-#define REASON		"syscall_or_cpuset"
-
 #ifndef PROT_MTE
 #define PROT_MTE	0x20
 #endif
@@ -34,20 +24,10 @@ enum tagged_part {
 	ALL_PAGES,
 };
 
-struct tagged {
-	char *addr;
-	size_t len;
-	size_t folio_size;
-	enum tagged_part part;
-	bool two_a_page;
-};
+static enum tagged_part tagged_part;
+static bool two_a_page;
 
-FIXTURE(migrate_mte)
-{
-	struct tagged memory;
-	int from;
-	int to;
-};
+FIXTURE(migrate_mte) { };
 
 FIXTURE_VARIANT(migrate_mte)
 {
@@ -66,12 +46,6 @@ FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_last_page) { 4 * MIB, PMD_SIZE, false, 
 FIXTURE_VARIANT_ADD(migrate_mte, anon_4k_untagged) { 1 * MIB, 4 * KIB, false, NO_PAGE };
 FIXTURE_VARIANT_ADD(migrate_mte, anon_64k_untagged) { 1 * MIB, 64 * KIB, false, NO_PAGE };
 FIXTURE_VARIANT_ADD(migrate_mte, anon_2m_untagged) { 4 * MIB, PMD_SIZE, false, NO_PAGE };
-
-static void __attribute__((constructor)) save_settings(void)
-{
-	memory_settings_save();
-	offload_save();
-}
 
 /* The logical tag of @addr becomes the allocation tag of its granule. */
 static void store_tag(uint64_t addr)
@@ -102,7 +76,7 @@ static bool two_tags_a_page(char *page)
 }
 
 /* Not 0, the tag of fresh memory; differs between neighbours and between pages. */
-static unsigned int granule_tag(bool two_a_page, size_t offset)
+static unsigned int granule_tag(size_t offset)
 {
 	size_t granule = offset / GRANULE;
 
@@ -111,70 +85,60 @@ static unsigned int granule_tag(bool two_a_page, size_t offset)
 	return 1 + granule * 7 % 15;
 }
 
-static bool page_is_tagged(const struct tagged *memory, size_t offset)
+static bool page_is_tagged(size_t offset)
 {
-	size_t size = memory->folio_size;
+	size_t size = area.folio_size;
 
-	if (memory->part == LAST_PAGE)
+	if (tagged_part == LAST_PAGE)
 		return offset % size >= size - memory_page_size();
-	return memory->part == ALL_PAGES;
+	return tagged_part == ALL_PAGES;
 }
 
 /* How many granules do not have the tag that they were given. */
-static size_t wrong_tags(const struct tagged *memory)
+static size_t wrong_tags(void)
 {
-	uintptr_t addr = (uintptr_t)memory->addr;
+	uintptr_t addr = (uintptr_t)area.addr;
 	size_t wrong = 0;
 
-	for (size_t i = 0; i < memory->len; i += GRANULE)
-		if (page_is_tagged(memory, i))
-			wrong += load_tag(addr + i) != granule_tag(memory->two_a_page, i);
+	for (size_t i = 0; i < area.size; i += GRANULE)
+		if (page_is_tagged(i))
+			wrong += load_tag(addr + i) != granule_tag(i);
 	return wrong;
 }
 
 FIXTURE_SETUP(migrate_mte)
 {
-	struct tagged *memory = &self->memory;
-	int sharing = variant->shared ? MAP_SHARED : MAP_PRIVATE;
+	int sharing = MAP_ANONYMOUS | MAP_FIXED | (variant->shared ? MAP_SHARED : MAP_PRIVATE);
+	int protection = PROT_READ | PROT_WRITE | (variant->part == ALL_PAGES ? PROT_MTE : 0);
 	size_t page = memory_page_size();
 
-	settings_restore();
 	if (!(getauxval(AT_HWCAP2) & HWCAP2_MTE))
 		SKIP(return, "the machine has no memory tags");
-	if (!memory_two_nodes(&self->from, &self->to))
-		SKIP(return, "needs two nodes with memory");
-
-	numa_balancing_off();
-	ASSERT_EQ(offload_on_for(REASON), offload_on_only_for(REASON));
+	if (!test_begin(_metadata))
+		return;
+	ASSERT_EQ(offload_on_for(MOVE_PAGES), offload_on_only_for(MOVE_PAGES));
 	ASSERT_EQ(0, thp_only(variant->folio_size));
 
-	*memory = (struct tagged) {
-		.len = variant->len, .folio_size = variant->folio_size,
-		.part = variant->part,
-	};
-	memory->addr = memory_map_aligned(variant->len, PMD_SIZE);
-	ASSERT_NE(NULL, memory->addr);
-	ASSERT_NE(MAP_FAILED,
-		  mmap(memory->addr, variant->len,
-		       PROT_READ | PROT_WRITE |
-				(variant->part == ALL_PAGES ? PROT_MTE : 0),
-		       sharing | MAP_ANONYMOUS | MAP_FIXED, -1, 0));
-	ASSERT_EQ(0, memory_fill(memory->addr, variant->len, variant->folio_size, self->from, 1));
-	ASSERT_TRUE(memory_folios_are(memory->addr, variant->len, variant->folio_size));
+	tagged_part = variant->part;
+	area = (struct area) { NULL, variant->len, variant->folio_size, 1 };
+	area.addr = memory_map_aligned(variant->len, PMD_SIZE);
+	ASSERT_NE(NULL, area.addr);
+	ASSERT_NE(MAP_FAILED, mmap(area.addr, variant->len, protection, sharing, -1, 0));
+	ASSERT_EQ(0, memory_fill(area.addr, variant->len, variant->folio_size, nodes[0], 1));
+	ASSERT_TRUE(area_is_whole(&area));
 
 	for (size_t i = 0; i < variant->len; i += page)
-		if (variant->part == LAST_PAGE && page_is_tagged(memory, i))
-			ASSERT_EQ(0, mprotect(memory->addr + i, page,
-					      PROT_READ | PROT_WRITE | PROT_MTE));
+		if (variant->part == LAST_PAGE && page_is_tagged(i))
+			ASSERT_EQ(0, mprotect(area.addr + i, page, protection | PROT_MTE));
 	/* A tag check would need pointers with the tag of what they point to. */
 	ASSERT_EQ(0, prctl(PR_SET_TAGGED_ADDR_CTRL,
 			   PR_TAGGED_ADDR_ENABLE | PR_MTE_TCF_NONE, 0, 0, 0));
-	memory->two_a_page = two_tags_a_page(memory->addr + variant->folio_size - page);
+	two_a_page = two_tags_a_page(area.addr + variant->folio_size - page);
 	for (size_t i = 0; i < variant->len; i += GRANULE)
-		if (page_is_tagged(memory, i))
-			set_tag(memory->addr + i, granule_tag(memory->two_a_page, i));
+		if (page_is_tagged(i))
+			set_tag(area.addr + i, granule_tag(i));
 	/* Setting tags must not have split what is going to migrate. */
-	ASSERT_TRUE(memory_folios_are(memory->addr, variant->len, variant->folio_size));
+	ASSERT_TRUE(area_is_whole(&area));
 }
 
 FIXTURE_TEARDOWN(migrate_mte)
@@ -182,25 +146,23 @@ FIXTURE_TEARDOWN(migrate_mte)
 	settings_restore();
 }
 
-static void move_and_check(struct __test_metadata *_metadata,
-			   const struct tagged *memory, int node)
+static void move_and_check(int node)
 {
-	ASSERT_EQ(0, memory_move(0, memory->addr, memory->len, memory->folio_size, node,
-				 MPOL_MF_MOVE));
-	EXPECT_EQ(0, memory_pages_not_on(memory->addr, memory->len, node));
-	EXPECT_EQ(0, memory_verify(memory->addr, memory->len, 1));
-	EXPECT_EQ(0, wrong_tags(memory));
+	ASSERT_EQ(0, area_move(&area, node));
+	EXPECT_EQ(0, memory_pages_not_on(area.addr, area.size, node));
+	EXPECT_EQ(0, area_wrong(&area));
+	EXPECT_EQ(0, wrong_tags());
 }
 
 TEST_F_TIMEOUT(migrate_mte, tags_come_along, TIMEOUT)
 {
 	size_t folios = variant->len / variant->folio_size;
-	bool offload_on = offload_on_for(REASON);
+	bool offload_on = offload_on_for(MOVE_PAGES);
 
-	ASSERT_EQ(0, wrong_tags(&self->memory));
+	ASSERT_EQ(0, wrong_tags());
 
 	offload_mark();
-	move_and_check(_metadata, &self->memory, self->to);
+	move_and_check(nodes[1]);
 	if (!offload_on) {
 		EXPECT_EQ(0, offload_grown(""));
 	} else if (variant->part == NO_PAGE) {
@@ -217,19 +179,19 @@ TEST_F_TIMEOUT(migrate_mte, tags_come_along, TIMEOUT)
 	 * not set, the tags are lost without any of our doing.
 	 */
 	if (variant->part != LAST_PAGE)
-		move_and_check(_metadata, &self->memory, self->from);
+		move_and_check(nodes[0]);
 }
 
 /* Callers may name pages by pointers with tags, also those that only ask where pages are. */
 TEST_F(migrate_mte, pointers_have_tags)
 {
-	void *tagged = (void *)((uintptr_t)self->memory.addr + (5UL << TAG_SHIFT));
-	int node = self->to, status = -1;
+	void *tagged = (void *)((uintptr_t)area.addr + (5UL << TAG_SHIFT));
+	int node = nodes[1], status = -1;
 
 	ASSERT_EQ(0, syscall(__NR_move_pages, 0, 1, &tagged, NULL, &status, 0));
-	EXPECT_EQ(self->from, status);
+	EXPECT_EQ(nodes[0], status);
 	ASSERT_EQ(0, syscall(__NR_move_pages, 0, 1, &tagged, &node, &status, MPOL_MF_MOVE));
-	EXPECT_EQ(self->to, status);
+	EXPECT_EQ(nodes[1], status);
 }
 
 TEST_HARNESS_MAIN

@@ -4,39 +4,25 @@
  * between two nodes: no store may get lost. Every word has one writer, which
  * knows the value that it wrote last.
  */
-#include <pthread.h>
-#include <linux/mempolicy.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "memory.h"
-#include "offload.h"
+#include "run.h"
 
 #define TIMEOUT		240
 #define TURNS		100
 #define NR_WRITERS	3
-#define REASON		"syscall_or_cpuset"
 
-struct writer {
+static struct writer {
 	pthread_t thread;
-	char *addr;
-	size_t len;
 	unsigned int index;
-	/* Set once for all writers. */
-	const bool *stop;
 	/* Rounds over the memory that are complete, also read by the thread that moves it. */
 	uint64_t rounds;
 	/* Words that were wrong. */
 	uint64_t wrong;
-};
+} writers[NR_WRITERS];
 
-FIXTURE(migrate_writers)
-{
-	struct area area;
-	int nodes[2];
-	bool stop;
-	struct writer writers[NR_WRITERS];
-};
+/* Set once for all writers. */
+static bool stop;
+
+FIXTURE(migrate_writers) { };
 
 FIXTURE_VARIANT(migrate_writers)
 {
@@ -53,12 +39,6 @@ FIXTURE_VARIANT_ADD(migrate_writers, live_4k) { AREA_ANON_4K, 2 * MIB, true };
 FIXTURE_VARIANT_ADD(migrate_writers, live_64k) { AREA_ANON_64K, 2 * MIB, true };
 FIXTURE_VARIANT_ADD(migrate_writers, live_2m) { AREA_ANON_2M, 4 * MIB, true };
 
-static void __attribute__((constructor)) save_settings(void)
-{
-	memory_settings_save();
-	offload_save();
-}
-
 /*
  * Word number i of every page belongs to writer i, and so do the last words:
  * the writers touch each page at both ends. A round adds one to all of them.
@@ -70,9 +50,9 @@ static void *write_words(void *arg)
 	size_t end = page / sizeof(uint64_t) - 1;
 	uint64_t value = 0;
 
-	while (!__atomic_load_n(writer->stop, __ATOMIC_RELAXED)) {
-		for (size_t i = 0; i < writer->len; i += page) {
-			uint64_t *words = (uint64_t *)(writer->addr + i);
+	while (!__atomic_load_n(&stop, __ATOMIC_RELAXED)) {
+		for (size_t i = 0; i < area.size; i += page) {
+			uint64_t *words = (uint64_t *)(area.addr + i);
 			uint64_t *first = &words[writer->index];
 			uint64_t *last = &words[end - writer->index];
 
@@ -87,12 +67,12 @@ static void *write_words(void *arg)
 }
 
 /* Whether moves in both directions and stores have met, however slow the machine is. */
-static bool enough(const FIXTURE_DATA(migrate_writers) *self, bool live, const size_t moved[2])
+static bool enough(bool live, const size_t moved[2])
 {
-	const size_t pages = self->area.size / memory_page_size();
+	const size_t pages = area.size / memory_page_size();
 
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
-		if (__atomic_load_n(&self->writers[i].rounds, __ATOMIC_RELAXED) <= 2)
+		if (__atomic_load_n(&writers[i].rounds, __ATOMIC_RELAXED) <= 2)
 			return false;
 	return moved[0] > pages && moved[1] > pages &&
 	       (!live || offload_grown("live_written"));
@@ -100,16 +80,14 @@ static bool enough(const FIXTURE_DATA(migrate_writers) *self, bool live, const s
 
 FIXTURE_SETUP(migrate_writers)
 {
-	settings_restore();
-	if (!memory_two_nodes(&self->nodes[0], &self->nodes[1]))
-		SKIP(return, "needs two nodes with memory");
-	if (variant->live && !offload_on_for(REASON))
-		SKIP(return, "no route for " REASON);
+	if (!test_begin(_metadata))
+		return;
+	if (variant->live && !offload_on_for(MOVE_PAGES))
+		SKIP(return, "no route for " MOVE_PAGES);
 	if (offload_available())
 		ASSERT_EQ(0, offload_set_live(variant->live));
-	numa_balancing_off();
-	ASSERT_TRUE(area_create(&self->area, variant->kind, variant->size, self->nodes[0]));
-	memset(self->area.addr, 0, variant->size);
+	create_area(variant->kind, variant->size);
+	memset(area.addr, 0, variant->size);
 }
 
 FIXTURE_TEARDOWN(migrate_writers)
@@ -120,27 +98,22 @@ FIXTURE_TEARDOWN(migrate_writers)
 TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 {
 	size_t pages = variant->size / memory_page_size();
-	bool offload_on = offload_on_for(REASON);
+	bool offload_on = offload_on_for(MOVE_PAGES);
 	size_t moved[2] = { 0, 0 };
 	unsigned int turns = 0;
 	/* A debug kernel is slow. */
-	const unsigned int least = getenv("MIG_DEBUG") && atoi(getenv("MIG_DEBUG")) ?
-				  TURNS / 10 : TURNS;
+	const unsigned int least = debug_kernel() ? TURNS / 10 : TURNS;
 
 	offload_mark();
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
-		self->writers[i] = (struct writer) {
-			.addr = self->area.addr, .len = variant->size, .index = i,
-			.stop = &self->stop,
-		};
-		ASSERT_EQ(0, pthread_create(&self->writers[i].thread, NULL, write_words,
-					    &self->writers[i]));
+		writers[i].index = i;
+		ASSERT_EQ(0, pthread_create(&writers[i].thread, NULL, write_words, &writers[i]));
 	}
 
-	while (turns < least || !enough(self, variant->live, moved)) {
-		int to = self->nodes[(turns + 1) % 2];
-		long missing = memory_move(0, self->area.addr, variant->size,
-					   memory_page_size(), to, MPOL_MF_MOVE);
+	while (turns < least || !enough(variant->live, moved)) {
+		int to = nodes[(turns + 1) % 2];
+		long missing = memory_move(0, area.addr, variant->size, memory_page_size(), to,
+					   MPOL_MF_MOVE);
 
 		/* Now and then a page is busy: migration is best effort. */
 		EXPECT_LE(0, missing);
@@ -148,17 +121,17 @@ TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 		turns++;
 	}
 
-	__atomic_store_n(&self->stop, true, __ATOMIC_RELAXED);
+	__atomic_store_n(&stop, true, __ATOMIC_RELAXED);
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
-		ASSERT_EQ(0, pthread_join(self->writers[i].thread, NULL));
+		ASSERT_EQ(0, pthread_join(writers[i].thread, NULL));
 
 	for (unsigned int i = 0; i < NR_WRITERS; i++) {
-		const struct writer *writer = &self->writers[i];
+		const struct writer *writer = &writers[i];
 		size_t end_word = memory_page_size() / sizeof(uint64_t) - 1;
 		uint64_t wrong = writer->wrong;
 
 		for (size_t pos = 0; pos < variant->size; pos += memory_page_size()) {
-			const uint64_t *words = (uint64_t *)(self->area.addr + pos);
+			const uint64_t *words = (uint64_t *)(area.addr + pos);
 
 			wrong += words[i] != writer->rounds;
 			wrong += words[end_word - i] != writer->rounds;

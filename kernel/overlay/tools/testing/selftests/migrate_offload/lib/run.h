@@ -1,0 +1,166 @@
+/* SPDX-License-Identifier: GPL-2.0 */
+/* For tests of copy offload: the memory of a test, and how it moves. */
+#ifndef RUN_H
+#define RUN_H
+
+#include "test.h"
+#include "area.h"
+#include "engine.h"
+#include "movers.h"
+#include "offload.h"
+
+#define MOVE_PAGES	"syscall_or_cpuset"
+
+/* Of a test with a migrator. */
+static struct engine_test test;
+static struct area area;
+
+static void __attribute__((constructor)) save_offload_settings(void)
+{
+	offload_save();
+}
+
+/* engine_test_begin(). False, with the reason why the test is skipped, if that fails. */
+static inline bool run_begin(struct __test_metadata *metadata)
+{
+	const char *missing = engine_test_begin(&test);
+
+	_metadata = metadata;
+	if (missing)
+		SKIP(return false, "%s", missing);
+	memcpy(nodes, test.nodes, sizeof(nodes));
+	return true;
+}
+
+static inline void run_end(void)
+{
+	area_destroy(&area);
+	EXPECT_EQ(0, engine_test_end(&test));
+}
+
+/* The same for tests with migrators that are there, and must be set by the test. */
+static inline bool offload_begin(struct __test_metadata *metadata)
+{
+	_metadata = metadata;
+	if (!offload_available())
+		SKIP(return false, "no " OFFLOAD_DIR);
+	return test_begin(metadata);
+}
+
+/* New memory on the first node takes the place of what the test had. */
+static inline void create_area(enum area_kind kind, size_t size)
+{
+	area_destroy(&area);
+	ASSERT_TRUE(area_create(&area, kind, size, nodes[0]));
+}
+
+static inline void set_latency(unsigned long ns)
+{
+	ASSERT_EQ(0, setting_write_number(DMASIM_PARAMETERS "latency_ns", ns));
+}
+
+/* The memory is in folios of its size, with the contents that it has. */
+static inline void expect_intact(void)
+{
+	EXPECT_EQ(0, area_wrong(&area));
+	EXPECT_TRUE(area_is_whole(&area));
+}
+
+/* All of it is on @node, too. */
+static inline void expect_on(int node)
+{
+	EXPECT_EQ(0, memory_pages_not_on(area.addr, area.size, node));
+	expect_intact();
+}
+
+/* Moves the memory to a node, where it arrives intact. Counters are marked before. */
+static inline void move_to(int node)
+{
+	offload_mark();
+	EXPECT_EQ(0, area_move(&area, node));
+	expect_intact();
+}
+
+/* The same with new contents: a page that no one copied cannot have them by chance. */
+static inline void move_anew(int node)
+{
+	area_stamp(&area, area.seed + 1);
+	move_to(node);
+}
+
+/* Since the mark: so many folios by the migrator, and @fallbacks others, all for one cause. */
+static inline void expect_copies(uint64_t copied, const char *cause, uint64_t fallbacks)
+{
+	EXPECT_EQ(copied, offload_grown("folios_copied"));
+	EXPECT_EQ(fallbacks, offload_grown(cause));
+	EXPECT_EQ(fallbacks, offload_grown("fallback_"))
+		offload_show_grown();
+}
+
+/* There and back, with new contents for each move, all by the migrator. */
+static inline void there_and_back(enum area_kind kind, size_t size)
+{
+	create_area(kind, size);
+	for (int i = 0; i < 2; i++) {
+		move_anew(nodes[1 - i]);
+		expect_copies(area_folios(&area), "fallback_", 0);
+	}
+}
+
+static inline void every_kind(size_t size)
+{
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
+		there_and_back(kind, size);
+}
+
+/* A thread that moves the memory to the second node. */
+static struct {
+	pthread_t thread;
+	int flags;
+	/* Folios that are not there when it is over. */
+	long missing;
+	bool is_over;
+} mover = { .flags = MPOL_MF_MOVE };
+
+static inline void *move_area(void *arg)
+{
+	mover.missing = memory_move(0, area.addr, area.size, area.folio_size, nodes[1],
+				    mover.flags);
+	__atomic_store_n(&mover.is_over, true, __ATOMIC_RELEASE);
+	return NULL;
+}
+
+static inline void start_move(void)
+{
+	offload_mark();
+	ASSERT_EQ(0, pthread_create(&mover.thread, NULL, move_area, NULL));
+}
+
+/* Returns when the engine copies. */
+static inline void begin_move(void)
+{
+	const unsigned long before = engine_descriptors();
+
+	start_move();
+	ASSERT_TRUE(engine_wait_until_copying(before));
+}
+
+static inline void join_move(void)
+{
+	ASSERT_EQ(0, pthread_join(mover.thread, NULL));
+}
+
+/* All of the memory is on the other node then. */
+static inline void end_move(void)
+{
+	join_move();
+	EXPECT_EQ(0, mover.missing);
+}
+
+/* While memory is copied live, no task has waited for the end of a batch. */
+static inline void expect_no_wait(void)
+{
+	EXPECT_EQ(0, offload_grown("batches"));
+}
+
+#endif /* RUN_H */
