@@ -31,6 +31,11 @@
 /* For calls that find no memory: two at once, with two batches each. */
 #define MIGRATOR_RESERVED_BATCHES	4
 
+/* Batches that a CPU keeps for the next call, of any migrator. */
+#define CPU_SPARE_BATCHES		1
+
+static DEFINE_PER_CPU(struct migrate_offload_batch *, spares[CPU_SPARE_BATCHES]);
+
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
 
 /* Protects migrators, all stores to routes, enabled, and the static key. */
@@ -274,9 +279,13 @@ void __migrate_route_leave(struct migrate_route *route)
  */
 struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route)
 {
-	struct migrate_offload_batch *batch =
-		mempool_alloc(route->migrator->batches, GFP_NOWAIT);
+	struct migrate_offload_batch *batch = NULL;
+	unsigned int i;
 
+	for (i = 0; i < CPU_SPARE_BATCHES && !batch; i++)
+		batch = this_cpu_xchg(spares[i], NULL);
+	if (!batch)
+		batch = mempool_alloc(route->migrator->batches, GFP_NOWAIT);
 	if (!batch)
 		return NULL;
 
@@ -404,7 +413,12 @@ void migrate_offload_finish(struct migrate_offload_batch *batch)
 
 void migrate_offload_end(struct migrate_offload_batch *batch)
 {
-	mempool_free(batch, batch->route->migrator->batches);
+	mempool_t *batches = batch->route->migrator->batches;
+	unsigned int i;
+
+	for (i = 0; i < CPU_SPARE_BATCHES && batch; i++)
+		batch = this_cpu_xchg(spares[i], batch);
+	mempool_free(batch, batches);
 }
 
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
