@@ -67,12 +67,10 @@ struct migrate_batch {
 	int nr_retry_pages;
 };
 
-static inline void migrate_batch_fail(struct migrate_batch *b, bool is_thp,
-				      int nr_pages)
-{
-	b->nr_failed++;
-	b->stats->nr_thp_failed += is_thp;
-	b->stats->nr_failed_pages += nr_pages;
-}
+void migrate_folio_abandon(struct migrate_batch *b, struct folio *src,
+			   struct folio *dst, struct list_head *ret_folios);
+
+/* mm/migrate_offload.c */
+void migrate_batch_copy(struct migrate_batch *b);
 
 #endif /* __MM_MIGRATE_H */

@@ -239,9 +239,7 @@ static void migrate_pair_unmap(struct migrate_batch *b,
 	bool unwritten = false;
 
 	if (pair->status == MIGRATE_OFFLOAD_LOST) {
-		migrate_batch_fail(b, folio_test_pmd_mappable(src),
-				   folio_nr_pages(src));
-		migrate_folio_abandon(src, dst, ret_folios);
+		migrate_folio_abandon(b, src, dst, ret_folios);
 		return;
 	}
 
