@@ -20,6 +20,7 @@ from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
 
 SWITCH = "CONFIG_MIGRATION_COPY_OFFLOAD"
+MIGRATORS = ("CONFIG_DCBM_DMA", "CONFIG_MTCOPY", "CONFIG_SAMPLE_MIGRATOR")  # that select it
 
 _NOT_COMPILED = re.compile(r"^(Documentation/|MAINTAINERS$|tools/)|\.(rst|md|txt)$")
 _OBJECT = re.compile(r"^  (?:CC|AS|LD)\b.* (\S+)$")
@@ -116,7 +117,8 @@ class Builder:
         log = self._paths.logs / f"series-{re.sub(r'[^-.0-9A-Za-z]+', '-', what)}.log"
         text = self._config
         if off:
-            text = re.sub(rf"^{SWITCH}=.*$", f"# {SWITCH} is not set", text, flags=re.MULTILINE)
+            for name in (SWITCH, *MIGRATORS):
+                text = re.sub(rf"^{name}=.*$", f"# {name} is not set", text, flags=re.MULTILINE)
         config = objects / ".config"
         config.write_text(text)
         process.run_logged(build.make(self._tree, objects, "olddefconfig"), log, what)

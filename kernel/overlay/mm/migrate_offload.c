@@ -4,12 +4,9 @@
  * reasons to migrators, and statistics.
  *
  * mm/migrate.c decides which folios may be handed to a migrator; a migrator
- * decides how to move the bytes. See Documentation/mm/migrate_offload.rst.
+ * decides how to move the bytes.
  */
 
-#define pr_fmt(fmt) "migrate_offload: " fmt
-
-#include <linux/bitops.h>
 #include <linux/cleanup.h>
 #include <linux/ctype.h>
 #include <linux/debugfs.h>
@@ -20,32 +17,28 @@
 #include <linux/module.h>
 #include <linux/mutex.h>
 #include <linux/percpu.h>
+#include <linux/rcupdate.h>
 #include <linux/seq_file.h>
-#include <linux/slab.h>
-#include <linux/srcu.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
-#include <kunit/visibility.h>
 #include <trace/events/migrate.h>
 
 #include "migrate_offload.h"
 
 #define MIGRATOR_NAME_MAX	31
 
-/*
- * Preallocated batches per migrator: two tasks can offload concurrently without
- * allocating. A task has one batch, or two while it copies live.
- */
+/* For calls that find no memory: two at once, with two batches each. */
 #define MIGRATOR_RESERVED_BATCHES	4
 
+/* Batches that a CPU keeps for the next call, of any migrator. */
+#define CPU_SPARE_BATCHES		1
+
+static DEFINE_PER_CPU(struct migrate_offload_batch *, spares[CPU_SPARE_BATCHES]);
+
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
-DEFINE_STATIC_KEY_FALSE(migrate_required_key);
 
-/* 5 GB/s until it is measured */
-unsigned int migrate_cpu_page_ns = 800 * (PAGE_SIZE / SZ_4K);
-
-/* Protects migrators, all stores to routes, enabled, and the static keys. */
+/* Protects migrators, all stores to routes, enabled, and the static key. */
 static DEFINE_MUTEX(migrate_offload_mutex);
 static LIST_HEAD(migrators);
 static bool enabled;
@@ -56,43 +49,12 @@ static bool enabled;
  */
 static DEFINE_MUTEX(migrate_offload_route_mutex);
 
-/*
- * What the administrator allows a batch to take, and what is worth a batch. A single
- * folio may be larger than other batches: it may take as much longer, but no batch takes
- * longer than the most that may be allowed.
- */
-#define MAX_TIMEOUT_MS	60000
-#define TIMEOUT_PAGES	(SZ_64M / PAGE_SIZE)
+/* For how long the administrator allows a batch to be copied. */
 static unsigned int timeout_ms = 100;
-
-/*
- * For how long memory may be inaccessible; 0: no bound. A CPU takes as long as that to
- * copy 2 MB, which is a batch without copy offload.
- */
-VISIBLE_IF_KUNIT unsigned int migrate_max_inaccessible_us = 500;
-
-/* Which routes copy live, and the smallest folio for which that is worth it. */
-enum {
-	LIVE_NEVER,
-	LIVE_ALWAYS,
-	LIVE_ASYNCHRONOUS,	/* those to asynchronous migrators */
-};
-
-static u32 live = LIVE_ASYNCHRONOUS;
-VISIBLE_IF_KUNIT unsigned int migrate_live_min_order = 1;
-
-/*
- * A migrator read from routes[] stays registered until the reader leaves its
- * SRCU read-side section, which lasts as long as its call of migrate_pages():
- * migrate_offload_unregister() waits for that.
- */
-DEFINE_STATIC_SRCU(migrate_offload_srcu);
 
 /* What the administrator has chosen for a reason. */
 struct route_conf {
 	struct migrator __rcu *migrator;
-	bool required;
-	struct migrate_pace pace;
 };
 
 static struct route_conf routes[MR_TYPES];
@@ -103,14 +65,7 @@ struct migrate_offload_counters {
 
 static DEFINE_PER_CPU(struct migrate_offload_counters, migrate_offload_counters);
 
-/**
- * migrate_offload_count() - add to a counter
- * @route: the route of the call
- * @stat: the counter
- * @nr: the value to add
- *
- * Context: any.
- */
+/* Add @nr to a counter of the reason of @route. Any context. */
 void migrate_offload_count(const struct migrate_route *route,
 			   enum migrate_offload_stat stat, unsigned long nr)
 {
@@ -135,6 +90,15 @@ static struct migrator *route_locked(const struct route_conf *conf)
 				lockdep_is_held(&migrate_offload_mutex));
 }
 
+static unsigned int nr_routes_locked(const struct migrator *migrator)
+{
+	unsigned int reason, nr = 0;
+
+	for (reason = 0; reason < MR_TYPES; reason++)
+		nr += route_locked(&routes[reason]) == migrator;
+	return nr;
+}
+
 static void set_key(struct static_key_false *key, bool on)
 {
 	if (on)
@@ -143,25 +107,12 @@ static void set_key(struct static_key_false *key, bool on)
 		static_branch_disable(key);
 }
 
-/*
- * One key is on if and only if copy offload is enabled and some reason has a
- * migrator; the other one if and only if some route requires its migrator, enabled
- * or not.
- */
+/* The key is on if copy offload is enabled and some reason has a migrator. */
 static void update_keys(void)
 {
-	bool routed = false, required = false;
-	int reason;
-
-	lockdep_assert_held(&migrate_offload_mutex);
-
-	for (reason = 0; reason < MR_TYPES; reason++) {
-		routed |= !!route_locked(&routes[reason]);
-		required |= routes[reason].required;
-	}
+	bool routed = nr_routes_locked(NULL) < MR_TYPES;
 
 	set_key(&migrate_offload_key, enabled && routed);
-	set_key(&migrate_required_key, required);
 }
 
 static bool is_name(const char *text, size_t len, const char *name)
@@ -185,16 +136,14 @@ static struct migrator *find_migrator(const char *text, size_t len)
 
 static bool valid_name(const char *name)
 {
-	const char *c;
+	const size_t len = name ? strlen(name) : 0;
+	size_t i;
 
-	if (!name || !*name || !strcmp(name, "none"))
-		return false;
-
-	for (c = name; *c; c++)
-		if (!isgraph(*c))
+	for (i = 0; i < len; i++)
+		if (!isgraph(name[i]))
 			return false;
 
-	return c - name <= MIGRATOR_NAME_MAX;
+	return len && len <= MIGRATOR_NAME_MAX && strcmp(name, "none");
 }
 
 /* See migrate_offload_register(). */
@@ -226,20 +175,24 @@ EXPORT_SYMBOL_GPL(__migrate_offload_register);
 
 /**
  * migrate_offload_unregister() - unregister a migrator
- * @migrator: a registered migrator
+ * @migrator: a registered migrator, without a batch
  *
  * Reset all routes to the migrator to none, without a call of &migrator.routed.
- * Those that require it stay closed. After this returns, the migrator has no batch,
- * and none of its callbacks runs or will run.
+ * After this returns, none of its callbacks runs or will run.
  *
- * Context: process context, waits for copies in flight.
+ * A call of migrate_pages() that has the migrator holds a reference to its module.
+ * So call this from the module's exit function: while a batch exists, the module
+ * is not unloaded.
+ *
+ * Context: process context, waits for an RCU grace period and for no copy.
  */
 void migrate_offload_unregister(struct migrator *migrator)
 {
 	int reason;
 
-	guard(mutex)(&migrate_offload_route_mutex);
-	scoped_guard(mutex, &migrate_offload_mutex) {
+	/* Waits for &migrator.routed. */
+	scoped_guard(mutex, &migrate_offload_route_mutex) {
+		guard(mutex)(&migrate_offload_mutex);
 		list_del(&migrator->list);
 		for (reason = 0; reason < MR_TYPES; reason++)
 			if (route_locked(&routes[reason]) == migrator)
@@ -247,42 +200,26 @@ void migrate_offload_unregister(struct migrator *migrator)
 		update_keys();
 	}
 
-	synchronize_srcu(&migrate_offload_srcu);
+	/* Whoever has read the route fails to get the module, and leaves. */
+	synchronize_rcu();
 	mempool_destroy(migrator->batches);
 }
 EXPORT_SYMBOL_GPL(migrate_offload_unregister);
 
 static unsigned int nr_routes(const struct migrator *migrator)
 {
-	unsigned int reason, nr = 0;
-
 	guard(mutex)(&migrate_offload_mutex);
-	for (reason = 0; reason < MR_TYPES; reason++)
-		nr += route_locked(&routes[reason]) == migrator;
-	return nr;
+	return nr_routes_locked(migrator);
 }
 
-/* Callers with the other reasons cannot do without the migration. */
-static bool may_require(enum migrate_reason reason)
-{
-	return IS_ENABLED(CONFIG_MIGRATION_BOUND) &&
-	       reason != MR_MEMORY_FAILURE && reason != MR_MEMORY_HOTPLUG &&
-	       reason != MR_CONTIG_RANGE && reason != MR_LONGTERM_PIN;
-}
-
-/*
- * @text is a migrator's name or "none", and perhaps " required", with or without a
- * final newline.
- */
-VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
-					       const char *text)
+/* @text is a migrator's name or "none", with or without a final newline. */
+static int migrate_offload_set_route(enum migrate_reason reason, const char *text)
 {
 	const size_t len = strcspn(text, "\n ");
-	const bool required = sysfs_streq(text + len, " required");
 	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator = NULL, *old;
 
-	if (required ? !may_require(reason) : !sysfs_streq(text + len, ""))
+	if (!sysfs_streq(text + len, ""))
 		return -EINVAL;
 
 	guard(mutex)(&migrate_offload_route_mutex);
@@ -295,10 +232,6 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 		}
 
 		old = route_locked(conf);
-		/* What is known of @old says nothing of @migrator. */
-		if (migrator != old)
-			WRITE_ONCE(conf->pace.page_ns, 0);
-		WRITE_ONCE(conf->required, required);
 		rcu_assign_pointer(conf->migrator, migrator);
 		update_keys();
 	}
@@ -313,159 +246,60 @@ VISIBLE_IF_KUNIT int migrate_offload_set_route(enum migrate_reason reason,
 	return 0;
 }
 
-#if IS_ENABLED(CONFIG_KUNIT)
-/* Return the sum over all reasons. */
-unsigned long migrate_offload_read_stat(enum migrate_offload_stat stat)
-{
-	unsigned long sum = 0;
-	int reason;
-
-	for (reason = 0; reason < MR_TYPES; reason++)
-		sum += read_stat(reason, stat);
-
-	return sum;
-}
-
-struct migrator *migrate_offload_get_route(enum migrate_reason reason)
-{
-	guard(mutex)(&migrate_offload_mutex);
-	return route_locked(&routes[reason]);
-}
-
-struct migrate_pace *migrate_offload_pace(enum migrate_reason reason)
-{
-	return &routes[reason].pace;
-}
-#endif
-
-static bool route_is_live(const struct migrator *migrator)
-{
-	if (!IS_ENABLED(CONFIG_MIGRATION_LIVE_COPY))
-		return false;
-
-	switch (READ_ONCE(live)) {
-	case LIVE_NEVER:
-		return false;
-	case LIVE_ALWAYS:
-		return true;
-	default:
-		return migrator->asynchronous;
-	}
-}
-
-/* Return the previous state of the switch. */
-VISIBLE_IF_KUNIT bool migrate_offload_set_enabled(bool on)
-{
-	bool was;
-
-	guard(mutex)(&migrate_offload_mutex);
-	was = enabled;
-	WRITE_ONCE(enabled, on);
-	update_keys();
-	return was;
-}
-
-/**
- * __migrate_route_enter() - begin to use the migrator of a reason
- * @route: set to the migrator for @reason, if there is one and copy offload is
- *	enabled; a route that requires one and has none lets nothing migrate
- * @reason: why the folios are migrated
- *
- * Neither the migrator nor its module can go away until
- * migrate_route_leave().
- *
- * Context: process context; calls may nest, as migration may in reclaim.
+/*
+ * Set @route to the migrator for its reason, if there is one and copy offload is
+ * enabled. Its module cannot go away until migrate_route_leave(). Calls may nest,
+ * as migration may in reclaim.
  */
-void __migrate_route_enter(struct migrate_route *route,
-			   enum migrate_reason reason)
+void __migrate_route_enter(struct migrate_route *route)
 {
-	struct route_conf *conf = &routes[reason];
 	struct migrator *migrator;
-	int srcu_idx;
 
-	route->reason = reason;
-	route->required = READ_ONCE(conf->required);
-	if (!READ_ONCE(enabled) || !rcu_access_pointer(conf->migrator))
+	if (!READ_ONCE(enabled))
 		return;
 
-	srcu_idx = srcu_read_lock(&migrate_offload_srcu);
-	migrator = srcu_dereference(conf->migrator, &migrate_offload_srcu);
-	if (!migrator || !try_module_get(migrator->owner)) {
-		srcu_read_unlock(&migrate_offload_srcu, srcu_idx);
-		return;
-	}
-
-	route->migrator = migrator;
-	route->live = route_is_live(migrator);
-	route->max_ns = READ_ONCE(migrate_max_inaccessible_us) * NSEC_PER_USEC;
-	route->pace = &conf->pace;
-	route->srcu_idx = srcu_idx;
+	/* With a reference to its module, a migrator stays registered. */
+	guard(rcu)();
+	migrator = rcu_dereference(routes[route->reason].migrator);
+	if (migrator && try_module_get(migrator->owner))
+		route->migrator = migrator;
 }
 
-/**
- * __migrate_route_leave() - no longer use a migrator
- * @route: a route with a migrator, and without batches
- */
+/* @route has a migrator, and no batches. */
 void __migrate_route_leave(struct migrate_route *route)
 {
 	/* An engine with a lost pair may still call the migrator: pin its module. */
 	if (!route->lost)
 		module_put(route->migrator->owner);
-	srcu_read_unlock(&migrate_offload_srcu, route->srcu_idx);
 }
 
-/**
- * migrate_offload_begin() - get an empty batch
- * @route: a route with a migrator
- * @reason: why the folios are migrated
- *
- * Context: process context, folio locks held. Does not wait for memory.
- *
- * Return: the batch; NULL if there is no memory.
+/*
+ * Return an empty batch for the migrator of @route, or NULL. Folio locks are held: do
+ * not wait for memory. The reserve of the migrator, which has a lock, comes last.
  */
-struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route,
-						    enum migrate_reason reason)
+struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route)
 {
-	mempool_t *batches = route->migrator->batches;
-	struct migrate_offload_batch *batch;
+	struct migrate_offload_batch *batch = NULL;
+	unsigned int i;
 
-	batch = mempool_alloc_preallocated(batches);
+	for (i = 0; i < CPU_SPARE_BATCHES && !batch; i++)
+		batch = this_cpu_xchg(spares[i], NULL);
 	if (!batch)
-		batch = mempool_alloc(batches, GFP_NOWAIT);
+		batch = mempool_alloc(route->migrator->batches, GFP_NOWAIT);
 	if (!batch)
 		return NULL;
 
 	batch->route = route;
-	batch->reason = reason;
+	batch->reason = route->reason;
 	batch->migrator_data = NULL;
 	batch->nr_pairs = 0;
 	batch->nr_pages = 0;
 	return batch;
 }
 
-/* Return whether a folio gets a place in a batch: if it is worth it, or must. */
-bool migrate_offload_takes(const struct migrate_route *route,
-			   const struct folio *src)
-{
-	return route->required ||
-	       folio_order(src) >= READ_ONCE(route->migrator->min_order);
-}
-
-/* Return whether a folio is worth a live copy. */
-bool migrate_offload_takes_live(const struct migrate_route *route,
-				const struct folio *src)
-{
-	return migrate_offload_takes(route, src) &&
-	       folio_order(src) >= READ_ONCE(migrate_live_min_order);
-}
-
-/**
- * migrate_offload_add() - add an eligible folio to a batch
- * @batch: a batch that is not full
- * @src: the folio to copy from
- * @dst: the folio to copy to
- *
- * Return: true if the batch is now full.
+/*
+ * Add a folio that may be copied early to a batch that is not full. Return true if
+ * the batch is now full.
  */
 bool migrate_offload_add(struct migrate_offload_batch *batch, struct folio *src,
 			 struct folio *dst)
@@ -486,55 +320,32 @@ static void count(struct migrate_offload_batch *batch, enum migrate_offload_stat
 	migrate_offload_count(batch->route, stat, nr);
 }
 
-static enum migrate_offload_stat refusal_stat(int error)
-{
-	switch (error) {
-	case -EBUSY:
-		return MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY;
-	case -EOPNOTSUPP:
-		return MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED;
-	default:
-		return MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR;
-	}
-}
-
-/* Somebody has waited for a copy in vain: no other memory of the call shall. */
-static void give_up(struct migrate_route *route)
-{
-	route->late = route->max_ns && !route->required;
-}
+static const enum migrate_offload_stat pair_stats[] = {
+	[MIGRATE_OFFLOAD_DONE] = MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED,
+	[MIGRATE_OFFLOAD_ERROR] = MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR,
+	[MIGRATE_OFFLOAD_TIMEOUT] = MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT,
+	[MIGRATE_OFFLOAD_UNREACHABLE] = MIGRATE_OFFLOAD_STAT_FALLBACK_UNREACHABLE,
+	[MIGRATE_OFFLOAD_LOST] = MIGRATE_OFFLOAD_STAT_FALLBACK_LOST,
+};
 
 static void count_pair(struct migrate_offload_batch *batch,
 		       struct migrate_offload_pair *pair)
 {
-	/* Poison came up meanwhile: the move phase copies the folio again, and decides. */
-	if (pair->status == MIGRATE_OFFLOAD_DONE &&
-	    folio_contain_hwpoisoned_page(pair->src))
+	/* After poison the move phase copies the folio again, and decides. */
+	if (pair->status == MIGRATE_OFFLOAD_PENDING ||
+	    pair->status >= ARRAY_SIZE(pair_stats) ||
+	    (pair->status == MIGRATE_OFFLOAD_DONE &&
+	     folio_contain_hwpoisoned_page(pair->src)))
 		pair->status = MIGRATE_OFFLOAD_ERROR;
 
-	switch (pair->status) {
-	case MIGRATE_OFFLOAD_DONE:
-		count(batch, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 1);
+	if (pair->status == MIGRATE_OFFLOAD_DONE)
 		count(batch, MIGRATE_OFFLOAD_STAT_PAGES_COPIED,
 		      folio_nr_pages(pair->src));
-		break;
-	case MIGRATE_OFFLOAD_TIMEOUT:
-		give_up(batch->route);
-		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT, 1);
-		break;
-	case MIGRATE_OFFLOAD_UNREACHABLE:
-		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_UNREACHABLE, 1);
-		break;
-	case MIGRATE_OFFLOAD_LOST:
-		batch->route->lost = true;
-		give_up(batch->route);
-		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_LOST, 1);
-		break;
-	default:
-		pair->status = MIGRATE_OFFLOAD_ERROR;
-		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR, 1);
-		break;
-	}
+	count(batch, pair_stats[pair->status], 1);
+
+	batch->route->lost |= pair->status == MIGRATE_OFFLOAD_LOST;
+	batch->route->late |= pair->status == MIGRATE_OFFLOAD_LOST ||
+			      pair->status == MIGRATE_OFFLOAD_TIMEOUT;
 }
 
 static void trace_copied(struct migrate_offload_batch *batch,
@@ -545,12 +356,9 @@ static void trace_copied(struct migrate_offload_batch *batch,
 				      batch->nr_pages, batch->reason);
 }
 
-/**
- * migrate_offload_start() - hand a batch to its migrator
- * @batch: a batch with at least one pair
- *
- * Context: process context, folio locks held. The caller must not sleep on a
- * folio lock until migrate_offload_finish().
+/*
+ * Hand a batch to its migrator. The caller must not sleep on a folio lock until
+ * migrate_offload_finish().
  *
  * Return: true if the migrator accepted the batch; false if it did not, in which
  * case the status of each pair is final.
@@ -558,22 +366,22 @@ static void trace_copied(struct migrate_offload_batch *batch,
 bool migrate_offload_start(struct migrate_offload_batch *batch)
 {
 	struct migrator *migrator = batch->route->migrator;
-	unsigned long ms;
 	unsigned int i;
 	int error;
 
-	if (batch->nr_pages < READ_ONCE(migrator->min_pages) &&
-	    !batch->route->required) {
+	if (batch->nr_pages < READ_ONCE(migrator->min_pages)) {
 		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL, batch->nr_pairs);
 		goto refused;
 	}
 
-	ms = READ_ONCE(timeout_ms) * max(batch->nr_pages / TIMEOUT_PAGES, 1UL);
-	batch->deadline = jiffies + msecs_to_jiffies(min(ms, MAX_TIMEOUT_MS));
+	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms));
 	error = migrator->submit(migrator, batch);
 	if (!error)
 		return true;
-	count(batch, refusal_stat(error), batch->nr_pairs);
+	count(batch, error == -EBUSY ? MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY :
+		     error == -EOPNOTSUPP ? MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED :
+					    MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR,
+	      batch->nr_pairs);
 
 refused:
 	/* Discard reports that the migrator made before it refused. */
@@ -583,28 +391,10 @@ refused:
 	return false;
 }
 
-/**
- * migrate_offload_poll() - let a migrator go on with an accepted batch
- * @batch: the batch
- *
- * Context: process context; does not wait for copies.
- */
-void migrate_offload_poll(struct migrate_offload_batch *batch)
-{
-	struct migrator *migrator = batch->route->migrator;
-
-	if (migrator->poll)
-		migrator->poll(migrator, batch);
-}
-
-/**
- * migrate_offload_finish() - wait for an accepted batch
- * @batch: the batch
- *
- * After this returns, the status of each pair is final, and the migrator may
- * still access only pairs that are %MIGRATE_OFFLOAD_LOST.
- *
- * Context: process context, folio locks held; the migrator bounds the wait.
+/*
+ * Wait for an accepted batch; the migrator bounds the wait. After this returns, the
+ * status of each pair is final, and the migrator may still access only pairs that
+ * are %MIGRATE_OFFLOAD_LOST.
  */
 void migrate_offload_finish(struct migrate_offload_batch *batch)
 {
@@ -621,48 +411,15 @@ void migrate_offload_finish(struct migrate_offload_batch *batch)
 	trace_copied(batch, nr_copied);
 }
 
-/**
- * migrate_offload_end() - release a batch
- * @batch: a batch from migrate_offload_begin()
- */
 void migrate_offload_end(struct migrate_offload_batch *batch)
 {
-	mempool_free(batch, batch->route->migrator->batches);
-}
-
-/*
- * The migrator "cpu" copies the folios of a batch with the CPU, as core would
- * otherwise do in the move phase. It needs no hardware: it shows the cost of
- * batching alone, and is the shortest example of a synchronous migrator.
- */
-static int cpu_submit(struct migrator *migrator,
-		      struct migrate_offload_batch *batch)
-{
+	mempool_t *batches = batch->route->migrator->batches;
 	unsigned int i;
 
-	for (i = 0; i < batch->nr_pairs; i++) {
-		struct migrate_offload_pair *pair = &batch->pairs[i];
-		int error = folio_mc_copy(pair->dst, pair->src);
-
-		/* Poison: the move phase copies the folio again, and decides. */
-		migrate_offload_report(pair, error ? MIGRATE_OFFLOAD_ERROR :
-						     MIGRATE_OFFLOAD_DONE);
-		cond_resched();
-	}
-
-	return 0;
+	for (i = 0; i < CPU_SPARE_BATCHES && batch; i++)
+		batch = this_cpu_xchg(spares[i], batch);
+	mempool_free(batch, batches);
 }
-
-static void cpu_wait(struct migrator *migrator,
-		     struct migrate_offload_batch *batch)
-{
-}
-
-static struct migrator cpu_migrator = {
-	.name	= "cpu",
-	.submit	= cpu_submit,
-	.wait	= cpu_wait,
-};
 
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
@@ -679,7 +436,9 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (error)
 		return error;
 
-	migrate_offload_set_enabled(on);
+	guard(mutex)(&migrate_offload_mutex);
+	WRITE_ONCE(enabled, on);
+	update_keys();
 	return count;
 }
 
@@ -697,52 +456,18 @@ static ssize_t migrators_show(struct kobject *kobj,
 	return len;
 }
 
-static ssize_t max_inaccessible_us_show(struct kobject *kobj,
-					struct kobj_attribute *attr, char *buf)
-{
-	return sysfs_emit(buf, "%u\n", READ_ONCE(migrate_max_inaccessible_us));
-}
-
-static ssize_t max_inaccessible_us_store(struct kobject *kobj,
-					 struct kobj_attribute *attr,
-					 const char *buf, size_t count)
-{
-	unsigned int us;
-	int error = kstrtouint(buf, 0, &us);
-
-	if (error)
-		return error;
-	if (us > USEC_PER_SEC)
-		return -EINVAL;
-
-	WRITE_ONCE(migrate_max_inaccessible_us, us);
-	return count;
-}
-
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
-static struct kobj_attribute max_inaccessible_us_attr =
-	__ATTR_RW(max_inaccessible_us);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 
 /* The main switch comes last: user space that sees it sees all files. */
 static struct attribute *top_attrs[] = {
 	&migrators_attr.attr,
-	&max_inaccessible_us_attr.attr,
 	&enabled_attr.attr,
 	NULL
 };
 
-static umode_t top_visible(struct kobject *kobj, struct attribute *attr, int n)
-{
-	if (attr == &max_inaccessible_us_attr.attr &&
-	    !IS_ENABLED(CONFIG_MIGRATION_BOUND))
-		return 0;
-	return attr->mode;
-}
-
 static const struct attribute_group top_group = {
 	.attrs		= top_attrs,
-	.is_visible	= top_visible,
 };
 
 /* No folio is migrated for MR_NEVER. */
@@ -768,8 +493,7 @@ static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
 
 	guard(mutex)(&migrate_offload_mutex);
 	migrator = route_locked(conf);
-	return sysfs_emit(buf, "%s%s\n", migrator ? migrator->name : "none",
-			  conf->required ? " required" : "");
+	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
 }
 
 static ssize_t route_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -803,31 +527,8 @@ static int __init create_sysfs(void)
 	return error;
 }
 
-static const char * const stat_names[NR_MIGRATE_OFFLOAD_STATS] = {
-	[MIGRATE_OFFLOAD_STAT_BATCHES] = "batches",
-	[MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED] = "folios_copied",
-	[MIGRATE_OFFLOAD_STAT_PAGES_COPIED] = "pages_copied",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY] = "fallback_busy",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR] = "fallback_error",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_LOST] = "fallback_lost",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_NO_MEMORY] = "fallback_no_memory",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED] = "fallback_refused",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL] = "fallback_small",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT] = "fallback_timeout",
-	[MIGRATE_OFFLOAD_STAT_FALLBACK_UNREACHABLE] = "fallback_unreachable",
-	[MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING] = "declined_mapping",
-	[MIGRATE_OFFLOAD_STAT_DECLINED_METADATA] = "declined_metadata",
-	[MIGRATE_OFFLOAD_STAT_DECLINED_POISON] = "declined_poison",
-	[MIGRATE_OFFLOAD_STAT_DECLINED_REFERENCES] = "declined_references",
-	[MIGRATE_OFFLOAD_STAT_DECLINED_TYPE] = "declined_type",
-	[MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED] = "required_failed",
-	[MIGRATE_OFFLOAD_STAT_LIVE_COPIED] = "live_copied",
-	[MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN] = "live_written",
-	[MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_MAPPING] = "live_declined_mapping",
-	[MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_REFERENCES] = "live_declined_references",
-	[MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_SHARED] = "live_declined_shared",
-	[MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_TYPE] = "live_declined_type",
-};
+#define STAT_NAME(stat, name)	name,
+static const char * const stat_names[] = { MIGRATE_OFFLOAD_STATS(STAT_NAME) };
 
 /* A line for each reason, and a column for each counter, since boot. */
 static int stats_show(struct seq_file *file, void *data)
@@ -851,32 +552,12 @@ static int stats_show(struct seq_file *file, void *data)
 }
 DEFINE_SHOW_ATTRIBUTE(stats);
 
-static void __init create_debugfs(void)
+static int __init migrate_offload_init(void)
 {
 	struct dentry *dir = debugfs_create_dir("migrate_offload", NULL);
 
 	debugfs_create_file("stats", 0444, dir, NULL, &stats_fops);
 	debugfs_create_u32("timeout_ms", 0644, dir, &timeout_ms);
-	if (!IS_ENABLED(CONFIG_MIGRATION_LIVE_COPY))
-		return;
-	debugfs_create_u32("live", 0644, dir, &live);
-	debugfs_create_u32("live_min_order", 0644, dir, &migrate_live_min_order);
-}
-
-static int __init migrate_offload_init(void)
-{
-	int error = migrate_offload_register(&cpu_migrator);
-
-	if (error)
-		return error;
-
-	create_debugfs();
-	error = create_sysfs();
-	if (error) {
-		pr_err("cannot create the sysfs files: %d\n", error);
-		migrate_offload_unregister(&cpu_migrator);
-	}
-
-	return error;
+	return create_sysfs();
 }
 late_initcall(migrate_offload_init);

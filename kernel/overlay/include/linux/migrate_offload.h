@@ -19,9 +19,8 @@ struct module;
  * copy. A migrator only decides how the bytes move.
  *
  * The migrator owns the pairs of a batch from the call of &migrator.submit to
- * the return of &migrator.wait. Meanwhile src and dst are locked, and nobody else
- * sees dst. src is unmapped, or mapped read-only, with the TLBs flushed. If it is
- * mapped, somebody may write to it; core finds out, and copies it again.
+ * the return of &migrator.wait. Meanwhile src and dst are locked, src is
+ * unmapped with the TLBs flushed, and only core and the migrator know dst.
  * The migrator reports the result of each pair with migrate_offload_report().
  * After &migrator.wait has returned, core owns the folios again, and nothing that
  * the migrator started may read or write them. The only exception is a pair that
@@ -30,6 +29,15 @@ struct module;
  * A migrator runs with many folios locked and may run on behalf of reclaim. It
  * must not take a folio lock, and its allocations must not wait for reclaim:
  * preferably it allocates everything before it registers.
+ *
+ * The CPU's copy survives an uncorrected memory error of src, and migration then
+ * fails with the poison where it was. A migrator must not hide such an error:
+ * one that forwards poison, or writes other bytes in its place, and reports
+ * %MIGRATE_OFFLOAD_DONE turns a detected error into wrong content. The manual of
+ * an engine says whether a read error ends a descriptor with an error; error
+ * injection (Documentation/firmware-guide/acpi/apei/einj.rst) into src shows
+ * whether the driver passes that on. Without an answer the administrator must not
+ * route anything to the engine.
  */
 
 /**
@@ -37,7 +45,8 @@ struct module;
  * @MIGRATE_OFFLOAD_PENDING: not reported; after &migrator.wait core treats it as
  *	@MIGRATE_OFFLOAD_ERROR
  * @MIGRATE_OFFLOAD_DONE: dst holds every byte of src, visible to all CPUs once
- *	&migrator.wait has returned
+ *	&migrator.wait has returned. The migrator has detected uncorrected read
+ *	errors, and met none.
  * @MIGRATE_OFFLOAD_ERROR: not copied, and nothing accesses src or dst any more
  * @MIGRATE_OFFLOAD_TIMEOUT: as @MIGRATE_OFFLOAD_ERROR, because of a time-out
  * @MIGRATE_OFFLOAD_UNREACHABLE: as @MIGRATE_OFFLOAD_ERROR, because the migrator cannot
@@ -45,6 +54,9 @@ struct module;
  * @MIGRATE_OFFLOAD_LOST: not copied, and something that cannot be stopped may
  *	still read src or write dst. Core does not migrate the folio, never frees
  *	either folio, and never releases the migrator's module.
+ *
+ * After @MIGRATE_OFFLOAD_TIMEOUT or @MIGRATE_OFFLOAD_LOST the CPU copies all other
+ * folios of the call of migrate_pages(), so that a call waits for one time-out.
  */
 enum migrate_offload_status {
 	MIGRATE_OFFLOAD_PENDING,
@@ -67,11 +79,7 @@ struct migrate_offload_pair {
 	enum migrate_offload_status status;
 };
 
-/**
- * MIGRATE_OFFLOAD_MAX_PAIRS - maximum number of pairs in a batch
- *
- * A migrator can size preallocated bookkeeping by this.
- */
+/** MIGRATE_OFFLOAD_MAX_PAIRS - maximum number of pairs in a batch */
 #define MIGRATE_OFFLOAD_MAX_PAIRS	512
 
 /**
@@ -80,8 +88,8 @@ struct migrate_offload_pair {
  * @nr_pairs: number of @pairs, 1 to %MIGRATE_OFFLOAD_MAX_PAIRS
  * @nr_pages: total size of the folios in base pages
  * @reason: why the folios are migrated
- * @deadline: in jiffies; when the migrator must have given up what it has not
- *	copied. Stopping an engine may take a little longer.
+ * @deadline: in jiffies; when the migrator must have given up the pairs that it
+ *	has not copied. To stop an engine may take a little longer.
  * @migrator_data: for use by the migrator until wait returns
  */
 struct migrate_offload_batch {
@@ -93,7 +101,6 @@ struct migrate_offload_batch {
 
 	/* private: core's own */
 	struct migrate_route *route;
-	u64 start;
 
 	/* public: */
 	struct migrate_offload_pair pairs[MIGRATE_OFFLOAD_MAX_PAIRS];
@@ -102,21 +109,16 @@ struct migrate_offload_batch {
 /**
  * struct migrator - a provider of folio copies
  * @name: the name for routes: 1 to 31 printable characters without blanks, not
- *	"none", and unique among migrators
+ *	"none", and unique among migrators; constant while registered
  * @min_pages: the smallest batch worth offloading, in base pages; the CPU copies
  *	smaller ones. 0 for no limit. It may change at any time.
  * @min_order: the order of the smallest folio worth offloading; the CPU copies
  *	smaller ones, however many there are. It may change at any time.
- * @asynchronous: @submit returns before the copies are done. Then core works on
- *	other folios while it copies, and routes to it copy live.
- *
- * @name and @asynchronous are constant while the migrator is registered.
  */
 struct migrator {
 	const char *name;
 	unsigned int min_pages;
 	unsigned int min_order;
-	bool asynchronous;
 
 	/**
 	 * @submit: Start to copy every pair of @batch. Return without waiting
@@ -128,8 +130,8 @@ struct migrator {
 	 * returns 0 and reports pair by pair.
 	 *
 	 * Context: process context, may sleep. Both folios of every pair are
-	 * locked. The same task calls @submit, @poll and @wait, and has one
-	 * batch in flight at a time.
+	 * locked. The same task calls @submit and @wait, and has one batch in
+	 * flight at a time.
 	 *
 	 * Return: 0 if the batch is accepted, in which case core calls @wait;
 	 * -EBUSY if there is no capacity now; -EOPNOTSUPP if the migrator cannot
@@ -137,15 +139,6 @@ struct migrator {
 	 * error the CPU copies the batch.
 	 */
 	int (*submit)(struct migrator *migrator, struct migrate_offload_batch *batch);
-
-	/**
-	 * @poll: Do for an accepted @batch what needs a CPU now, such as to
-	 * start copies that did not fit into a queue, and do not wait for
-	 * copies. Core calls it while it works on other folios. Optional.
-	 *
-	 * Context: process context, may sleep, but never on a folio lock.
-	 */
-	void (*poll)(struct migrator *migrator, struct migrate_offload_batch *batch);
 
 	/**
 	 * @wait: Wait until every pair of an accepted @batch is reported, and
@@ -178,8 +171,9 @@ int __migrate_offload_register(struct migrator *migrator, struct module *owner);
  * migrate_offload_register() - register a migrator
  * @migrator: the migrator, with its public fields set
  *
- * The calling module cannot be unloaded while the migrator has a batch. No reason
- * is routed to the migrator until the administrator sets a route.
+ * Register last in the module's init function: the calling module cannot be
+ * unloaded while the migrator has a batch. No reason is routed to the migrator
+ * until the administrator sets a route.
  *
  * Context: process context, may sleep.
  *

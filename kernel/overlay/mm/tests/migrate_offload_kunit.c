@@ -36,6 +36,7 @@
 struct offload_test {
 	struct kunit *test;
 	struct migrator migrator;
+	struct migrator twin;
 	bool registered;
 	bool was_enabled;
 	unsigned int was_bound;
@@ -52,6 +53,7 @@ struct offload_test {
 	int submit_error;
 	bool error_once;
 	unsigned int nr_submits;
+	unsigned int nr_batches;
 	unsigned long deadline;
 	unsigned int nr_pairs;
 	unsigned int nr_dsts_at_first_submit;
@@ -852,6 +854,68 @@ static void required_has_no_smallest_batch(struct kunit *test)
 	expect_contents(ctx, 4);
 }
 
+/* A copy that timed out ends offloading for its call */
+
+static enum migrate_offload_status copy_times_out(struct offload_test *ctx,
+						  struct migrate_offload_pair *pair,
+						  unsigned int i)
+{
+	return MIGRATE_OFFLOAD_TIMEOUT;
+}
+
+static void time_out_ends_offload(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, MAX_FOLIOS);
+
+	ctx->copy = copy_times_out;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT, MAX_FOLIOS);
+	expect_contents(ctx, MAX_FOLIOS);
+}
+
+static void time_out_ends_a_required_call(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, MAX_FOLIOS);
+
+	ctx->copy = copy_times_out;
+	require(test);
+	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, MAX_FOLIOS);
+	/* The folios after the first batch were not even unmapped. */
+	KUNIT_EXPECT_EQ(test, ctx->nr_pairs, ctx->nr_dsts);
+	expect_contents(ctx, MAX_FOLIOS);
+}
+
+/* A batch is allocated when the first folio has turned out to be eligible. */
+
+static struct migrate_offload_batch *count_batch(struct migrate_route *route)
+{
+	struct offload_test *ctx = kunit_get_current_test()->priv;
+
+	ctx->nr_batches++;
+	return NULL;
+}
+
+static void no_batch_without_eligible_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 2);
+
+	kunit_activate_static_stub(test, migrate_offload_begin, count_batch);
+	ctx->migrator.min_order = 1;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL, 2);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_batches);
+
+	ctx->migrator.min_order = 0;
+	add_folios(ctx, 2);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_NO_MEMORY, 2);
+	KUNIT_EXPECT_GT(test, ctx->nr_batches, 0);
+	expect_contents(ctx, 2);
+}
+
 /* A route that bounds how long memory is inaccessible */
 
 /* Longer than what else a kernel with sanitizers does for a folio. */
@@ -916,7 +980,7 @@ static void bound_makes_batches_small(struct kunit *test)
 static void learn_slow_cpu(struct offload_test *ctx)
 {
 	ctx->submit_error = -EBUSY;
-	migrate_rounds(ctx, 30, 1);
+	migrate_rounds(ctx, 30, 2);
 	KUNIT_EXPECT_GT(ctx->test, migrate_cpu_page_ns,
 			SLOW_MS * NSEC_PER_MSEC / 2);
 	ctx->submit_error = 0;
@@ -933,6 +997,24 @@ static struct offload_test *setup_slow_cpu(struct kunit *test)
 	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
 	learn_slow_cpu(ctx);
 	return ctx;
+}
+
+/* A NUMA hint moves one folio: it stores nothing that other CPUs read. */
+static void bound_learns_nothing_from_one_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 1);
+	struct migrate_pace *pace = migrate_offload_pace(TEST_REASON);
+
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
+	*pace = (struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
+	migrate_cpu_page_ns = 4;
+	ctx->submit_error = -EBUSY;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 4, pace->page_ns);
+	KUNIT_EXPECT_EQ(test, 4, pace->folio_ns);
+	KUNIT_EXPECT_EQ(test, 4, migrate_cpu_page_ns);
+	expect_contents(ctx, 1);
 }
 
 /* What was learnt of one migrator does not count for the next one. */
@@ -1389,7 +1471,7 @@ static void long_list_comes_in_batches(struct kunit *test)
 	expect_contents(ctx, MAX_FOLIOS);
 }
 
-/* migrate_offload_unregister() waits for copies in flight. */
+/* migrate_offload_unregister() waits for no call that has another migrator. */
 
 static enum migrate_offload_status copy_when_told(struct offload_test *ctx,
 						  struct migrate_offload_pair *pair,
@@ -1413,7 +1495,7 @@ static int unregister_thread(void *data)
 {
 	struct offload_test *ctx = data;
 
-	migrate_offload_unregister(&ctx->migrator);
+	migrate_offload_unregister(&ctx->twin);
 	complete(&ctx->done);
 	return 0;
 }
@@ -1429,25 +1511,27 @@ static struct task_struct *run(struct kunit *test, int (*fn)(void *data),
 	return task;
 }
 
-static void unregister_waits_for_copies(struct kunit *test)
+static void unregister_waits_for_no_other_copy(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 1);
 	struct task_struct *mover, *remover;
 
 	ctx->copy = copy_when_told;
+	ctx->twin = ctx->migrator;
+	ctx->twin.name = "twin";
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->twin));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "twin"));
 	mover = run(test, migrate_thread, ctx, "kunit_mover");
 	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->started,
 							     60 * HZ));
 
-	ctx->registered = false;
 	remover = run(test, unregister_thread, ctx, "kunit_remover");
-	KUNIT_EXPECT_EQ(test, 0, wait_for_completion_timeout(&ctx->done,
-							     HZ / 5));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done,
+							     30 * HZ));
+	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(MR_DEMOTION));
 
 	complete(&ctx->go);
 	KUNIT_EXPECT_EQ(test, 0, kthread_stop_put(mover));
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done,
-							     60 * HZ));
 	kthread_stop_put(remover);
 	expect_contents(ctx, 1);
 }
@@ -1477,6 +1561,10 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(required_route_that_is_off_is_closed),
 	KUNIT_CASE(off_is_off_beside_a_required_route),
 	KUNIT_CASE(required_has_no_smallest_batch),
+	KUNIT_CASE(time_out_ends_offload),
+	KUNIT_CASE(time_out_ends_a_required_call),
+	KUNIT_CASE(no_batch_without_eligible_folio),
+	KUNIT_CASE(bound_learns_nothing_from_one_folio),
 	KUNIT_CASE(bound_makes_batches_small),
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_puts_off_what_nobody_copies),
@@ -1496,7 +1584,7 @@ static struct kunit_case offload_test_cases[] = {
 #endif
 	KUNIT_CASE(lost_folio_stays_and_leaks),
 	KUNIT_CASE(long_list_comes_in_batches),
-	KUNIT_CASE(unregister_waits_for_copies),
+	KUNIT_CASE(unregister_waits_for_no_other_copy),
 	{}
 };
 

@@ -1,0 +1,376 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Live copies: a folio is write-protected, copied while it is mapped, and then
+ * unmapped and moved, so that it is inaccessible only for as long as that takes.
+ * A chunk is copied together; its folios are unmapped and moved in groups. What
+ * was written meanwhile is copied again after it is unmapped. Until then a chunk
+ * is a batch of the migrator's, and its folios are on no list.
+ *
+ * All folios of a chunk are locked from their protection to their move. Nobody
+ * needs the lock to access a folio that is mapped, writes included. Only
+ * MIGRATE_ASYNC steps are taken meanwhile: no wait for locks or writeback.
+ */
+
+#include <linux/debugfs.h>
+#include <linux/mm.h>
+#include <linux/rmap.h>
+#include <linux/swapops.h>
+
+#include <trace/events/migrate.h>
+
+#include "internal.h"
+#include "migrate.h"
+
+/* Which routes copy live, and the smallest folio for which that is worth it. */
+enum {
+	LIVE_NEVER,
+	LIVE_ALWAYS,
+};
+
+static u32 live = LIVE_NEVER;
+static unsigned int migrate_live_min_order = 1;
+
+bool migrate_route_is_live(const struct migrate_route *route)
+{
+	return READ_ONCE(live) == LIVE_ALWAYS;
+}
+
+static bool migrate_route_is_worth_live(const struct migrate_route *route,
+					const struct folio *src)
+{
+	return migrate_route_is_worth(route, src) &&
+	       folio_order(src) >= READ_ONCE(migrate_live_min_order);
+}
+
+void __init migrate_live_debugfs(struct dentry *dir)
+{
+	debugfs_create_u32("live", 0644, dir, &live);
+	debugfs_create_u32("live_min_order", 0644, dir, &migrate_live_min_order);
+}
+
+/* At most so much is inaccessible together: it costs a flush. Or one folio. */
+#define MIGRATE_LIVE_GROUP_PAGES	48
+#define MIGRATE_LIVE_GROUP_FOLIOS	24
+
+/* So much that was moved is freed together. */
+#define MIGRATE_LIVE_DONE_PAGES		256
+
+/* Whether it is worth while to lock @folio and look more closely. */
+static bool folio_looks_live(struct folio *folio)
+{
+	return !page_has_movable_ops(&folio->page) &&
+	       !folio_test_hugetlb(folio) && folio_test_anon(folio) &&
+	       (thp_migration_supported() || !folio_test_pmd_mappable(folio)) &&
+	       folio_ref_count(folio) > 1 &&
+	       !(folio_order(folio) > 1 && folio_test_partially_mapped(folio));
+}
+
+/*
+ * Whether only page tables refer to @folio, which is anonymous and locked: it is
+ * not in the swap cache, not lazily freed by MADV_FREE, and not KSM's.
+ */
+static bool folio_may_copy_live(struct folio *folio)
+{
+	return !folio_test_ksm(folio) &&
+	       folio_test_swapbacked(folio) && !folio_test_swapcache(folio) &&
+	       !folio_is_zone_device(folio) &&
+	       !folio_contain_hwpoisoned_page(folio) &&
+	       folio_content_is_bytes(folio);
+}
+
+/* Put neither folio of a pair into a batch. Both are unlocked. */
+static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
+			       struct folio *dst, struct list_head *rest)
+{
+	list_move_tail(&src->lru, rest);
+	list_del(&dst->lru);
+	migrate_folio_undo_dst(dst, false, call->put_new_folio, call->private);
+}
+
+/*
+ * Take folios of at least @max_pages from @from, and allocate their dst before
+ * any of them is locked. Move folios that cannot be copied live to @rest, and
+ * all folios if there is no memory.
+ *
+ * Return: false if @from is empty and the chunk, too.
+ */
+static bool migrate_chunk_fill(struct migrate_call *call,
+			       struct migrate_offload_batch *chunk,
+			       struct list_head *from, struct list_head *rest,
+			       unsigned int max_pages)
+{
+	struct folio *src, *src2, *dst;
+
+	chunk->nr_pairs = 0;
+	chunk->nr_pages = 0;
+
+	list_for_each_entry_safe(src, src2, from, lru) {
+		/* The administrator has turned the main switch off. */
+		if (!migrate_offload_enabled()) {
+			list_splice_tail_init(from, rest);
+			break;
+		}
+
+		cond_resched();
+
+		if (!folio_looks_live(src) ||
+		    !migrate_route_is_worth_live(&call->route, src)) {
+			list_move_tail(&src->lru, rest);
+			continue;
+		}
+
+		dst = call->get_new_folio(src, call->private);
+		if (!dst) {
+			list_splice_tail_init(from, rest);
+			break;
+		}
+		dst->migrate_info = 0;
+		list_del_init(&src->lru);
+		INIT_LIST_HEAD(&dst->lru);
+		if (migrate_offload_add(chunk, src, dst) ||
+		    chunk->nr_pages >= max_pages)
+			break;
+	}
+
+	return chunk->nr_pairs;
+}
+
+/* Return 0 if @src and @dst are locked, and @src is protected. */
+static int migrate_protect_folio(struct migrate_call *call, struct folio *src,
+				 struct folio *dst, enum ttu_flags ttu)
+{
+	enum migrate_offload_stat why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_TYPE;
+	int rc = migrate_folio_lock(src, MIGRATE_ASYNC);
+
+	if (rc)
+		return rc;
+
+	rc = -EAGAIN;
+	if (!folio_trylock(dst))
+		goto unlock_src;
+
+	if (!folio_may_copy_live(src))
+		goto declined;
+
+	rc = folio_protect_live(src, ttu);
+	switch (rc) {
+	case 0:
+		return 0;
+	case -EBUSY:
+		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_REFERENCES;
+		break;
+	case -EXDEV:
+		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_SHARED;
+		break;
+	default:
+		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_MAPPING;
+		break;
+	}
+
+declined:
+	migrate_offload_count(&call->route, why, 1);
+	folio_unlock(dst);
+unlock_src:
+	folio_unlock(src);
+	return rc;
+}
+
+/* Lock and protect the folios of a chunk, which keeps those that it may copy. */
+static void migrate_chunk_protect(struct migrate_call *call,
+				  struct migrate_offload_batch *chunk,
+				  struct list_head *rest)
+{
+	const unsigned int nr = chunk->nr_pairs;
+	unsigned int i;
+
+	chunk->nr_pairs = 0;
+	chunk->nr_pages = 0;
+
+	for (i = 0; i < nr; i++) {
+		struct folio *src = chunk->pairs[i].src;
+		struct folio *dst = chunk->pairs[i].dst;
+
+		cond_resched();
+
+		if (migrate_protect_folio(call, src, dst,
+					  migrate_ttu_flags(MIGRATE_ASYNC,
+							    chunk->nr_pages)))
+			migrate_chunk_drop(call, src, dst, rest);
+		else
+			migrate_offload_add(chunk, src, dst);
+	}
+
+	/* No CPU writes from now on without a fault. */
+	try_to_unmap_flush();
+	trace_mm_migrate_chunk_protected(chunk->nr_pairs, chunk->nr_pages,
+					 chunk->reason);
+}
+
+/* The CPU copies what the migrator does not. That, too, is better done live. */
+static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
+{
+	unsigned int i;
+
+	if (chunk->route->late)
+		migrate_offload_count(chunk->route, MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT,
+				      chunk->nr_pairs);
+	else if (migrate_offload_start(chunk))
+		migrate_offload_finish(chunk);
+
+	for (i = 0; i < chunk->nr_pairs; i++) {
+		struct migrate_offload_pair *pair = &chunk->pairs[i];
+
+		if (pair->status == MIGRATE_OFFLOAD_DONE ||
+		    pair->status == MIGRATE_OFFLOAD_LOST)
+			continue;
+		if (!folio_mc_copy(pair->dst, pair->src))
+			pair->status = MIGRATE_OFFLOAD_DONE;
+		cond_resched();
+	}
+}
+
+/* Unmap the folio of @pair into @b, and mark dst if it has what src has now. */
+static void migrate_pair_unmap(struct migrate_batch *b,
+			       struct migrate_offload_pair *pair,
+			       enum ttu_flags ttu, struct list_head *ret_folios)
+{
+	struct folio *src = pair->src, *dst = pair->dst;
+	enum migrate_offload_stat why = MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN;
+	bool unwritten = false;
+
+	if (pair->status == MIGRATE_OFFLOAD_LOST) {
+		migrate_folio_abandon(b, src, dst, ret_folios);
+		return;
+	}
+
+	if (migrate_folio_unmap_live(src, dst, ttu, &unwritten)) {
+		folio_unlock(src);
+		folio_unlock(dst);
+		migrate_chunk_drop(b->call, src, dst, b->ret_folios);
+		return;
+	}
+
+	trace_mm_migrate_folio_unmapped(src, b->call->reason);
+	list_move_tail(&src->lru, &b->src_folios);
+	list_move_tail(&dst->lru, &b->dst_folios);
+
+	if (pair->status != MIGRATE_OFFLOAD_DONE)
+		return;
+
+	/* What made PTEs read-only was flushed before the copy: no CPU writes. */
+	if (unwritten && migrate_folio_may_copy_early(src, true, &why)) {
+		migrate_folio_set_copied(dst);
+		why = MIGRATE_OFFLOAD_STAT_LIVE_COPIED;
+	}
+	migrate_offload_count(&b->call->route, why, 1);
+}
+
+/* Return the end of the group that begins with pair @i, and how many pages it has. */
+static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chunk,
+					unsigned int i, unsigned int *nr_pages)
+{
+	const unsigned int end = min(i + MIGRATE_LIVE_GROUP_FOLIOS,
+				     chunk->nr_pairs);
+
+	*nr_pages = 0;
+	do {
+		*nr_pages += folio_nr_pages(chunk->pairs[i++].src);
+	} while (i < end && *nr_pages + folio_nr_pages(chunk->pairs[i].src) <=
+			    MIGRATE_LIVE_GROUP_PAGES);
+
+	return i;
+}
+
+/* Return the number of folios that failed for good. */
+static int migrate_chunk_move(struct migrate_call *call,
+			      struct migrate_offload_batch *chunk,
+			      struct list_head *rest,
+			      struct list_head *ret_folios,
+			      struct migrate_pages_stats *stats,
+			      struct migrate_done *done)
+{
+	unsigned int i = 0, end, nr_pages, nr_done = 0;
+	struct migrate_pages_stats so_far;
+	int nr_failed = 0;
+
+	while (i < chunk->nr_pairs) {
+		struct migrate_batch b = {
+			.call = call,
+			.mode = MIGRATE_ASYNC,
+			.nr_pass = NR_MAX_MIGRATE_ASYNC_RETRY,
+			.ret_folios = rest,
+			.stats = stats,
+			.src_folios = LIST_HEAD_INIT(b.src_folios),
+			.dst_folios = LIST_HEAD_INIT(b.dst_folios),
+			.done = done,
+		};
+
+		trace_mm_migrate_batch_start(b.mode, call->reason);
+
+		/* What would take many flushes takes a deferred one. */
+		end = migrate_chunk_group(chunk, i, &nr_pages);
+		while (i < end) {
+			migrate_pair_unmap(&b, &chunk->pairs[i++],
+					   migrate_ttu_flags(b.mode, nr_pages),
+					   ret_folios);
+		}
+
+		/*
+		 * Only lost folios have failed so far, and they have for good.
+		 * What cannot be moved now is tried and counted again.
+		 */
+		nr_failed += b.nr_failed;
+		so_far = *stats;
+
+		migrate_batch_flush(&b);
+		migrate_batch_move(&b);
+		migrate_batch_undo(&b);
+		/* All is accessible again. Should the next group fit in, go on. */
+		nr_done += nr_pages;
+		if (nr_done >= MIGRATE_LIVE_DONE_PAGES ||
+		    !migrate_done_has_space(done, MIGRATE_LIVE_GROUP_FOLIOS)) {
+			migrate_done_flush(done);
+			nr_done = 0;
+		}
+
+		stats->nr_failed_pages = so_far.nr_failed_pages;
+		stats->nr_thp_failed = so_far.nr_thp_failed;
+	}
+
+	migrate_done_flush(done);
+	return nr_failed;
+}
+
+/*
+ * Copy live and migrate what folios of @from may be copied so. The others, and
+ * those that could not be moved, stay in @from: they are migrated as without a
+ * live route, after this. So no folio is copied live twice.
+ *
+ * Return: the number of folios that failed for good; they are in @ret_folios.
+ */
+int migrate_pages_live(struct migrate_call *call, struct list_head *from,
+		       struct list_head *ret_folios,
+		       struct migrate_pages_stats *stats,
+		       struct migrate_done *done)
+{
+	struct migrate_offload_batch *chunk;
+	LIST_HEAD(rest);
+	int nr_failed = 0;
+
+	chunk = migrate_offload_begin(&call->route);
+	if (!chunk)
+		return 0;
+
+	while (migrate_chunk_fill(call, chunk, from, &rest,
+				  NR_MAX_BATCHED_MIGRATION)) {
+		migrate_chunk_protect(call, chunk, &rest);
+		if (!chunk->nr_pairs)
+			continue;
+		migrate_chunk_copy(chunk);
+		nr_failed += migrate_chunk_move(call, chunk, &rest, ret_folios,
+						stats, done);
+	}
+	migrate_offload_end(chunk);
+	list_splice(&rest, from);
+	return nr_failed;
+}
