@@ -127,30 +127,30 @@ void layout_catch_faults(void)
 	sigaction(SIGBUS, &action, NULL);
 }
 
-bool layout_try_read(const void *addr)
+static bool try_access(volatile uint64_t *word, const uint64_t *value)
 {
 	volatile bool done = false;
 
 	accessing = true;
 	if (!sigsetjmp(failed_access, 0)) {
-		(void)*(const volatile char *)addr;
+		if (value)
+			*word = *value;
+		else
+			(void)*(volatile char *)word;
 		done = true;
 	}
 	accessing = false;
 	return done;
 }
 
+bool layout_try_read(const void *addr)
+{
+	return try_access((void *)addr, NULL);
+}
+
 bool layout_try_write(void *addr, uint64_t value)
 {
-	volatile bool done = false;
-
-	accessing = true;
-	if (!sigsetjmp(failed_access, 0)) {
-		*(volatile uint64_t *)addr = value;
-		done = true;
-	}
-	accessing = false;
-	return done;
+	return try_access(addr, &value);
 }
 
 char *layout_new_slot(struct layout *layout)

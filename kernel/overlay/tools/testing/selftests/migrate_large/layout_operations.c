@@ -52,17 +52,25 @@ static int advise(struct range part, int advice)
 	return madvise(part.addr, part.len, advice) ? -errno : 0;
 }
 
-#define ADVISE(name, advice)							\
+/* @call: 0, or else it sets errno. */
+#define SYSTEM_CALL(name, call)							\
 static int do_##name(struct layout *layout, const struct vma *vma,		\
 		     struct range part)						\
 {										\
-	return advise(part, advice);						\
+	return (call) ? -errno : 0;						\
 }
 
-ADVISE(dontneed, MADV_DONTNEED)
-ADVISE(free, MADV_FREE)
-ADVISE(cold, MADV_COLD)
-ADVISE(pageout, MADV_PAGEOUT)
+SYSTEM_CALL(dontneed, madvise(part.addr, part.len, MADV_DONTNEED))
+SYSTEM_CALL(free, madvise(part.addr, part.len, MADV_FREE))
+SYSTEM_CALL(cold, madvise(part.addr, part.len, MADV_COLD))
+SYSTEM_CALL(pageout, madvise(part.addr, part.len, MADV_PAGEOUT))
+SYSTEM_CALL(read_only, mprotect(part.addr, part.len, PROT_READ))
+SYSTEM_CALL(writable, mprotect(part.addr, part.len, PROT_READ | PROT_WRITE))
+SYSTEM_CALL(no_access, mprotect(part.addr, part.len, PROT_NONE))
+SYSTEM_CALL(unmap, munmap(part.addr, part.len))
+SYSTEM_CALL(lock, mlock(part.addr, part.len))
+SYSTEM_CALL(lock_on_fault, syscall(__NR_mlock2, part.addr, part.len, 1))
+SYSTEM_CALL(unlock, munlock(part.addr, part.len))
 
 /*
  * 7.3 tries for ever to make a guard of a file's page that a userfaultfd write-protects:
@@ -71,22 +79,6 @@ ADVISE(pageout, MADV_PAGEOUT)
 static int do_guard(struct layout *layout, const struct vma *vma, struct range part)
 {
 	return vma->file && layout_any_uffd(part) ? -EBUSY : advise(part, MADV_GUARD_INSTALL);
-}
-
-#define PROTECT(name, prot)							\
-static int do_##name(struct layout *layout, const struct vma *vma,		\
-		     struct range part)						\
-{										\
-	return mprotect(part.addr, part.len, prot) ? -errno : 0;		\
-}
-
-PROTECT(read_only, PROT_READ)
-PROTECT(writable, PROT_READ | PROT_WRITE)
-PROTECT(no_access, PROT_NONE)
-
-static int do_unmap(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return munmap(part.addr, part.len) ? -errno : 0;
 }
 
 /*
@@ -146,21 +138,6 @@ static int do_alias(struct layout *layout, const struct vma *vma, struct range p
 	if (rng_chance(&layout->rng, 50))
 		layout_write_pages(&layout->rng, addr, region->len - skip, 30);
 	return 0;
-}
-
-static int do_lock(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return mlock(part.addr, part.len) ? -errno : 0;
-}
-
-static int do_lock_on_fault(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return syscall(__NR_mlock2, part.addr, part.len, 1) ? -errno : 0;
-}
-
-static int do_unlock(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return munlock(part.addr, part.len) ? -errno : 0;
 }
 
 /*

@@ -50,26 +50,26 @@ static void only_size(size_t size)
 
 void layout_settings(void)
 {
+	static const char * const settings[][2] = {
+		/* Nothing may depend on time. */
+		{ THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000" },
+		{ "/proc/sys/vm/dirty_writeback_centisecs", "0" },
+		{ "/proc/sys/vm/dirty_expire_centisecs", "360000" },
+		{ NUMA_DIR "/scan_delay_ms", "1" }, { NUMA_DIR "/scan_period_min_ms", "1" },
+		{ NUMA_DIR "/scan_size_mb", "4096" },
+		{ KSM_DIR "/run", "0" }, { KSM_DIR "/sleep_millisecs", "1" },
+		{ KSM_DIR "/pages_to_scan", "100000" }, { KSM_DIR "/smart_scan", "0" },
+		{ NODE_DIR "/node0/hugepages/hugepages-2048kB/nr_hugepages", "4" },
+		{ NODE_DIR "/node1/hugepages/hugepages-2048kB/nr_hugepages", "4" },
+	};
+
 	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
 		size_setting(folio_sizes[i], "enabled", "never");
 		size_setting(folio_sizes[i], "shmem_enabled", "never");
 	}
-	/* Nothing may depend on time. */
-	setting_write(THP_DIR "/khugepaged/scan_sleep_millisecs", "4000000000");
-	setting_write("/proc/sys/vm/dirty_writeback_centisecs", "0");
-	setting_write("/proc/sys/vm/dirty_expire_centisecs", "360000");
 	numa_balancing_off();
-	setting_write(NUMA_DIR "/scan_delay_ms", "1");
-	setting_write(NUMA_DIR "/scan_period_min_ms", "1");
-	setting_write(NUMA_DIR "/scan_size_mb", "4096");
-	setting_write(KSM_DIR "/run", "0");
-	setting_write(KSM_DIR "/sleep_millisecs", "1");
-	setting_write(KSM_DIR "/pages_to_scan", "100000");
-	setting_write(KSM_DIR "/smart_scan", "0");
-	setting_write("/sys/devices/system/node/node0/hugepages/hugepages-2048kB/nr_hugepages",
-		      "4");
-	setting_write("/sys/devices/system/node/node1/hugepages/hugepages-2048kB/nr_hugepages",
-		      "4");
+	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
+		setting_write(settings[i][0], settings[i][1]);
 }
 
 void layout_write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent)

@@ -38,42 +38,9 @@ struct bit_name {
 	const char *name;
 };
 
-static const struct bit_name pte_bits[] = {
-	{ PTE_IS_HUGE, "pmd" },
-	{ PTE_IS_CONTIGUOUS, "cont" },
-	{ PTE_IS_WRITABLE, "write" },
-	{ PTE_IS_YOUNG, "young" },
-	{ PTE_IS_DIRTY, "dirty" },
-	{ PTE_IS_PROTNONE, "protnone" },
-	{ PTE_IS_SPECIAL, "special" },
-	{ PTE_IS_SOFT_DIRTY, "soft" },
-	{ PTE_IS_UFFD, "uffd" },
-	{ PTE_IS_SWAP, "swap" },
-	{ PTE_IS_MIGRATION, "MIGRATION" },
-	{ PTE_IS_POISON, "poison" },
-	{ PTE_IS_MARKER, "marker" },
-	{ PTE_IS_SWAP_EXCLUSIVE, "exclusive" },
-};
-
-static const struct bit_name page_bits[] = {
-	{ PAGE_IS_EXCLUSIVE, "exclusive" },
-	{ FOLIO_IS_ANON, "anon" },
-	{ FOLIO_IS_KSM, "ksm" },
-	{ FOLIO_IS_HUGETLB, "hugetlb" },
-	{ FOLIO_IS_DIRTY, "fdirty" },
-	{ FOLIO_IS_REFERENCED, "referenced" },
-	{ FOLIO_IS_ACTIVE, "active" },
-	{ FOLIO_IS_MLOCKED, "mlocked" },
-	{ FOLIO_IS_UNEVICTABLE, "unevictable" },
-	{ FOLIO_IS_SWAPBACKED, "swapbacked" },
-	{ FOLIO_IS_SWAPCACHE, "swapcache" },
-	{ FOLIO_IS_WORKINGSET, "workingset" },
-	{ FOLIO_IS_IDLE, "idle" },
-	{ FOLIO_IS_PARTIAL, "partial" },
-	{ FOLIO_IS_QUEUED, "queued" },
-	{ FOLIO_IS_SHARED, "shared" },
-	{ PAGE_IS_ZERO, "zero" },
-};
+#define BIT_NAME(bit, name)	{ bit, name },
+static const struct bit_name pte_bits[] = { PTE_STATE_BITS(BIT_NAME) };
+static const struct bit_name page_bits[] = { PAGE_STATE_BITS(BIT_NAME) };
 
 /* Numbers for folios, in the order in which they are seen. */
 #define HASH_SIZE	(2 * MAX_PAGES)
@@ -104,7 +71,7 @@ static void print_bits(const struct bit_name *bits, size_t nr, uint32_t value)
 	const char *separator = " ";
 
 	for (size_t i = 0; i < nr; i++)
-		if (value & bits[i].bit) {
+		if (bits[i].name && value & bits[i].bit) {
 			printf("%s%s", separator, bits[i].name);
 			separator = ",";
 		}
@@ -320,54 +287,22 @@ static void print_smaps(pid_t pid)
 }
 
 static const char * const counter_names[NR_COUNTERS] = {
-	[ANON_PAGES]	= "nr_anon_pages",
-	[MAPPED]	= "nr_mapped",
-	[MLOCKED]	= "nr_mlock",
-	[ISOLATED_ANON]	= "nr_isolated_anon",
-	[ISOLATED_FILE]	= "nr_isolated_file",
-	[ANON_HUGE]	= "nr_anon_transparent_hugepages",
-	[SHMEM_HUGE]	= "nr_shmem_pmdmapped",
-	[FILE_HUGE]	= "nr_file_pmdmapped",
+	[ANON_PAGES]	= "nr_anon_pages ",
+	[MAPPED]	= "nr_mapped ",
+	[MLOCKED]	= "nr_mlock ",
+	[ISOLATED_ANON]	= "nr_isolated_anon ",
+	[ISOLATED_FILE]	= "nr_isolated_file ",
+	[ANON_HUGE]	= "nr_anon_transparent_hugepages ",
+	[SHMEM_HUGE]	= "nr_shmem_pmdmapped ",
+	[FILE_HUGE]	= "nr_file_pmdmapped ",
 };
-
-/* Of a line "<name> <value>": which of @names it is, @nr if none. */
-static size_t named_value(char *line, const char * const *names, size_t nr, long *value)
-{
-	char *end = strpbrk(line, " \t");
-	size_t i;
-
-	if (!end)
-		return nr;
-	*end = '\0';
-	for (i = 0; i < nr; i++)
-		if (!strcmp(line, names[i])) {
-			*value = strtol(end + 1, NULL, 10);
-			break;
-		}
-	return i;
-}
-
-static void read_values(const char *path, const char * const *names, size_t nr, long *values)
-{
-	FILE *file = fopen(path, "r");
-	char line[256];
-	long value;
-
-	while (file && fgets(line, sizeof(line), file)) {
-		size_t i = named_value(line, names, nr, &value);
-
-		if (i < nr)
-			values[i] = value;
-	}
-	if (file)
-		fclose(file);
-}
 
 static void read_counters(long *counters)
 {
 	/* Reading it adds each CPU's part to the sums. */
 	setting_read_number("/proc/sys/vm/stat_refresh");
-	read_values("/proc/vmstat", counter_names, NR_COUNTERS, counters);
+	for (size_t i = 0; i < NR_COUNTERS; i++)
+		counters[i] = setting_find_number("/proc/vmstat", counter_names[i]);
 }
 
 static void read_rss(pid_t pid, long *rss)
@@ -376,7 +311,8 @@ static void read_rss(pid_t pid, long *rss)
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	read_values(path, names, ARRAY_SIZE(names), rss);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		rss[i] = setting_find_number(path, names[i]);
 }
 
 static void show_process(const struct layout *layout, unsigned int number,
@@ -443,7 +379,7 @@ const struct snapshot *layout_show(const struct layout *layout, const char *stag
 	if (before) {
 		printf("counters");
 		for (size_t i = 0; i < NR_COUNTERS; i++)
-			printf(" %s %+ld", counter_names[i],
+			printf(" %s%+ld", counter_names[i],
 			       now->counters[i] - before->counters[i]);
 		putchar('\n');
 	}

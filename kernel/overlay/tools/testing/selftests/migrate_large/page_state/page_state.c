@@ -114,6 +114,16 @@ static u32 kind_of(softleaf_t entry)
 	return softleaf_is_marker(entry) ? PTE_IS_MARKER : PTE_IS_SWAP;
 }
 
+/* Of an entry that is present, a pte or a pmd. */
+#define present_bits(type, entry)						\
+	(PTE_IS_PRESENT |							\
+	 (type##_write(entry) ? PTE_IS_WRITABLE : 0) |				\
+	 (type##_young(entry) ? PTE_IS_YOUNG : 0) |				\
+	 (type##_dirty(entry) ? PTE_IS_DIRTY : 0) |				\
+	 (type##_protnone(entry) ? PTE_IS_PROTNONE : 0) |			\
+	 (type##_soft_dirty(entry) ? PTE_IS_SOFT_DIRTY : 0) |			\
+	 (type##_uffd(entry) ? PTE_IS_UFFD : 0))
+
 static void fill_pte(struct page_state *state, pte_t pte)
 {
 	if (pte_none(pte))
@@ -125,13 +135,7 @@ static void fill_pte(struct page_state *state, pte_t pte)
 		state->pte |= pte_swp_uffd_any(pte) ? PTE_IS_UFFD : 0;
 		return;
 	}
-	state->pte |= PTE_IS_PRESENT;
-	state->pte |= pte_write(pte) ? PTE_IS_WRITABLE : 0;
-	state->pte |= pte_young(pte) ? PTE_IS_YOUNG : 0;
-	state->pte |= pte_dirty(pte) ? PTE_IS_DIRTY : 0;
-	state->pte |= pte_protnone(pte) ? PTE_IS_PROTNONE : 0;
-	state->pte |= pte_soft_dirty(pte) ? PTE_IS_SOFT_DIRTY : 0;
-	state->pte |= pte_uffd(pte) ? PTE_IS_UFFD : 0;
+	state->pte |= present_bits(pte, pte);
 #ifdef CONFIG_ARM64_CONTPTE
 	state->pte |= pte_cont(pte) ? PTE_IS_CONTIGUOUS : 0;
 #endif
@@ -145,13 +149,7 @@ static void fill_pmd(struct page_state *state, pmd_t pmd, unsigned long addr)
 		state->pte |= PTE_IS_MIGRATION;
 		return;
 	}
-	state->pte |= PTE_IS_PRESENT;
-	state->pte |= pmd_write(pmd) ? PTE_IS_WRITABLE : 0;
-	state->pte |= pmd_young(pmd) ? PTE_IS_YOUNG : 0;
-	state->pte |= pmd_dirty(pmd) ? PTE_IS_DIRTY : 0;
-	state->pte |= pmd_protnone(pmd) ? PTE_IS_PROTNONE : 0;
-	state->pte |= pmd_soft_dirty(pmd) ? PTE_IS_SOFT_DIRTY : 0;
-	state->pte |= pmd_uffd(pmd) ? PTE_IS_UFFD : 0;
+	state->pte |= present_bits(pmd, pmd);
 	fill_present(state, pmd_pfn(pmd) + ((addr & ~PMD_MASK) >> PAGE_SHIFT));
 }
 

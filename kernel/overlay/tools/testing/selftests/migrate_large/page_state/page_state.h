@@ -10,43 +10,53 @@
 #include <linux/types.h>
 
 /*
- * Of the page table entry. An entry that is not present has none but soft-dirty
- * and what follows.
+ * Each bit with the name that it has in what is printed. First those of the page table entry: one
+ * that is not present has none but soft-dirty and what follows.
  */
-#define PTE_IS_PRESENT		(1U << 0)
-#define PTE_IS_HUGE		(1U << 1)	/* a PMD */
-#define PTE_IS_WRITABLE		(1U << 2)
-#define PTE_IS_YOUNG		(1U << 3)
-#define PTE_IS_DIRTY		(1U << 4)
-#define PTE_IS_PROTNONE		(1U << 5)
-#define PTE_IS_SPECIAL		(1U << 6)
-#define PTE_IS_SOFT_DIRTY	(1U << 7)
-#define PTE_IS_UFFD		(1U << 8)
-#define PTE_IS_SWAP		(1U << 9)
-#define PTE_IS_MIGRATION	(1U << 10)
-#define PTE_IS_POISON		(1U << 11)	/* its page has gone bad */
-#define PTE_IS_MARKER		(1U << 12)
-#define PTE_IS_SWAP_EXCLUSIVE	(1U << 13)
-#define PTE_IS_CONTIGUOUS	(1U << 14)	/* one of several that arm64 maps by one entry */
+#define PTE_STATE_BITS(BIT)						\
+	BIT(PTE_IS_PRESENT, NULL)					\
+	BIT(PTE_IS_HUGE, "pmd")						\
+	/* One of several that arm64 maps by one entry. */		\
+	BIT(PTE_IS_CONTIGUOUS, "cont")					\
+	BIT(PTE_IS_WRITABLE, "write")					\
+	BIT(PTE_IS_YOUNG, "young")					\
+	BIT(PTE_IS_DIRTY, "dirty")					\
+	BIT(PTE_IS_PROTNONE, "protnone")				\
+	BIT(PTE_IS_SPECIAL, "special")					\
+	BIT(PTE_IS_SOFT_DIRTY, "soft")					\
+	BIT(PTE_IS_UFFD, "uffd")					\
+	BIT(PTE_IS_SWAP, "swap")					\
+	BIT(PTE_IS_MIGRATION, "MIGRATION")				\
+	/* Its page has gone bad. */					\
+	BIT(PTE_IS_POISON, "poison")					\
+	BIT(PTE_IS_MARKER, "marker")					\
+	BIT(PTE_IS_SWAP_EXCLUSIVE, "exclusive")
 
-/* Of the page and its folio. */
-#define PAGE_IS_EXCLUSIVE	(1U << 0)	/* PageAnonExclusive() */
-#define FOLIO_IS_ANON		(1U << 1)
-#define FOLIO_IS_KSM		(1U << 2)
-#define FOLIO_IS_HUGETLB	(1U << 3)
-#define FOLIO_IS_DIRTY		(1U << 4)
-#define FOLIO_IS_REFERENCED	(1U << 5)
-#define FOLIO_IS_ACTIVE		(1U << 6)
-#define FOLIO_IS_MLOCKED	(1U << 7)
-#define FOLIO_IS_UNEVICTABLE	(1U << 8)
-#define FOLIO_IS_SWAPBACKED	(1U << 9)
-#define FOLIO_IS_SWAPCACHE	(1U << 10)
-#define FOLIO_IS_WORKINGSET	(1U << 11)
-#define FOLIO_IS_IDLE		(1U << 12)
-#define FOLIO_IS_PARTIAL	(1U << 13)	/* marked partially mapped */
-#define FOLIO_IS_QUEUED		(1U << 14)	/* for a deferred split */
-#define FOLIO_IS_SHARED		(1U << 15)	/* folio_maybe_mapped_shared() */
-#define PAGE_IS_ZERO		(1U << 16)	/* as its contents are */
+/* Of the page and its folio; the last one: of its contents. */
+#define PAGE_STATE_BITS(BIT)						\
+	BIT(PAGE_IS_EXCLUSIVE, "exclusive")				\
+	BIT(FOLIO_IS_ANON, "anon")					\
+	BIT(FOLIO_IS_KSM, "ksm")					\
+	BIT(FOLIO_IS_HUGETLB, "hugetlb")				\
+	BIT(FOLIO_IS_DIRTY, "fdirty")					\
+	BIT(FOLIO_IS_REFERENCED, "referenced")				\
+	BIT(FOLIO_IS_ACTIVE, "active")					\
+	BIT(FOLIO_IS_MLOCKED, "mlocked")				\
+	BIT(FOLIO_IS_UNEVICTABLE, "unevictable")			\
+	BIT(FOLIO_IS_SWAPBACKED, "swapbacked")				\
+	BIT(FOLIO_IS_SWAPCACHE, "swapcache")				\
+	BIT(FOLIO_IS_WORKINGSET, "workingset")				\
+	BIT(FOLIO_IS_IDLE, "idle")					\
+	BIT(FOLIO_IS_PARTIAL, "partial")				\
+	BIT(FOLIO_IS_QUEUED, "queued")					\
+	BIT(FOLIO_IS_SHARED, "shared")					\
+	BIT(PAGE_IS_ZERO, "zero")
+
+#define PAGE_STATE_NR(bit, name)	bit##_NR,
+#define PAGE_STATE_VALUE(bit, name)	bit = 1U << bit##_NR,
+enum { PTE_STATE_BITS(PAGE_STATE_NR) };
+enum { PAGE_STATE_BITS(PAGE_STATE_NR) };
+enum { PTE_STATE_BITS(PAGE_STATE_VALUE) PAGE_STATE_BITS(PAGE_STATE_VALUE) };
 
 #define PAGE_STATE_WORD		7
 

@@ -5,52 +5,34 @@
  *
  * Needs QEMU's models of the two.
  */
-#include <errno.h>
-#include <limits.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#include "kselftest_harness.h"
-#include "area.h"
-#include "engine.h"
-#include "memory.h"
-#include "movers.h"
-#include "offload.h"
+#include "run.h"
 #include "window.h"
 
 #define TIMEOUT		900
 
-FIXTURE(ptdma)
-{
-	struct engine_test test;
-	struct area area;
-	struct window window;
-};
+static struct window window;
+
+FIXTURE(ptdma) { };
 
 FIXTURE_SETUP(ptdma)
 {
-	const char *missing;
-
 	if (!is_ptdma() && strcmp(engine_module(), "ae4dma"))
 		SKIP(return, "the engine is %s", engine_module());
 	/* AE4DMA's driver loads PTDMA's, which maps rings, and stays: count mappings afterwards. */
 	ASSERT_EQ(module_load(engine_module(), ""), 0);
-	missing = engine_test_begin(&self->test);
-	if (missing)
-		SKIP(return, "%s", missing);
-	/* engine_test_begin() has unloaded it. */
+	if (!run_begin(_metadata))
+		return;
+	/* run_begin() has unloaded it. */
 	ASSERT_EQ(module_load(engine_module(), ""), 0);
-	ASSERT_TRUE(window_map(&self->window));
+	ASSERT_TRUE(window_map(&window));
 }
 
 FIXTURE_TEARDOWN(ptdma)
 {
-	window_end_faults(&self->window);
-	EXPECT_TRUE(window_wait_until_idle(&self->window));
-	area_destroy(&self->area);
-	EXPECT_EQ(engine_test_end(&self->test), 0);
-	window_unmap(&self->window);
+	window_end_faults(&window);
+	EXPECT_TRUE(window_wait_until_idle(&window));
+	run_end();
+	window_unmap(&window);
 }
 
 /*
@@ -60,10 +42,10 @@ FIXTURE_TEARDOWN(ptdma)
 TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 {
 	/* A descriptor takes long enough to be seen half done. */
-	window_set(&self->window, MBPS, 20);
-	window_set(&self->window, HOLD_US, 2000);
+	window_set(&window, MBPS, 20);
+	window_set(&window, HOLD_US, 2000);
 	/* What a register said may be old when it comes. */
-	window_set(&self->window, READ_US, 100);
+	window_set(&window, READ_US, 100);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000"),
 		  0);
 }
@@ -79,7 +61,7 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 	/* Without an interrupt. */
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
 	/* 65 ms each, so that the ring gets full. */
-	window_set(&self->window, MBPS, 1);
+	window_set(&window, MBPS, 1);
 	EXPECT_EQ(engine_dmatest(SLOW "threads_per_chan=40 timeout=20000"), 0);
 }
 
@@ -89,15 +71,15 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
-	window_set(&self->window, MBPS, 1);
+	window_set(&window, MBPS, 1);
 	/* Long enough for all threads to have submitted: terminating frees what they have not. */
 	EXPECT_TRUE(engine_dmatest_gives_up(is_ptdma() ?
 					    SOME_SLOW "threads_per_chan=4 timeout=100" :
 					    SOME_SLOW "timeout=10"));
-	EXPECT_EQ(window_sum(&self->window, BUSY), 0);
-	window_end_faults(&self->window);
+	EXPECT_EQ(window_sum(&window, BUSY), 0);
+	window_end_faults(&window);
 	/* A ring with one that nobody waited for completes each of these with the one before it. */
-	window_set(&self->window, MBPS, 20);
+	window_set(&window, MBPS, 20);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=20 timeout=20000"), 0);
 }
 
@@ -107,15 +89,15 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
-	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
-	window_set(&self->window, ERROR_EVERY, 1);
-	window_set(&self->window, HANG_EVERY, 1);
-	window_set(&self->window, COAST_US, 20000000);
+	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&window, ERROR_EVERY, 1);
+	window_set(&window, HANG_EVERY, 1);
+	window_set(&window, COAST_US, 20000000);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
-	EXPECT_GT(window_sum(&self->window, BUSY), 0);
+	EXPECT_GT(window_sum(&window, BUSY), 0);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
-	window_end_faults(&self->window);
-	ASSERT_TRUE(window_wait_until_idle(&self->window));
+	window_end_faults(&window);
+	ASSERT_TRUE(window_wait_until_idle(&window));
 	/* Starts nothing, but terminates the channels. */
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
@@ -124,55 +106,27 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 /* In milliseconds: where nothing may take too long. */
 #define LONG_MS		30000
 
-static void load(struct __test_metadata *_metadata, const char *dcbm_parameters,
-		 int timeout_ms)
+static void load(int timeout_ms)
 {
-	ASSERT_TRUE(engine_load("", dcbm_parameters));
+	ASSERT_TRUE(engine_load("", ""));
 	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 
-/* Moves the area with new contents there and back, and says what dcbm copied. */
-static void there_and_back(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self)
+/* There and back, with new contents for each move. */
+static void round_trip(void)
 {
 	for (unsigned int i = 0; i < 2; i++) {
-		area_stamp(&self->area, self->area.seed + 1);
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[1 - i]), 0);
-		EXPECT_EQ(area_wrong(&self->area), 0);
-		EXPECT_TRUE(area_is_whole(&self->area));
-	}
-}
-
-static void expect_all_copied(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self)
-{
-	enum area_kind kind;
-
-	for (kind = 0; kind < NR_AREA_KINDS; kind++) {
-		area_destroy(&self->area);
-		ASSERT_TRUE(area_create(&self->area, kind, 8 * MIB, self->test.nodes[0]));
-		offload_mark();
-		there_and_back(_metadata, self);
-		EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&self->area));
-		EXPECT_EQ(offload_grown("fallback_"), 0)
-			offload_show_grown();
+		area_stamp(&area, area.seed + 1);
+		EXPECT_EQ(area_move(&area, nodes[1 - i]), 0);
+		expect_intact();
 	}
 }
 
 TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 {
-	load(_metadata, "", LONG_MS);
-	expect_all_copied(_metadata, self);
-	EXPECT_GT(window_sum(&self->window, DESCRIPTORS), 0);
-}
-
-/* dcbm is in use until the batch ends that it has. */
-static bool unload_dcbm(void)
-{
-	double end = seconds_now() + 30;
-
-	offload_set_enabled(false);
-	while (module_unload("dcbm") == -EAGAIN && seconds_now() < end)
-		usleep(1000);
-	return !module_loaded("dcbm");
+	load(LONG_MS);
+	every_kind(8 * MIB);
+	EXPECT_GT(window_sum(&window, DESCRIPTORS), 0);
 }
 
 struct fault {
@@ -212,8 +166,7 @@ static const struct fault faults[] = {
  * its place: meanwhile, and when the engine has ended all that it was late with. False if the
  * engine is not one for that.
  */
-static bool survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self,
-		    const struct fault *a, const struct fault *b, enum area_kind kind)
+static bool survive(const struct fault *a, const struct fault *b, enum area_kind kind)
 {
 	const struct fault *pair[] = { a, b };
 	const char *fallback = a->fallback ?: b->fallback;
@@ -222,40 +175,40 @@ static bool survive(struct __test_metadata *_metadata, FIXTURE_DATA(ptdma) *self
 
 	if (!is_ptdma() && (a->needs_stop || b->needs_stop))
 		return false;
-	load(_metadata, "", a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
-	ASSERT_TRUE(area_create(&self->area, kind, 4 * MIB, self->test.nodes[0]));
+	load(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
+	create_area(kind, 4 * MIB);
 	offload_mark();
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
-	window_set(&self->window, MBPS, 200);
-	window_set(&self->window, STRIKES, 0);
+	window_set(&window, MBPS, 200);
+	window_set(&window, STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value)
-			window_set(&self->window, pair[i % 2]->set[i / 2].knob,
+			window_set(&window, pair[i % 2]->set[i / 2].knob,
 				   pair[i % 2]->set[i / 2].value);
 	/* No batch waits for most interrupts: until one of those that count was lost or late. */
 	do {
-		there_and_back(_metadata, self);
+		round_trip();
 	} while (++rounds < enough ||
 		 (fallback && a == b && !offload_grown(fallback) && rounds < MOST_ROUNDS));
-	window_end_faults(&self->window);
-	ASSERT_TRUE(window_wait_until_idle(&self->window));
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	window_end_faults(&window);
+	ASSERT_TRUE(window_wait_until_idle(&window));
+	EXPECT_EQ(area_wrong(&area), 0);
 
 	printf("# %s, %s, %s\n", area_kind_names[kind], a->name, a == b ? "alone" : b->name);
 	offload_show_grown();
 	/* Every folio once. */
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_"),
-		  2 * rounds * area_folios(&self->area));
+		  2 * rounds * area_folios(&area));
 	if (!fallback)
 		EXPECT_EQ(offload_grown("fallback_"), 0);
 	if (fallback && a == b)
 		EXPECT_GT(offload_grown(fallback), 0);
 	/* Of a pair, a late interrupt may tell of what a lost one did not. */
 	if (fallback && a != b)
-		EXPECT_GT(offload_grown("fallback_") + window_sum(&self->window, STRIKES), 0);
+		EXPECT_GT(offload_grown("fallback_") + window_sum(&window, STRIKES), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	area_destroy(&self->area);
-	EXPECT_TRUE(unload_dcbm());
+	area_destroy(&area);
+	EXPECT_EQ(engine_unload_busy("dcbm"), 0);
 	return true;
 }
 
@@ -275,7 +228,7 @@ static void count_case(struct tally *tally, bool survived)
  * A case has four batches that fail, or more: a page that each of them loses is above this limit.
  * What is not ours takes up to 28 pages and gives them back; a debug kernel takes more.
  */
-static void expect_no_leak(struct __test_metadata *_metadata, const struct tally *tally)
+static void expect_no_leak(const struct tally *tally)
 {
 	long leaked = pages_unaccounted() - tally->pages;
 
@@ -293,10 +246,10 @@ TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
 		for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
 			if (debug_kernel() && kind != (i % 2 ? AREA_ANON_2M : AREA_ANON_4K))
 				continue;
-			count_case(&tally, survive(_metadata, self, &faults[i], &faults[i], kind));
+			count_case(&tally, survive(&faults[i], &faults[i], kind));
 		}
 	}
-	expect_no_leak(_metadata, &tally);
+	expect_no_leak(&tally);
 }
 
 /* Of small folios, and of large ones; on the debug kernel by turns. */
@@ -311,14 +264,14 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 			    faults[j].set[1].knob == LATE_EVERY)
 				continue;
 			if (!debug_kernel() || (i + j) % 2)
-				count_case(&tally, survive(_metadata, self, &faults[i], &faults[j],
-							   AREA_ANON_4K));
+				count_case(&tally,
+					   survive(&faults[i], &faults[j], AREA_ANON_4K));
 			if (!debug_kernel() || (i + j) % 2 == 0)
-				count_case(&tally, survive(_metadata, self, &faults[i], &faults[j],
-							   AREA_ANON_2M));
+				count_case(&tally,
+					   survive(&faults[i], &faults[j], AREA_ANON_2M));
 		}
 	}
-	expect_no_leak(_metadata, &tally);
+	expect_no_leak(&tally);
 }
 
 /* Many batches that fail: not even one in two of them may forget a page. */
@@ -326,18 +279,18 @@ TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 {
 	const unsigned int moves = 40;
 
-	load(_metadata, "", 5);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 256 * KIB, self->test.nodes[0]));
-	window_set(&self->window, STRIKES, 0);
-	window_set(&self->window, ERROR_CODE, ODMA0_AXI_SLVERR);
-	window_set(&self->window, ERROR_EVERY, 2);
-	window_set(&self->window, LOST_EVERY, 3);
-	EXPECT_LT(pages_leaked(&self->area, self->test.nodes, moves), moves / 2);
-	window_end_faults(&self->window);
+	load(5);
+	create_area(AREA_ANON_4K, 256 * KIB);
+	window_set(&window, STRIKES, 0);
+	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&window, ERROR_EVERY, 2);
+	window_set(&window, LOST_EVERY, 3);
+	EXPECT_LT(pages_leaked(&area, nodes, moves), moves / 2);
+	window_end_faults(&window);
 
-	printf("# %llu strikes\n", (unsigned long long)window_sum(&self->window, STRIKES));
-	EXPECT_GT(window_sum(&self->window, STRIKES), moves);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	printf("# %llu strikes\n", (unsigned long long)window_sum(&window, STRIKES));
+	EXPECT_GT(window_sum(&window, STRIKES), moves);
+	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 /* sysfs: "unbind" or "bind" of the driver of a device. */
@@ -356,12 +309,12 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	struct movers_result result;
 	unsigned int i, nr;
 
-	load(_metadata, "", LONG_MS);
+	load(LONG_MS);
 	nr = engine_channels(channels);
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
+	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
 	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
-		const char *name = self->window.device[i % self->window.nr].name;
+		const char *name = window.device[i % window.nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
 		EXPECT_EQ(driver("bind", name), 0);
@@ -373,7 +326,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	EXPECT_GT(result.moves, 0);
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	expect_all_copied(_metadata, self);
+	every_kind(8 * MIB);
 }
 
 /* dcbm comes and goes with memory on the move, and every fifth time the engine does too. */
@@ -382,18 +335,19 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
+	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
 	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
-		load(_metadata, "", LONG_MS);
+		load(LONG_MS);
 		usleep(5000);
-		ASSERT_TRUE(unload_dcbm());
+		ASSERT_EQ(offload_set_enabled(false), 0);
+		ASSERT_EQ(engine_unload_busy("dcbm"), 0);
 		if (i % 5 == 0)
 			ASSERT_TRUE(engine_unload());
 	}
 	EXPECT_TRUE(movers_stop(&result));
 	EXPECT_GT(result.moves, 0);
-	load(_metadata, "", LONG_MS);
-	expect_all_copied(_metadata, self);
+	load(LONG_MS);
+	every_kind(8 * MIB);
 }
 
 /* The slot of a device is empty from one moment to the next, and its driver hears of it later. */
@@ -402,24 +356,24 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	struct movers_result result;
 	unsigned int i;
 
-	load(_metadata, "", 100);
+	load(100);
 	offload_mark();
-	ASSERT_TRUE(movers_start(self->test.nodes, 2 * MIB, false));
+	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
 	usleep(200000);
-	self->window.device[0].knobs[GONE] = 1;
+	window.device[0].knobs[GONE] = 1;
 	usleep(500000);
-	EXPECT_EQ(driver("unbind", self->window.device[0].name), 0);
+	EXPECT_EQ(driver("unbind", window.device[0].name), 0);
 	usleep(200000);
 	EXPECT_TRUE(movers_stop(&result));
 	offload_show_grown();
 	EXPECT_GT(result.moves, 0);
-	for (i = 0; i < self->window.nr; i++)
-		EXPECT_EQ(self->window.device[i].knobs[BUSY], 0);
-	self->window.device[0].knobs[GONE] = 0;
-	EXPECT_EQ(driver("bind", self->window.device[0].name), 0);
+	for (i = 0; i < window.nr; i++)
+		EXPECT_EQ(window.device[i].knobs[BUSY], 0);
+	window.device[0].knobs[GONE] = 0;
+	EXPECT_EQ(driver("bind", window.device[0].name), 0);
 	ASSERT_TRUE(engine_unload());
-	load(_metadata, "", LONG_MS);
-	expect_all_copied(_metadata, self);
+	load(LONG_MS);
+	every_kind(8 * MIB);
 }
 
 /* Of the 512 folios of a batch, one of 16 channels has so many. */
@@ -431,46 +385,45 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 {
-	volatile uint32_t *knobs = self->window.device[0].knobs;
+	volatile uint32_t *knobs = window.device[0].knobs;
 
 	/* Only this queue takes as long. */
-	load(_metadata, "", debug_kernel() ? 3000 : 300);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
+	load(debug_kernel() ? 3000 : 300);
+	create_area(AREA_ANON_4K, 4 * MIB);
 	offload_mark();
 	knobs[COAST_US] = 20000000;
 	knobs[LIMIT] = 1;
 	knobs[HANG_EVERY] = 1;
-	self->test.stuck = true;
+	test.stuck = true;
 	for (unsigned int i = 0; i < 6; i++) {
-		area_stamp(&self->area, self->area.seed + 1);
+		area_stamp(&area, area.seed + 1);
 		/* What is lost stays: nobody gives its references back. */
-		EXPECT_EQ(area_move(&self->area, self->test.nodes[(i + 1) % 2]),
-			  i % 2 ? 0 : OF_A_CHANNEL);
-		EXPECT_EQ(area_wrong(&self->area), 0);
+		EXPECT_EQ(area_move(&area, nodes[(i + 1) % 2]), i % 2 ? 0 : OF_A_CHANNEL);
+		EXPECT_EQ(area_wrong(&area), 0);
 	}
 	offload_show_grown();
 	EXPECT_EQ(offload_grown("fallback_lost"), OF_A_CHANNEL);
 	EXPECT_EQ(offload_grown("declined_references"), 5 * OF_A_CHANNEL);
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_") +
-		  offload_grown("declined_"), 6 * area_folios(&self->area));
+		  offload_grown("declined_"), 6 * area_folios(&area));
 	EXPECT_EQ(engine_quarantined(), 1);
 
 	/* What the queue still does, it does to memory that nobody has. */
-	window_end_faults(&self->window);
-	ASSERT_TRUE(window_wait_until_idle(&self->window));
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	window_end_faults(&window);
+	ASSERT_TRUE(window_wait_until_idle(&window));
+	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 /* Devices that are not behind an IOMMU, or that it lets through: their addresses are memory's. */
-static unsigned int not_translated(FIXTURE_DATA(ptdma) *self)
+static unsigned int not_translated(void)
 {
 	unsigned int nr = 0;
 
-	for (unsigned int i = 0; i < self->window.nr; i++) {
+	for (unsigned int i = 0; i < window.nr; i++) {
 		char path[PATH_MAX], type[16] = "none";
 
 		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/iommu_group/type",
-			 self->window.device[i].name);
+			 window.device[i].name);
 		setting_read(path, type, sizeof(type));
 		/* DMA is strict, DMA-FQ lazy. */
 		nr += strcmp(type, "DMA") && strcmp(type, "DMA-FQ");
@@ -483,16 +436,16 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
 {
 	uint64_t before;
 
-	ASSERT_EQ(not_translated(self), 0);
-	load(_metadata, "", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
+	ASSERT_EQ(not_translated(), 0);
+	load(LONG_MS);
+	create_area(AREA_ANON_4K, 4 * MIB);
 	offload_mark();
-	before = window_sum(&self->window, DESCRIPTORS);
-	there_and_back(_metadata, self);
-	before = window_sum(&self->window, DESCRIPTORS) - before;
+	before = window_sum(&window, DESCRIPTORS);
+	round_trip();
+	before = window_sum(&window, DESCRIPTORS) - before;
 	offload_show_grown();
 	printf("# %llu descriptors\n", (unsigned long long)before);
-	EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&self->area));
+	EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&area));
 	EXPECT_LE(before, 16 * offload_grown("batches"));
 }
 
@@ -502,26 +455,26 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 {
-	const uint64_t refused = window_sum(&self->window, REFUSED);
-	const uint64_t stray = window_sum(&self->window, STRAY);
+	const uint64_t refused = window_sum(&window, REFUSED);
+	const uint64_t stray = window_sum(&window, STRAY);
 	double end;
 
-	ASSERT_EQ(not_translated(self), 0);
-	load(_metadata, "", LONG_MS);
-	ASSERT_TRUE(area_create(&self->area, AREA_ANON_4K, 4 * MIB, self->test.nodes[0]));
+	ASSERT_EQ(not_translated(), 0);
+	load(LONG_MS);
+	create_area(AREA_ANON_4K, 4 * MIB);
 	offload_mark();
 	/* Longer than a batch, and than what is unmapped lazily stays in the IOMMU. */
-	window_set(&self->window, AFTERWARDS_US, 3000000);
-	EXPECT_EQ(area_move(&self->area, self->test.nodes[1]), 0);
-	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&self->area));
+	window_set(&window, AFTERWARDS_US, 3000000);
+	EXPECT_EQ(area_move(&area, nodes[1]), 0);
+	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	/* Each queue, after its last descriptor. */
 	for (end = seconds_now() + 30; seconds_now() < end; usleep(1000))
-		if (window_sum(&self->window, REFUSED) - refused == 16 ||
-		    window_sum(&self->window, STRAY) != stray)
+		if (window_sum(&window, REFUSED) - refused == 16 ||
+		    window_sum(&window, STRAY) != stray)
 			break;
-	EXPECT_EQ(window_sum(&self->window, REFUSED), refused + 16);
-	EXPECT_EQ(window_sum(&self->window, STRAY), stray);
-	EXPECT_EQ(area_wrong(&self->area), 0);
+	EXPECT_EQ(window_sum(&window, REFUSED), refused + 16);
+	EXPECT_EQ(window_sum(&window, STRAY), stray);
+	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 TEST_HARNESS_MAIN

@@ -16,16 +16,13 @@
 #include "memory.h"
 #include "offload.h"
 
-const char * const area_kind_names[NR_AREA_KINDS] = {
+const char * const area_kind_names[NR_ALL_AREA_KINDS] = {
 	[AREA_ANON_4K]	= "anon_4k",
 	[AREA_ANON_64K]	= "anon_64k",
 	[AREA_ANON_2M]	= "anon_2m",
 	[AREA_SHMEM]	= "shmem",
-};
-
-static const size_t folio_sizes[NR_AREA_KINDS] = {
-	[AREA_ANON_64K]	= 64 * KIB,
-	[AREA_ANON_2M]	= PMD_SIZE,
+	[AREA_FILE]	= "file",
+	[AREA_HUGETLB]	= "hugetlb",
 };
 
 /* Folio sizes are a setting of the whole machine: puts it back to pages. */
@@ -33,7 +30,8 @@ static bool fault_in(struct area *area, enum area_kind kind, int node)
 {
 	int err;
 
-	area->folio_size = folio_sizes[kind] ?: memory_page_size();
+	area->folio_size = kind == AREA_ANON_64K ? 64 * KIB :
+			   kind == AREA_ANON_2M ? PMD_SIZE : memory_page_size();
 	err = thp_only(area->folio_size);
 	if (err) {
 		printf("# huge page settings: %s\n", strerror(-err));
@@ -44,32 +42,59 @@ static bool fault_in(struct area *area, enum area_kind kind, int node)
 	return !err && !thp_only(memory_page_size());
 }
 
+/* False, with a reason printed, if there is no memory of @kind where it should be mapped. */
+static bool is_mapped(struct area *area, enum area_kind kind)
+{
+	if (area->addr && area->addr != MAP_FAILED)
+		return true;
+	area->addr = NULL;
+	printf("# no %s: %s\n", area_kind_names[kind], strerror(errno));
+	return false;
+}
+
+/* Stamps memory on @node, where all of it must come to lie. */
+static bool stamp_on(struct area *area, int node)
+{
+	memory_bind(node);
+	area_stamp(area, 1);
+	memory_bind(-1);
+	return !memory_pages_not_on(area->addr, area->size, node);
+}
+
+static bool create_file(struct area *area, int node)
+{
+	int fd = open(getenv("MIG_FILE_DIR") ?: ".", O_TMPFILE | O_RDWR, 0600);
+	bool done;
+
+	area->folio_size = memory_page_size();
+	area->addr = ftruncate(fd, area->size) ? NULL :
+		     mmap(NULL, area->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	done = is_mapped(area, AREA_FILE) && stamp_on(area, node);
+	/* What is dirty may be under writeback when it is to migrate. */
+	fsync(fd);
+	close(fd);
+	return done;
+}
+
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node)
 {
+	if (kind == AREA_HUGETLB)
+		return area_create_hugetlb(area, PMD_SIZE, true, size, node);
 	area->size = size;
+	if (kind == AREA_FILE)
+		return create_file(area, node);
 	if (kind == AREA_SHMEM)
 		area->addr = mmap(NULL, size, PROT_READ | PROT_WRITE,
 				  MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 	else
 		area->addr = memory_map_aligned(size, PMD_SIZE);
-	if (!area->addr || area->addr == MAP_FAILED) {
-		area->addr = NULL;
-		printf("# no address space: %s\n", strerror(errno));
+	if (!is_mapped(area, kind) || !fault_in(area, kind, node))
 		return false;
-	}
-
-	if (!fault_in(area, kind, node))
-		return false;
-	if (memory_pages_not_on(area->addr, size, node)) {
-		printf("# %s: not allocated on node %d\n", area_kind_names[kind], node);
-		return false;
-	}
-	if (!area_is_whole(area)) {
-		printf("# %s: not allocated in folios of %zu bytes\n",
-		       area_kind_names[kind], area->folio_size);
-		return false;
-	}
-	return true;
+	if (!memory_pages_not_on(area->addr, size, node) && area_is_whole(area))
+		return true;
+	printf("# %s: not allocated on node %d, or not in folios of %zu bytes\n",
+	       area_kind_names[kind], node, area->folio_size);
+	return false;
 }
 
 static void *map_hugetlb(size_t folio_size, bool shared, size_t size)
@@ -97,41 +122,7 @@ bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size
 	area->addr = map_hugetlb(folio_size, shared, size);
 	area->size = size;
 	area->folio_size = folio_size;
-	if (area->addr == MAP_FAILED) {
-		area->addr = NULL;
-		printf("# no hugetlb folios: %s\n", strerror(errno));
-		return false;
-	}
-	memory_bind(node);
-	area_stamp(area, 1);
-	memory_bind(-1);
-	return !memory_pages_not_on(area->addr, size, node) && area_is_whole(area);
-}
-
-bool area_create_file(struct area *area, size_t size, int node)
-{
-	int fd = open(getenv("MIG_FILE_DIR") ?: ".", O_TMPFILE | O_RDWR, 0600);
-
-	area->addr = NULL;
-	area->size = size;
-	area->folio_size = memory_page_size();
-	if (fd < 0 || ftruncate(fd, size)) {
-		printf("# no file: %s\n", strerror(errno));
-		return false;
-	}
-	area->addr = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
-	if (area->addr == MAP_FAILED) {
-		area->addr = NULL;
-		close(fd);
-		return false;
-	}
-	memory_bind(node);
-	area_stamp(area, 1);
-	memory_bind(-1);
-	/* What is dirty may be under writeback when it is to migrate. */
-	fsync(fd);
-	close(fd);
-	return !memory_pages_not_on(area->addr, size, node);
+	return is_mapped(area, AREA_HUGETLB) && stamp_on(area, node) && area_is_whole(area);
 }
 
 void area_destroy(struct area *area)

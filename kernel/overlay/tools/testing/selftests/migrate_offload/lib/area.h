@@ -14,10 +14,15 @@ enum area_kind {
 	AREA_ANON_64K,
 	AREA_ANON_2M,
 	AREA_SHMEM,
-	NR_AREA_KINDS
+	NR_AREA_KINDS,
+	/* A new file in MIG_FILE_DIR, or in the working directory. */
+	AREA_FILE = NR_AREA_KINDS,
+	/* Of 2 MB, of a file that only this area has. */
+	AREA_HUGETLB,
+	NR_ALL_AREA_KINDS
 };
 
-extern const char * const area_kind_names[NR_AREA_KINDS];
+extern const char * const area_kind_names[NR_ALL_AREA_KINDS];
 
 struct area {
 	char *addr;
@@ -36,12 +41,10 @@ struct area {
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 /*
  * As area_create(), in hugetlb folios of the pool: private ones, or those of a file
- * that nobody else has.
+ * that only this area has.
  */
 bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
 			 int node);
-/* As area_create(), of a new file in MIG_FILE_DIR, or in the working directory. */
-bool area_create_file(struct area *area, size_t size, int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);

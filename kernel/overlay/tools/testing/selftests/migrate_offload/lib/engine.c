@@ -205,14 +205,6 @@ bool engine_wait_until_copying(unsigned long before)
 	return engine_descriptors() != before;
 }
 
-bool engine_begin_move(pthread_t *thread, void *(*mover)(void *), void *arg)
-{
-	const unsigned long before = engine_descriptors();
-
-	offload_mark();
-	return !pthread_create(thread, NULL, mover, arg) && engine_wait_until_copying(before);
-}
-
 unsigned int engine_quarantined(void)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];

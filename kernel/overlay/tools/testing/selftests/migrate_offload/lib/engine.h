@@ -77,11 +77,6 @@ bool engine_wait_for_channels(unsigned int nr);
 unsigned long engine_descriptors(void);
 /* Waits until they are more than @before; false after 60 s. */
 bool engine_wait_until_copying(unsigned long before);
-/*
- * Marks the counters, starts a thread that moves memory, and waits until the engine copies;
- * false if there is no thread, or after 60 s.
- */
-bool engine_begin_move(pthread_t *thread, void *(*mover)(void *), void *arg);
 /* How many channels dcbm will not use again. */
 unsigned int engine_quarantined(void);
 

@@ -11,13 +11,6 @@
 #include "movers.h"
 #include "setting.h"
 
-/* What other kinds of memory than those of areas have. */
-enum {
-	MOVER_FILE = NR_AREA_KINDS,
-	MOVER_HUGETLB,
-	NR_MOVERS
-};
-
 /* Written by one process each, read by all. */
 struct mover {
 	bool ready;
@@ -29,34 +22,10 @@ struct mover {
 
 static struct shared {
 	bool stop;
-	struct mover movers[NR_MOVERS];
+	struct mover movers[NR_ALL_AREA_KINDS];
 } *shared;
 
-static pid_t pids[NR_MOVERS];
-
-static const char *mover_name(unsigned int kind)
-{
-	switch (kind) {
-	case MOVER_FILE:
-		return "file";
-	case MOVER_HUGETLB:
-		return "hugetlb";
-	default:
-		return area_kind_names[kind];
-	}
-}
-
-static bool create(struct area *area, unsigned int kind, size_t size, int node)
-{
-	switch (kind) {
-	case MOVER_FILE:
-		return area_create_file(area, size, node);
-	case MOVER_HUGETLB:
-		return area_create_hugetlb(area, PMD_SIZE, true, size, node);
-	default:
-		return area_create(area, kind, size, node);
-	}
-}
+static pid_t pids[NR_ALL_AREA_KINDS];
 
 static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 		     size_t size, bool all)
@@ -65,7 +34,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 	long stayed;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (!create(&area, kind, size, nodes[0]))
+	if (!area_create(&area, kind, size, nodes[0]))
 		return 1;
 	__atomic_store_n(&mover->ready, true, __ATOMIC_RELEASE);
 
@@ -74,7 +43,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 
 		stayed = all && random() % 2 ? area_bind(&area, node) : area_move(&area, node);
 		if (stayed < 0) {
-			printf("# %s: cannot move: error %ld\n", mover_name(kind), stayed);
+			printf("# %s: cannot move: error %ld\n", area_kind_names[kind], stayed);
 			return 1;
 		}
 		mover->stayed += stayed;
@@ -84,25 +53,23 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 		mover->moves++;
 		/* New contents: what an old copy still writes would show. */
 		if (mover->moves % 2)
-			area_stamp(&area, mover->moves * NR_MOVERS + kind);
+			area_stamp(&area, mover->moves * NR_ALL_AREA_KINDS + kind);
 	}
 	mover->bytes_wrong += area_wrong(&area);
 	area_destroy(&area);
 	return 0;
 }
 
-/* Whether there is memory of a kind. What is set for it is restored when the program ends. */
+/*
+ * Whether there are files, or hugetlb folios. What is set for these is restored when the program
+ * ends.
+ */
 static bool present(unsigned int kind, const int nodes[2], size_t size)
 {
-	switch (kind) {
-	case MOVER_FILE:
+	if (kind == AREA_FILE)
 		return getenv("MIG_FILE_DIR");
-	case MOVER_HUGETLB:
-		return hugetlb_reserve(PMD_SIZE, nodes[0], size / PMD_SIZE) &&
-		       hugetlb_reserve(PMD_SIZE, nodes[1], size / PMD_SIZE);
-	default:
-		return true;
-	}
+	return hugetlb_reserve(PMD_SIZE, nodes[0], size / PMD_SIZE) &&
+	       hugetlb_reserve(PMD_SIZE, nodes[1], size / PMD_SIZE);
 }
 
 bool movers_start(const int nodes[2], size_t size, bool all)
@@ -115,7 +82,7 @@ bool movers_start(const int nodes[2], size_t size, bool all)
 	if (shared == MAP_FAILED)
 		return false;
 
-	for (kind = 0; kind < NR_MOVERS; kind++) {
+	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		pids[kind] = 0;
@@ -147,7 +114,7 @@ void movers_wait(uint64_t moves)
 
 	do {
 		usleep(10000);
-		for (done = 0, kind = 0; kind < NR_MOVERS; kind++)
+		for (done = 0, kind = 0; kind < NR_ALL_AREA_KINDS; kind++)
 			done += __atomic_load_n(&shared->movers[kind].moves, __ATOMIC_RELAXED);
 	} while (done < moves);
 }
@@ -159,7 +126,7 @@ bool movers_stop(struct movers_result *result)
 
 	*result = (struct movers_result){ 0 };
 	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
-	for (kind = 0; kind < NR_MOVERS; kind++) {
+	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		if (kind >= NR_AREA_KINDS && !pids[kind])
@@ -167,7 +134,7 @@ bool movers_stop(struct movers_result *result)
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
 			result->failed++;
 		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
-		       mover_name(kind), (unsigned long long)mover->moves,
+		       area_kind_names[kind], (unsigned long long)mover->moves,
 		       (unsigned long long)mover->stayed,
 		       (unsigned long long)mover->bytes_wrong,
 		       (unsigned long long)mover->splits);

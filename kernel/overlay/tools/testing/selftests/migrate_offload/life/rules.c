@@ -5,7 +5,7 @@
  *
  *  2  Only what nobody can change is copied early: neither a folio to which somebody
  *     else has a reference nor shmem that no page table maps. Nor folios with buffer
- *     heads: buffer_heads.sh. And a driver that pins one meanwhile waits.
+ *     heads: the program buffer_heads. And a driver that pins one meanwhile waits.
  *  5  When pages are given back, nothing may still be writing to them: the fault "late" of
  *     the program faults. What an engine that cannot be stopped may write to is not given
  *     back: quarantine.

@@ -1,74 +1,87 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Keep the metadata of a small file system busy while the folios of its block
- * device migrate. These folios have buffer heads, through which a file system
- * changes them without the folio lock and without a folio reference: a copy
- * taken before buffer_migrate_folio_norefs() closed that window is stale, and
- * using it corrupts the file system.
+ * The metadata of a small file system is busy while the folios of its block device migrate. These
+ * folios have buffer heads, through which a file system changes them without the folio lock and
+ * without a folio reference: a copy taken before buffer_migrate_folio_norefs() closed that window
+ * is stale, and to use it corrupts the file system. The file system has no journal, because jbd2
+ * keeps references to the buffers and so would hide the mistake.
  *
- * buffer_heads.sh prepares the file system, and checks it afterwards.
+ * MIG_FOLIOS is how many of these folios must have been declined.
  */
+#include "run.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/mount.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include "memory.h"
-#include "offload.h"
-
+#define TIMEOUT		900
 #define NR_WORKERS	3
 #define NR_NAMES	100
 #define ROUNDS_MAX	1000
 #define OPERATIONS	1000
-#define MAX_WORDS	1024
-#define MPOL_MF_MOVE_ALL (1 << 2)
+#define MAX_SIZE	8192
 /* Counts folios with buffer heads. */
 #define DECLINED	"declined_mapping"
 
-/* What the file of a name must contain: a function of all these fields. */
+/* The contents that the file of a name must have: the stamp of @generation. */
 struct file {
-	uint32_t present;
-	uint32_t words;
+	bool present;
+	ssize_t size;
 	uint64_t generation;
 };
 
-/* Shared by all processes, and written to the manifest when they are done. */
-struct state {
+/* Shared by all processes. */
+static struct state {
 	struct file files[NR_WORKERS][NR_NAMES];
 	uint64_t operations[NR_WORKERS];
 	bool stop;
+} *state;
+
+static char work[] = "/tmp/buffer_heads.XXXXXX";
+static char device[64];
+
+FIXTURE(buffer_heads) { };
+
+FIXTURE_VARIANT(buffer_heads)
+{
+	const char *migrator;
 };
 
-static const char *mountpoint;
+FIXTURE_VARIANT_ADD(buffer_heads, cpu) { "cpu" };
+FIXTURE_VARIANT_ADD(buffer_heads, dcbm) { "dcbm" };
 
-static uint64_t word(uint64_t generation, uint64_t index)
+FIXTURE_SETUP(buffer_heads)
 {
-	uint64_t x = generation * 0x9e3779b97f4a7c15 + index + 1;
+	if (!run_begin(_metadata))
+		return;
+	if (!strcmp(variant->migrator, "dcbm"))
+		ASSERT_TRUE(engine_load("", ""));
+	ASSERT_NE(NULL, mkdtemp(work));
+	ASSERT_EQ(0, chdir(work));
+	ASSERT_EQ(0, system("dd if=/dev/zero of=image bs=1M count=0 seek=8 2>/dev/null && "
+			    "mkfs.ext4 -q -F -b 1024 -O ^has_journal image && mkdir mnt && "
+			    "losetup -f >device && losetup $(cat device) image"));
+	ASSERT_EQ(0, setting_read("device", device, sizeof(device)));
+	ASSERT_EQ(0, mount(device, "mnt", "ext4", 0, NULL));
+	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+		     -1, 0);
+	ASSERT_NE(MAP_FAILED, state);
+	ASSERT_EQ(0, offload_route_only(NULL, variant->migrator));
+	ASSERT_EQ(0, offload_set_enabled(true));
+}
 
-	x = (x ^ (x >> 30)) * 0xbf58476d1ce4e5b9;
-	x = (x ^ (x >> 27)) * 0x94d049bb133111eb;
-	return x ^ (x >> 31);
+FIXTURE_TEARDOWN(buffer_heads)
+{
+	umount("mnt");
+	system("losetup -d $(cat device); cd /; rm -r $OLDPWD");
+	run_end();
 }
 
 static char *path_of(int worker, int name)
 {
-	static char paths[2][256];
+	static char paths[2][64];
 	static int turn;
 
 	turn = !turn;
-	snprintf(paths[turn], sizeof(paths[turn]), "%s/worker%d/name-%03d",
-		 mountpoint, worker, name);
+	snprintf(paths[turn], sizeof(paths[turn]), "mnt/worker%d/name-%03d", worker, name);
 	return paths[turn];
 }
 
@@ -80,154 +93,77 @@ static bool failed(const char *what, const char *path)
 
 static bool file_write(const char *path, const struct file *file)
 {
-	uint64_t words[MAX_WORDS];
-	ssize_t size = file->words * sizeof(words[0]);
-	bool ok = true;
-	uint32_t i;
-	int fd;
+	char buffer[MAX_SIZE];
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
 
-	for (i = 0; i < file->words; i++)
-		words[i] = word(file->generation, i);
-
-	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0)
-		return failed("open for writing", path);
-	if (write(fd, words, size) != size)
-		ok = failed("write", path);
-	if (close(fd))
-		ok = failed("close", path);
-	return ok;
+	memory_stamp(buffer, file->size, file->generation);
+	if (fd < 0 || write(fd, buffer, file->size) != file->size || close(fd))
+		return failed("write", path);
+	return true;
 }
 
 static bool file_check(const char *path, const struct file *file)
 {
-	uint64_t words[MAX_WORDS + 1];
-	ssize_t size, expected = file->words * sizeof(words[0]);
-	uint32_t i;
-	int fd;
+	char buffer[MAX_SIZE + 1];
+	int fd = open(path, O_RDONLY);
+	ssize_t size;
 
-	fd = open(path, O_RDONLY);
-	if (fd < 0) {
-		if (errno == ENOENT && !file->present)
-			return true;
-		return failed("open for reading", path);
-	}
-	size = read(fd, words, sizeof(words));
+	if (fd < 0)
+		return (errno == ENOENT && !file->present) || failed("open", path);
+	size = read(fd, buffer, sizeof(buffer));
 	close(fd);
-	if (size < 0)
-		return failed("read", path);
-	if (!file->present) {
-		printf("# %s exists, though it was removed\n", path);
+	if (!file->present || size != file->size) {
+		printf("# %s has %zd bytes instead of %zd\n", path, size,
+		       file->present ? file->size : -1);
 		return false;
 	}
-	if (size != expected) {
-		printf("# %s has %zd bytes instead of %zd\n", path, size, expected);
-		return false;
-	}
-	for (i = 0; i < file->words; i++) {
-		if (words[i] != word(file->generation, i)) {
-			printf("# %s is wrong at byte %zu\n", path, i * sizeof(words[0]));
-			return false;
-		}
-	}
-	return true;
+	return !memory_verify(buffer, size, file->generation) || failed("wrong contents", path);
 }
 
 /* One random operation on one random name. */
-static bool operate(struct state *state, int worker, uint64_t *generation)
+static bool operate(int worker, uint64_t *generation)
 {
-	struct file *files = state->files[worker];
+	struct file *files = state->files[worker], *target;
 	int name = random() % NR_NAMES;
 	struct file *file = &files[name];
-	struct file *target;
 	char *path = path_of(worker, name);
-	char *target_path;
 
 	switch (file->present ? random() % 4 : 0) {
 	case 0:
 		file->present = true;
-		file->words = random() % MAX_WORDS;
+		file->size = random() % (MAX_SIZE / 8) * 8;
 		file->generation = ++*generation;
 		return file_write(path, file);
 	case 1:
-		if (unlink(path))
-			return failed("unlink", path);
 		file->present = false;
-		return true;
+		return !unlink(path) || failed("unlink", path);
 	case 2:
 		target = &files[random() % NR_NAMES];
 		if (target == file)
 			return true;
-		target_path = path_of(worker, target - files);
-		if (rename(path, target_path))
-			return failed("rename", path);
 		*target = *file;
 		file->present = false;
-		return true;
+		return !rename(path, path_of(worker, target - files)) || failed("rename", path);
 	default:
 		return file_check(path, file);
 	}
 }
 
-static int worker_run(struct state *state, int worker)
+static int worker_run(int worker)
 {
 	uint64_t generation = (uint64_t)(worker + 1) << 48;
 
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	srandom(worker + 1);
 	while (!__atomic_load_n(&state->stop, __ATOMIC_RELAXED)) {
-		if (!operate(state, worker, &generation))
+		if (!operate(worker, &generation))
 			return 1;
 		state->operations[worker]++;
 	}
 	return 0;
 }
 
-/*
- * Moves the pages that are not on @node, in one call: move_pages(2) gives up early
- * when it meets a page that need not move after one that could not. Returns how
- * many arrived, or -1.
- */
-static long pages_move(char *map, size_t nr, int node)
-{
-	size_t page_size = sysconf(_SC_PAGESIZE);
-	size_t i, nr_move = 0;
-	long moved = -1;
-	void **pages;
-	int *nodes, *status;
-
-	pages = calloc(nr, sizeof(*pages));
-	nodes = calloc(nr, sizeof(*nodes));
-	status = calloc(nr, sizeof(*status));
-	if (!pages || !nodes || !status)
-		goto out;
-	for (i = 0; i < nr; i++) {
-		pages[i] = map + i * page_size;
-		(void)*(volatile char *)pages[i];
-		nodes[i] = node;
-	}
-	if (syscall(SYS_move_pages, 0, nr, pages, NULL, status, 0))
-		goto out;
-	for (i = 0; i < nr; i++)
-		if (status[i] >= 0 && status[i] != node)
-			pages[nr_move++] = pages[i];
-	if (syscall(SYS_move_pages, 0, nr_move, pages, nodes, status,
-		    MPOL_MF_MOVE_ALL) < 0)
-		goto out;
-	if (syscall(SYS_move_pages, 0, nr_move, pages, NULL, status, 0))
-		goto out;
-	moved = 0;
-	for (i = 0; i < nr_move; i++)
-		moved += status[i] == node;
-out:
-	if (moved < 0)
-		perror("move_pages");
-	free(pages);
-	free(nodes);
-	free(status);
-	return moved;
-}
-
-static uint64_t operations(const struct state *state)
+static uint64_t operations(void)
 {
 	uint64_t sum = 0;
 
@@ -237,123 +173,100 @@ static uint64_t operations(const struct state *state)
 }
 
 /*
- * Moves the pages of the block device between nodes 0 and 1, until @folios were declined
- * and files have changed often, but not for ever; returns how many pages moved.
- * The metadata that changes most, bitmaps and inodes, lies at the beginning: that part
- * goes in every round, the rest in one of four.
+ * Moves the pages that are not on @node, in one call: move_pages(2) gives up early
+ * when it meets a page that need not move after one that could not. Returns how
+ * many arrived.
  */
-static long device_move(const struct state *state, const char *device, uint64_t folios)
+static long pages_move(char *map, size_t nr, int node)
 {
-	long moved = 0, n = 0;
-	unsigned int round = 0;
-	uint64_t size, nr;
-	int node = 0;
-	char *map;
-	int fd;
+	const size_t size = memory_page_size();
+	void **pages = calloc(nr, sizeof(*pages));
+	int *targets = calloc(nr, sizeof(*targets)), *status = calloc(nr, sizeof(*status));
+	size_t nr_move = 0;
+	long moved = 0;
 
-	fd = open(device, O_RDONLY);
-	if (fd < 0 || ioctl(fd, BLKGETSIZE64, &size)) {
-		perror(device);
-		return -1;
+	for (size_t i = 0; i < nr; i++) {
+		pages[i] = map + i * size;
+		(void)*(volatile char *)pages[i];
+		targets[i] = node;
 	}
-	map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
-	close(fd);
-	if (map == MAP_FAILED) {
-		perror("mmap");
-		return -1;
-	}
-	while ((offload_grown(DECLINED) < folios || operations(state) < OPERATIONS) &&
-	       round < ROUNDS_MAX && n >= 0) {
-		node = !node;
-		nr = size / sysconf(_SC_PAGESIZE);
-		n = pages_move(map, round++ % 4 ? nr / 4 : nr, node);
-		moved += n;
-	}
-	munmap(map, size);
-	return n < 0 ? n : moved;
+	ASSERT_EQ(0, syscall(SYS_move_pages, 0, nr, pages, NULL, status, 0));
+	for (size_t i = 0; i < nr; i++)
+		if (status[i] >= 0 && status[i] != node)
+			pages[nr_move++] = pages[i];
+	ASSERT_LE(0, syscall(SYS_move_pages, 0, nr_move, pages, targets, status, MPOL_MF_MOVE_ALL));
+	ASSERT_EQ(0, syscall(SYS_move_pages, 0, nr_move, pages, NULL, status, 0));
+	for (size_t i = 0; i < nr_move; i++)
+		moved += status[i] == node;
+	free(pages);
+	free(targets);
+	free(status);
+	return moved;
 }
 
-static int churn(const char *device, uint64_t folios, const char *manifest)
+/*
+ * Moves the pages of the block device between two nodes, until @folios were declined and
+ * files have changed often, but not for ever; returns how many pages moved. The metadata that
+ * changes most, bitmaps and inodes, lies at the beginning: that part goes in every round, the
+ * rest in one of four.
+ */
+static long device_move(uint64_t folios)
 {
-	struct state *state;
-	pid_t pids[NR_WORKERS];
-	int worker, status, fd, err = 0;
-	char path[256];
-	long moved;
+	int fd = open(device, O_RDONLY);
+	uint64_t size, nr;
+	long moved = 0;
+	char *map;
 
-	state = mmap(NULL, sizeof(*state), PROT_READ | PROT_WRITE,
-		     MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-	if (state == MAP_FAILED) {
-		perror("mmap");
-		return 1;
-	}
-	for (worker = 0; worker < NR_WORKERS; worker++) {
-		snprintf(path, sizeof(path), "%s/worker%d", mountpoint, worker);
-		if (mkdir(path, 0700)) {
-			perror(path);
-			return 1;
-		}
+	ASSERT_LE(0, fd);
+	ASSERT_EQ(0, ioctl(fd, BLKGETSIZE64, &size));
+	map = mmap(NULL, size, PROT_READ, MAP_SHARED, fd, 0);
+	ASSERT_NE(MAP_FAILED, map);
+	close(fd);
+	nr = size / memory_page_size();
+	for (int round = 0; round < ROUNDS_MAX && (offload_grown(DECLINED) < folios ||
+						   operations() < OPERATIONS); round++)
+		moved += pages_move(map, round % 4 ? nr / 4 : nr, nodes[1 - round % 2]);
+	munmap(map, size);
+	return moved;
+}
+
+TEST_F_TIMEOUT(buffer_heads, file_system_stays_clean, TIMEOUT)
+{
+	const uint64_t folios = atol(getenv("MIG_FOLIOS") ?: "5000");
+	pid_t pids[NR_WORKERS];
+	unsigned int wrong = 0;
+	char path[32];
+
+	for (int worker = 0; worker < NR_WORKERS; worker++) {
+		snprintf(path, sizeof(path), "mnt/worker%d", worker);
+		ASSERT_EQ(0, mkdir(path, 0700));
 		fflush(stdout);
 		pids[worker] = fork();
 		if (!pids[worker]) {
-			err = worker_run(state, worker);
+			wrong = worker_run(worker);
 			fflush(stdout);
-			_exit(err);
+			_exit(wrong);
 		}
 	}
-
 	offload_mark();
-	moved = device_move(state, device, folios);
+	EXPECT_LE(1000, device_move(folios));
 	__atomic_store_n(&state->stop, true, __ATOMIC_RELAXED);
-	for (worker = 0; worker < NR_WORKERS; worker++) {
-		if (waitpid(pids[worker], &status, 0) < 0 || status)
-			err = 1;
-	}
-
-	fd = open(manifest, O_WRONLY | O_CREAT | O_TRUNC, 0600);
-	if (fd < 0 || write(fd, state, sizeof(*state)) != sizeof(*state)) {
-		perror(manifest);
-		return 1;
-	}
-	close(fd);
-	printf("# %llu file operations, %ld pages of the device moved, %llu folios declined\n",
-	       (unsigned long long)operations(state), moved,
+	for (int worker = 0; worker < NR_WORKERS; worker++)
+		EXPECT_TRUE(process_was_fine(pids[worker]));
+	TH_LOG("%llu file operations, %llu folios declined", (unsigned long long)operations(),
 	       (unsigned long long)offload_grown(DECLINED));
-	return err || moved < 1000 || operations(state) < OPERATIONS ||
-	       offload_grown(DECLINED) < folios;
+	EXPECT_LE(OPERATIONS, operations());
+	EXPECT_LE(folios, offload_grown(DECLINED));
+	EXPECT_EQ(0, offload_set_enabled(false));
+
+	ASSERT_EQ(0, umount("mnt"));
+	EXPECT_EQ(0, system("e2fsck -fn $(cat device) >output 2>&1 || "
+			    "{ sed 's/^/# /' output; false; }"));
+	ASSERT_EQ(0, mount(device, "mnt", "ext4", MS_RDONLY, NULL));
+	for (int worker = 0; worker < NR_WORKERS; worker++)
+		for (int name = 0; name < NR_NAMES; name++)
+			wrong += !file_check(path_of(worker, name), &state->files[worker][name]);
+	EXPECT_EQ(0, wrong);
 }
 
-static int check(const char *manifest)
-{
-	static struct state state;
-	int worker, name, fd, wrong = 0;
-
-	fd = open(manifest, O_RDONLY);
-	if (fd < 0 || read(fd, &state, sizeof(state)) != sizeof(state)) {
-		perror(manifest);
-		return 1;
-	}
-	close(fd);
-	for (worker = 0; worker < NR_WORKERS; worker++)
-		for (name = 0; name < NR_NAMES; name++)
-			wrong += !file_check(path_of(worker, name),
-					     &state.files[worker][name]);
-	printf("# %d of %d names wrong\n", wrong, NR_WORKERS * NR_NAMES);
-	return !!wrong;
-}
-
-int main(int argc, char **argv)
-{
-	if (argc == 6 && !strcmp(argv[1], "churn")) {
-		mountpoint = argv[2];
-		return churn(argv[3], atol(argv[4]), argv[5]);
-	}
-	if (argc == 4 && !strcmp(argv[1], "check")) {
-		mountpoint = argv[2];
-		return check(argv[3]);
-	}
-	fprintf(stderr,
-		"usage: buffer_heads churn MOUNTPOINT DEVICE FOLIOS MANIFEST\n"
-		"       buffer_heads check MOUNTPOINT MANIFEST\n");
-	return 2;
-}
+TEST_HARNESS_MAIN

@@ -158,12 +158,6 @@ FIXTURE_VARIANT_ADD(bound, by_default_broken_engine) { 500, "dcbm", "result_erro
 FIXTURE_VARIANT_ADD(bound, by_default_cpu) { 500, "cpu", NULL };
 FIXTURE_VARIANT_ADD(bound, longest) { 1000000, "dcbm", NULL };
 
-static bool create(struct area *area, unsigned int kind, int node)
-{
-	return kind < NR_AREA_KINDS ? area_create(area, kind, PMD_SIZE, node) :
-				      area_create_file(area, PMD_SIZE, node);
-}
-
 FIXTURE_SETUP(bound)
 {
 	if (!run_begin(_metadata))
@@ -172,7 +166,7 @@ FIXTURE_SETUP(bound)
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
 	ASSERT_EQ(0, offload_set_bound(variant->us));
 	for (unsigned int kind = 0; kind < ARRAY_SIZE(areas); kind++)
-		ASSERT_TRUE(create(&areas[kind], kind, nodes[0]));
+		ASSERT_TRUE(area_create(&areas[kind], kind, PMD_SIZE, nodes[0]));
 	if (variant->fault)
 		ASSERT_EQ(0, engine_set_fault(variant->fault, 100));
 }
