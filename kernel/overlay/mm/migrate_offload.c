@@ -527,8 +527,17 @@ static int __init create_sysfs(void)
 	return error;
 }
 
-#define STAT_NAME(stat, name)	name,
-static const char * const stat_names[] = { MIGRATE_OFFLOAD_STATS(STAT_NAME) };
+/* In the order of enum migrate_offload_stat. */
+static const char * const stat_names[] = {
+	"batches", "folios_copied", "pages_copied",
+	"fallback_busy", "fallback_error", "fallback_lost", "fallback_no_memory",
+	"fallback_refused", "fallback_small", "fallback_timeout",
+	"fallback_unreachable",
+	"declined_mapping", "declined_metadata", "declined_poison",
+	"declined_references", "declined_type",
+};
+
+static_assert(ARRAY_SIZE(stat_names) == NR_MIGRATE_OFFLOAD_STATS);
 
 /* A line for each reason, and a column for each counter, since boot. */
 static int stats_show(struct seq_file *file, void *data)

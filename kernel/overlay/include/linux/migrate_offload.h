@@ -30,14 +30,11 @@ struct module;
  * must not take a folio lock, and its allocations must not wait for reclaim:
  * preferably it allocates everything before it registers.
  *
- * The CPU's copy survives an uncorrected memory error of src, and migration then
- * fails with the poison where it was. A migrator must not hide such an error:
- * one that forwards poison, or writes other bytes in its place, and reports
- * %MIGRATE_OFFLOAD_DONE turns a detected error into wrong content. The manual of
- * an engine says whether a read error ends a descriptor with an error; error
- * injection (Documentation/firmware-guide/acpi/apei/einj.rst) into src shows
- * whether the driver passes that on. Without an answer the administrator must not
- * route anything to the engine.
+ * The CPU's copy survives an uncorrected memory error of src. A migrator that
+ * copies poison, or other bytes in its place, must not report the pair as done. An
+ * engine's manual says whether a read error ends a descriptor with an error, and
+ * error injection (Documentation/firmware-guide/acpi/apei/einj.rst) into src shows
+ * whether its driver passes that on. Otherwise nothing may be routed to it.
  */
 
 /**
