@@ -240,7 +240,14 @@ def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
     suite = guest.run_suite(
-        paths, kernel, "demo", "", directory, engine.machine, debian=not engine.ours
+        paths,
+        kernel,
+        "demo",
+        "",
+        directory,
+        engine.machine,
+        debian=not engine.ours,
+        wall=not engine.virtual_time,
     )
     found, results = [], []
     if suite.failure:

@@ -1,7 +1,7 @@
 """`make check`: the quick tests, in an order that tells bad news early, or some of them.
 
 Groups that it leaves out have their turn in continuous integration (see turns.py). In the turn
-of arm64 the debug kernel and its suites are left out instead, unless it is that of all groups.
+of arm64 the debug kernel and its suites are left out instead, unless TURN is `all`.
 """
 
 import shutil
@@ -35,7 +35,7 @@ KERNELS = ("base", "debug", "arm64")
 """Kernels that suites may name in their heads, in the order in which they run."""
 
 SEEDS = 10
-"""With how many seeds suites in virtual time run in the turn of all groups."""
+"""With how many seeds suites in virtual time run if TURN is `all`."""
 
 _FIRST = "kunit"  # of the suites: the quickest news
 
@@ -107,8 +107,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         needs = f"kernel-{engine.config}"
         return Stage(name, lambda kernel, _: run(kernel).cases, needs, group=group)
 
-    groups = turns.groups(paths.root)
-    found = heads.read(paths.guest / "suites", KERNELS, groups)
+    found = heads.read(paths.guest / "suites", KERNELS, turns.groups(paths.root))
 
     def suites(config: str) -> list[Stage]:
         names = [name for name, head in found.items() if config in head.kernels]
@@ -116,7 +115,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         return [stage for name in names for stage in runs(config, name)]
 
     def runs(config: str, name: str) -> list[Stage]:
-        """Return a suite, and in the turn of all groups what else may interleave otherwise."""
+        """Return a suite, and if TURN is `all` what else may interleave otherwise."""
         settings = guest.settings_of(paths, name)
 
         def stage(suffix: str, counts: tuple[str, ...], **how: Any) -> Stage:
@@ -127,7 +126,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
             return Stage(f"{config}-{name}{suffix}", run, needs, False, counts, group, virtual)
 
         first = stage("", () if settings.virtual else found[name].counts)
-        if not settings.virtual or settings.cpus == 1 or set(turn) != set(groups):
+        if not settings.virtual or settings.cpus == 1 or turns.ALL not in turn:
             return [first]
         seeds = range(guest.seed() + 1, guest.seed() + SEEDS)
         return [
@@ -149,9 +148,9 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
     ]
 
 
-def of_turn(known: Sequence[Stage], turn: Sequence[str], groups: Sequence[str]) -> set[str]:
+def of_turn(known: Sequence[Stage], turn: Sequence[str]) -> set[str]:
     """Return the names of the stages that run in a turn, besides those that they need."""
-    missing = "kernel-debug" if "arm64" in turn and set(turn) != set(groups) else None
+    missing = "kernel-debug" if "arm64" in turn and turns.ALL not in turn else None
     return {
         stage.name
         for stage in known
@@ -264,10 +263,9 @@ def _layouts(
 
 def main(paths: Paths, only: str = "", turn: str = "") -> int:
     """Run the tests of a turn, or those that `only` names; the last line counts them."""
-    groups = turns.groups(paths.root)
     chosen = turns.parse(paths.root, turn)
     known = every(paths, chosen)
-    wanted = stages.select(known, of_turn(known, chosen, groups), only)
+    wanted = stages.select(known, of_turn(known, chosen), only)
     ui.say(f"check: seed {guest.seed()}, turn of {', '.join(chosen) or 'no group'}")
     out = paths.out / "check"
     shutil.rmtree(out, ignore_errors=True)

@@ -1,13 +1,20 @@
 """The demo's results: schema, and what makes them a failure."""
 
 import json
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
 from harness import demo
 from harness.core.errors import HarnessError
+from harness.core.paths import default_paths
 from harness.demo import BY_DMA, FOLIO_KIB, MODES, Result
+from harness.guest.suite import SuiteResult
+from harness.guest.vm import Outcome, Run, Verdict
+from harness.kernel.arch import ZCU102
 
 
 def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
@@ -167,6 +174,24 @@ def test_times_of_several_processors_are_not_compared() -> None:
         for mode in MODES
     ]
     assert demo.problems(results(*found), demo.ZDMA) == []
+
+
+@pytest.mark.parametrize("engine", demo.ENGINES.values(), ids=list(demo.ENGINES))
+def test_emulators_of_debian_have_no_virtual_time_for_several_processors(
+    engine: demo.Engine, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    seen: dict[str, bool] = {}
+
+    def run_suite(*_: object, debian: bool, wall: bool) -> SuiteResult:
+        seen.update(debian=debian, wall=wall)
+        return SuiteResult(Run(Verdict(Outcome.FINISHED, "", 0), "", ""), (), "")
+
+    monkeypatch.setattr("harness.guest.suite.run_suite", run_suite)
+    paths = replace(default_paths(), out=tmp_path)
+    demo.directory_of(paths, engine).mkdir()
+    demo.run(paths, engine, Mock(release="7.3"))
+    several = engine.machine == ZCU102.name
+    assert seen == {"debian": not engine.ours, "wall": several}
 
 
 def test_a_missing_run_is_named() -> None:

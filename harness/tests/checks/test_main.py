@@ -2,7 +2,7 @@
 
 import pytest
 
-from harness.checks import main, stages
+from harness.checks import main, stages, turns
 from harness.checks.stages import Stage
 from harness.core.errors import HarnessError
 from harness.core.paths import default_paths
@@ -56,7 +56,7 @@ GROUPS = ("arm64", "layouts", "faults", "engines")
 
 
 def turn(*groups: str) -> set[str]:
-    return main.of_turn(main.every(default_paths(), groups), groups, GROUPS)
+    return main.of_turn(main.every(default_paths(), groups), groups)
 
 
 def test_each_stage_needs_one_that_comes_first_or_runs_in_the_background() -> None:
@@ -70,7 +70,7 @@ def test_each_stage_needs_one_that_comes_first_or_runs_in_the_background() -> No
 
 
 def test_every_suite_has_a_stage() -> None:
-    told = " ".join([*turn(*GROUPS), "layouts lab"])
+    told = " ".join([*turn(*GROUPS, turns.ALL), "layouts lab"])
     suites = {path.name for path in (default_paths().guest / "suites").iterdir()}
     suites -= {"hello", "one", "shell", *WORKLOADS}  # workloads take too long
     assert {suite for suite in suites if suite not in told} == set()
@@ -97,7 +97,8 @@ def test_the_turn_of_arm64_leaves_the_debug_kernel_out() -> None:
     names = {stage.name for stage in stages.select(known, turn("arm64"))}
     assert {"kernel-arm64", "qemu-arm64", "arm64-mte", "demo-zdma", "layouts-arm64"} <= names
     assert not {name for name in names if "debug" in name}
-    assert "debug-kunit" in turn(*GROUPS)
+    assert "debug-kunit" in turn(*GROUPS, turns.ALL)
+    assert "debug-kunit" not in turn(*GROUPS)
 
 
 def test_suites_come_in_order_the_quickest_first() -> None:
@@ -123,13 +124,13 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall() -> None:
-    names = [stage.name for stage in main.tests(default_paths(), GROUPS)]
+    names = [stage.name for stage in main.tests(default_paths(), (*GROUPS, turns.ALL))]
     some = [name for name in names if name.startswith("base-bounds")]
     seeds = [f"base-bounds-seed-{seed}" for seed in range(2, 11)]
     assert some == ["base-bounds", *seeds, "base-bounds-untimed"]
     assert "base-churn" in names and "base-churn-untimed" not in names
     assert "base-latency" in names and "base-latency-seed-2" not in names
-    assert not [name for name in turn("faults") if "-seed-" in name or "untimed" in name]
+    assert not [name for name in turn(*GROUPS) if "-seed-" in name or "untimed" in name]
 
 
 def test_only_suites_on_several_processors_have_cases_that_count() -> None:

@@ -97,7 +97,7 @@ def test_groups_that_turn_names(root: Path) -> None:
     assert turns.groups(root) == ("arm64", "engines", "faults")
     assert turns.parse(root, "") == ()
     assert turns.parse(root, "faults, arm64") == ("arm64", "faults")
-    assert turns.parse(root, "all") == ("arm64", "engines", "faults")
+    assert turns.parse(root, "all") == ("arm64", "engines", "faults", turns.ALL)
     with pytest.raises(HarnessError, match="TURN: no group 'arm': there are arm64, engines"):
         turns.parse(root, "faults,arm")
 
