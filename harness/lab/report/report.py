@@ -254,7 +254,7 @@ class Report:
 
 def _published(key: Configuration) -> dict[int, float]:
     """Return published speeds of a configuration by folio size."""
-    kernel, design, channels = key
+    kernel, _, channels = key
     if kernel == "vanilla":
         return {row.folio_kib: row.gbps for row in rows(BASELINE)}
     return {

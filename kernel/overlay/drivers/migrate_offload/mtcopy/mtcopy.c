@@ -21,11 +21,9 @@
 #include <linux/ktime.h>
 #include <linux/mm.h>
 #include <linux/module.h>
-#include <linux/rcupdate.h>
 #include <linux/sched.h>
 #include <linux/slab.h>
 #include <linux/smpboot.h>
-#include <linux/topology.h>
 #include <uapi/linux/sched/types.h>
 
 #include <kunit/static_stub.h>

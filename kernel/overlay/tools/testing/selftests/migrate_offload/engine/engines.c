@@ -306,15 +306,6 @@ TEST_F_TIMEOUT(engines, administrator_chooses, TIMEOUT)
 	every_kind(4 * MIB);
 }
 
-TEST_F_TIMEOUT(engines, provider_comes_later, TIMEOUT)
-{
-	ASSERT_EQ(engine_load_dcbm("min_order=0"), 0);
-	EXPECT_EQ(engine_channels(channels), 0);
-	ASSERT_TRUE(engine_load("channels=4", ""));
-	EXPECT_TRUE(engine_wait_for_channels(4));
-	every_kind(4 * MIB);
-}
-
 TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS];

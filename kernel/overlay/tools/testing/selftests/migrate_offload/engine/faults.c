@@ -168,25 +168,13 @@ static void both_ways(const FIXTURE_VARIANT(fault) *variant, enum area_kind kind
 	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
-TEST_F_TIMEOUT(fault, anon_4k, TIMEOUT)
-{
-	both_ways(variant, AREA_ANON_4K, 4 * MIB);
-}
+#define BOTH_WAYS(name, kind, size)						\
+	TEST_F_TIMEOUT(fault, name, TIMEOUT) { both_ways(variant, kind, size); }
 
-TEST_F_TIMEOUT(fault, anon_64k, TIMEOUT)
-{
-	both_ways(variant, AREA_ANON_64K, 8 * MIB);
-}
-
-TEST_F_TIMEOUT(fault, anon_2m, TIMEOUT)
-{
-	both_ways(variant, AREA_ANON_2M, 8 * MIB);
-}
-
-TEST_F_TIMEOUT(fault, shmem, TIMEOUT)
-{
-	both_ways(variant, AREA_SHMEM, 4 * MIB);
-}
+BOTH_WAYS(anon_4k, AREA_ANON_4K, 4 * MIB)
+BOTH_WAYS(anon_64k, AREA_ANON_64K, 8 * MIB)
+BOTH_WAYS(anon_2m, AREA_ANON_2M, 8 * MIB)
+BOTH_WAYS(shmem, AREA_SHMEM, 4 * MIB)
 
 /* Many small batches: not even one in two of them may forget a page. */
 TEST_F_TIMEOUT(fault, leak, TIMEOUT)

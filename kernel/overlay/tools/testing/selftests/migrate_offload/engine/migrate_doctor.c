@@ -228,15 +228,11 @@ static void expect_found_by_dmatest(enum fault fault)
 	EXPECT_FALSE(says("\"migrator\": \"dcbm\""));
 }
 
-TEST_F_TIMEOUT(doctor, lies, TIMEOUT)
-{
-	expect_found_by_dmatest(LIES);
-}
+#define FOUND_BY_DMATEST(name, fault)						\
+	TEST_F_TIMEOUT(doctor, name, TIMEOUT) { expect_found_by_dmatest(fault); }
 
-TEST_F_TIMEOUT(doctor, corrupts, TIMEOUT)
-{
-	expect_found_by_dmatest(CORRUPTS);
-}
+FOUND_BY_DMATEST(lies, LIES)
+FOUND_BY_DMATEST(corrupts, CORRUPTS)
 
 TEST_F_TIMEOUT(doctor, hangs, TIMEOUT)
 {
@@ -251,25 +247,13 @@ static void expect_found_by_moves(enum fault fault, const char *why)
 		    "\"failures\": 0}", "\"moved\": true", "\"settings\": []");
 }
 
-TEST_F_TIMEOUT(doctor, lies_later, TIMEOUT)
-{
-	expect_found_by_moves(LIES, "It corrupts memory");
-}
+#define FOUND_BY_MOVES(name, fault, why)					\
+	TEST_F_TIMEOUT(doctor, name, TIMEOUT) { expect_found_by_moves(fault, why); }
 
-TEST_F_TIMEOUT(doctor, corrupts_later, TIMEOUT)
-{
-	expect_found_by_moves(CORRUPTS, "It corrupts memory");
-}
-
-TEST_F_TIMEOUT(doctor, corrupts_rarely, TIMEOUT)
-{
-	expect_found_by_moves(CORRUPTS_RARELY, "It corrupts memory");
-}
-
-TEST_F_TIMEOUT(doctor, fails_later, TIMEOUT)
-{
-	expect_found_by_moves(FAILS, "It reports errors");
-}
+FOUND_BY_MOVES(lies_later, LIES, "It corrupts memory")
+FOUND_BY_MOVES(corrupts_later, CORRUPTS, "It corrupts memory")
+FOUND_BY_MOVES(corrupts_rarely, CORRUPTS_RARELY, "It corrupts memory")
+FOUND_BY_MOVES(fails_later, FAILS, "It reports errors")
 
 TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 {

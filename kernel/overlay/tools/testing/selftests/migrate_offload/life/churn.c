@@ -27,26 +27,26 @@ static const char * const reasons[] = { "syscall_or_cpuset", "mempolicy_mbind" }
 
 static const char *module = "dcbm", *migrator = "dcbm", *parameters;
 
-/* How often each thing was done. */
-static struct {
-	unsigned int loads;
-	unsigned int unloads;
-	unsigned int unloads_busy;
-	unsigned int engine_changes;
-	unsigned int routes;
-	unsigned int routes_gone;
-	unsigned int promises;
-	unsigned int faults;
-	unsigned int switches;
-	unsigned int errors;
-} done;
+/* The changes that are made, again and again. */
+enum thing {
+	LOADS, UNLOADS, UNLOADS_BUSY, ENGINE_CHANGES, ROUTES, ROUTES_GONE, PROMISES, FAULTS,
+	SWITCHES, ERRORS, NR_THINGS
+};
+
+static const char * const names[NR_THINGS] = {
+	"loads", "unloads", "unloads refused as busy", "other engines", "routes set",
+	"routes to a migrator that was not there", "promises changed", "faults", "switches",
+	"errors",
+};
+
+static unsigned int done[NR_THINGS];
 
 static void must(const char *what, int err)
 {
 	if (!err)
 		return;
 	ksft_print_msg("%s: %s\n", what, strerror(-err));
-	done.errors++;
+	done[ERRORS]++;
 }
 
 static void bring_engine(void)
@@ -60,7 +60,7 @@ static void bring_engine(void)
 	/* No migrator holds the engine now. */
 	if (!(random() % 4) && module_loaded(engine)) {
 		must("unload the engine", module_unload(engine));
-		done.engine_changes++;
+		done[ENGINE_CHANGES]++;
 	}
 	if (!module_loaded(engine))
 		must("load the engine",
@@ -76,7 +76,7 @@ static void bring_in(void)
 	} else {
 		must("load the migrator", module_load(module, parameters));
 	}
-	done.loads++;
+	done[LOADS]++;
 }
 
 /* A migrator that somebody always uses goes when its routes have gone. */
@@ -84,14 +84,14 @@ static void take_away(void)
 {
 	int err = module_unload(module);
 
-	if (err == -EAGAIN && ++done.unloads_busy % 8)
+	if (err == -EAGAIN && ++done[UNLOADS_BUSY] % 8)
 		return;
 	if (err == -EAGAIN) {
 		must("end the routes", offload_route_only(NULL, "none"));
 		err = engine_unload_busy(module);
 	}
 	must("unload the migrator", err);
-	done.unloads++;
+	done[UNLOADS]++;
 }
 
 static void change_route(void)
@@ -107,11 +107,11 @@ static void change_route(void)
 					       offload_reasons[reason],
 				migrators[random() % 5]);
 	if (err == -ENOENT) {
-		done.routes_gone++;
+		done[ROUTES_GONE]++;
 		return;
 	}
 	must("route", err);
-	done.routes++;
+	done[ROUTES]++;
 }
 
 /* What a route of the movers promises: a bound, its migrator or nobody, and live copies. */
@@ -131,7 +131,7 @@ static void change_promise(void)
 		must("live", offload_set_live(random() % 2));
 		break;
 	}
-	done.promises++;
+	done[PROMISES]++;
 }
 
 /* Half of the time there is none. A channel that hangs is of no use until dcbm goes. */
@@ -147,36 +147,34 @@ static void change_fault(void)
 	while (engine_faults[nr])
 		nr++;
 	must("fault", engine_set_fault(engine_faults[random() % nr], 1 + random() % 50));
-	done.faults++;
+	done[FAULTS]++;
+}
+
+static void set_switch(bool on)
+{
+	must("switch", offload_set_enabled(on));
+	done[SWITCHES]++;
 }
 
 static void one_change(void)
 {
 	switch (random() % 16) {
-	case 0:
-	case 1:
+	case 0 ... 1:
 		if (module_loaded(module))
 			take_away();
 		else
 			bring_in();
 		break;
 	case 2:
-		must("switch", offload_set_enabled(false));
-		done.switches++;
+		set_switch(false);
 		break;
-	case 3:
-	case 4:
-		must("switch", offload_set_enabled(true));
-		done.switches++;
+	case 3 ... 4:
+		set_switch(true);
 		break;
-	case 5:
-	case 6:
-	case 7:
-	case 8:
+	case 5 ... 8:
 		change_promise();
 		break;
-	case 9:
-	case 10:
+	case 9 ... 10:
 		change_fault();
 		break;
 	default:
@@ -187,35 +185,27 @@ static void one_change(void)
 
 static void show_done(void)
 {
-	ksft_print_msg("%u loads, %u unloads, %u unloads refused as busy, %u other engines\n",
-		       done.loads, done.unloads, done.unloads_busy, done.engine_changes);
-	ksft_print_msg("%u routes set, %u to a migrator that was not there, %u switches\n",
-		       done.routes, done.routes_gone, done.switches);
-	ksft_print_msg("%u promises changed, %u faults\n", done.promises, done.faults);
+	for (unsigned int i = 0; i < NR_THINGS; i++)
+		ksft_print_msg("%u %s\n", done[i], names[i]);
 }
 
 static bool unload_all(void)
 {
-	int tries;
-
-	for (tries = 0; tries < 100; tries++) {
+	for (int tries = 0; tries < 100; tries++, usleep(10000))
 		if (engine_unload())
 			return true;
-		usleep(10000);
-	}
 	return false;
 }
 
 static bool enough_changes(double seconds)
 {
 	/* A slow machine does in minutes what others do in a few seconds. */
-	if (seconds > DEFAULT_SECONDS)
-		seconds = DEFAULT_SECONDS;
-	return done.loads > 2 + seconds / 12 && done.unloads > 2 + seconds / 12 &&
-	       done.routes > 10 + seconds && done.switches > 5 + seconds / 2 &&
-	       done.promises > 10 + seconds &&
-	       (done.faults > 2 + seconds / 12 || strcmp(engine_module(), "dmasim") ||
-		strcmp(module, "dcbm"));
+	const double most = seconds > DEFAULT_SECONDS ? DEFAULT_SECONDS : seconds;
+	const bool faulty = !strcmp(engine_module(), "dmasim") && !strcmp(module, "dcbm");
+
+	return done[LOADS] > 2 + most / 12 && done[UNLOADS] > 2 + most / 12 &&
+	       done[ROUTES] > 10 + most && done[SWITCHES] > 5 + most / 2 &&
+	       done[PROMISES] > 10 + most && (!faulty || done[FAULTS] > 2 + most / 12);
 }
 
 int main(int argc, char **argv)
@@ -268,7 +258,7 @@ int main(int argc, char **argv)
 		       (unsigned long long)copied);
 
 	ksft_test_result(ok, "contents\n");
-	ksft_test_result(!done.errors, "every_change_accepted\n");
+	ksft_test_result(!done[ERRORS], "every_change_accepted\n");
 	ksft_test_result(!memory_isolated(test.nodes), "nothing_isolated\n");
 	ksft_test_result(result.moves > 20 && copied > ENOUGH_COPIED && enough_changes(seconds),
 			 "enough_of_everything\n");
