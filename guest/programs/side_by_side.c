@@ -4,8 +4,8 @@
  *
  *	threads		of 1, 2 and 4 threads with the same work: each one's time
  *	pingpong	a store that another processor waits for, with and without PAUSE
- *	timer		how late a timer is that wakes its processor, and one that interrupts
- *			it, beside none and beside three busy processors
+ *	timer		how late the median timer is that wakes its processor, and the one that
+ *			interrupts it, beside none and beside three busy processors
  *	ipi		an interrupt of 1, 2 and 3 other processors
  */
 #define _GNU_SOURCE
@@ -156,19 +156,31 @@ static void pingpong(void)
 	}
 }
 
+static int compare(const void *one, const void *other)
+{
+	const long *a = one, *b = other;
+
+	return (*a > *b) - (*a < *b);
+}
+
+static long median(long *values, int count)
+{
+	qsort(values, count, sizeof(*values), compare);
+	return values[count / 2];
+}
+
 static long lateness(void)
 {
-	long longest = 0;
+	long late[ROUNDS];
 
 	for (int i = 0; i < ROUNDS; i++) {
-		long until = now() + SLEEP_NS, late;
+		long until = now() + SLEEP_NS;
 		struct timespec time = { until / 1000000000L, until % 1000000000L };
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &time, NULL);
-		late = now() - until;
-		longest = late > longest ? late : longest;
+		late[i] = now() - until;
 	}
-	return longest;
+	return median(late, ROUNDS);
 }
 
 static volatile long rang;
@@ -183,7 +195,7 @@ static void ring(int signal)
 static long busy_lateness(void)
 {
 	struct sigevent event = { .sigev_notify = SIGEV_SIGNAL, .sigev_signo = SIGALRM };
-	long longest = 0;
+	long late[ROUNDS];
 	timer_t timer;
 
 	signal(SIGALRM, ring);
@@ -201,10 +213,10 @@ static long busy_lateness(void)
 		timer_settime(timer, TIMER_ABSTIME, &time, NULL);
 		while (!rang)
 			;
-		longest = rang - until > longest ? rang - until : longest;
+		late[i] = rang - until;
 	}
 	timer_delete(timer);
-	return longest;
+	return median(late, ROUNDS);
 }
 
 static void timer(void)
