@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the findings mean: first of each engine, then for the machine; and in plain words.
+ * The meaning of the findings: first of each engine, then for the machine; and in plain words.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "doctor.h"
 
-/* What a way must have copied itself: the rest says nothing about it. */
+/* The share of folios that a way must have copied itself: the others say nothing about it. */
 #define COPIED		0.9
 /* Less than this is not worth another thing that may break. */
 #define FASTER		1.2
@@ -18,7 +18,7 @@
 #define SHORTER		0.5
 #define NOT_MUCH_LONGER	2.0
 
-/* What was measured is long lists: these migrate such. */
+/* Long lists were measured: these reasons have such lists. */
 static const char * const bulk_reasons[] = {
 	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };

@@ -139,7 +139,7 @@ FIXTURE_SETUP(migrate_counts)
 	folio_size = variant->large ? LARGE : memory_page_size();
 	shmem = variant->shmem;
 	name = variant->shmem ? "file_mapped" : "anon";
-	/* What fill() touches besides the memory is not of a cgroup that is looked at. */
+	/* Other memory that fill() touches is not of a cgroup that is looked at. */
 	ASSERT_TRUE(map_memory());
 	ASSERT_EQ(0, fill(home, 0, LENGTH, 0));
 	munmap(addr, LENGTH);
@@ -271,7 +271,7 @@ TEST_F_TIMEOUT(migrate_counts, removed_while_moved, TIMEOUT)
 
 	snprintf(cgroup, sizeof(cgroup), "%s/removed", top);
 	drop_in_rounds(cgroup);
-	/* What is left of removed ones is counted by the one above. */
+	/* Memory of removed ones is counted by the one above. */
 	for (int node = 0; node < 2; node++) {
 		long all, own;
 

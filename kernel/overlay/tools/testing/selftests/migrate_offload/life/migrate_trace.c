@@ -18,7 +18,7 @@ static const char * const events[] = {
 
 enum { START, FLUSH, COPIED, ACCESSIBLE, PROTECTED, UNMAPPED };
 
-/* What the kernel said of a move. */
+/* The events of a move. */
 static struct event {
 	int kind;
 	char fields[192];
