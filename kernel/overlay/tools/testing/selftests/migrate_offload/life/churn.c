@@ -79,7 +79,7 @@ static void bring_in(void)
 	done[LOADS]++;
 }
 
-/* A migrator that somebody always uses goes when its routes have gone. */
+/* A migrator that is always in use goes when its routes have gone. */
 static void take_away(void)
 {
 	int err = module_unload(module);
@@ -114,7 +114,7 @@ static void change_route(void)
 	done[ROUTES]++;
 }
 
-/* What a route of the movers promises: a bound, its migrator or nobody, and live copies. */
+/* The promises of a route of the movers: a bound, its migrator or none, and live copies. */
 static void change_promise(void)
 {
 	static const unsigned int bounds[] = { 0, 1, 20, 100, 500, 1000000 };
