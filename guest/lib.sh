@@ -281,21 +281,23 @@ set_mode()
 	esac
 }
 
+# Prints "<reason> <counter> <value>" for each counter that is not zero.
+stats()
+{
+	awk 'NR == 1 { split($0, name) }
+		NR > 1 { for (i = 2; i <= NF; i++) if ($i) print $1, name[i], $i }' \
+		"$offload_debug/stats"
+}
+
 # read_stat <counter>: of all reasons together. A pattern is for several counters.
 read_stat()
 {
-	awk -v wanted="^($1)\$" '
-		NR == 1	{ for (i = 2; i <= NF; i++) counts[i] = $i ~ wanted }
-		NR > 1	{ for (i = 2; i <= NF; i++) sum += counts[i] * $i }
-		END	{ printf "%.0f\n", sum }' "$offload_debug/stats"
+	stats | awk -v wanted="^($1)\$" '$2 ~ wanted { sum += $3 } END { printf "%.0f\n", sum }'
 }
 
-# Prints all counters that are not zero, as diagnostics.
 show_stats()
 {
-	awk 'NR == 1 { split($0, name) }
-		NR > 1 { for (i = 2; i <= NF; i++) if ($i) print "# stats:", $1, name[i], $i }' \
-		"$offload_debug/stats"
+	stats | sed 's/^/# stats: /'
 }
 
 # make_ext4 <image> <MiB> <mount point> [mkfs options...]: a new file system on a loop device.

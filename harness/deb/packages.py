@@ -22,8 +22,8 @@ AUTHOR, ADDRESS = "The copy-offload project", "copy-offload@localhost"
 # Of what bindeb-pkg makes, only the kernel: headers want a compiler of another name, debugging
 # symbols are not built, and Debian's linux-libc-dev must stay.
 _PROFILES = "pkg.linux-upstream.nokernelheaders pkg.linux-upstream.nokerneldbg"
-_SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib",
-            "migrate_offload_times.awk")  # in tools/mm  # fmt: skip
+_SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib")
+"""Of tools/mm."""
 DISTRIBUTION = "trixie"
 
 

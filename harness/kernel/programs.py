@@ -61,10 +61,9 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
 
     def selftests(name: str, directories: str, *targets: str) -> Path:
         output = home / name
-        # Ours share migrate_lib with the tools; one installs a script of tools/mm, another has
-        # the doctor's judge.
+        # Ours share migrate_lib with the tools; one has the doctor's judge.
         patterns = (rf"^{_SELFTESTS}/({directories}|[^/]*$|lib/)", _UAPI, "^tools/include/",
-                    rf"^{_TOOLS}/([^/]*\.awk$|migrate_lib/)",
+                    rf"^{_TOOLS}/migrate_lib/",
                     rf"^{_TOOLS}/migrate_offload_doctor/(doctor|verdict)\.")  # fmt: skip
         argv = ["make", "-C", str(tree.path / _SELFTESTS / name), f"OUTPUT={output}",
                 f"KHDR_INCLUDES=-isystem {headers}/usr/include",

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * migrate_bench: how fast memory moves between NUMA nodes, and how long nobody can
- * access it meanwhile.
+ * migrate_bench: how fast memory moves between NUMA nodes, and how long it is
+ * inaccessible meanwhile.
  *
  * One measurement maps fresh memory in folios of one size on one node, moves it
  * to another node ("move 1") and back ("move 2"). The two are reported apart:

@@ -120,9 +120,8 @@ static size_t count_wrong(const void *addr, size_t len, uint64_t seed, const uin
 			continue;
 		wrong += bytes_differing(seen, expected);
 		if (report && report--)
-			printf("# offset %#zx: %#llx instead of %#llx\n",
-			       i * sizeof(*word), (unsigned long long)seen,
-			       (unsigned long long)expected);
+			printf("# offset %#zx: %#llx instead of %#llx\n", i * sizeof(*word),
+			       (unsigned long long)seen, (unsigned long long)expected);
 	}
 	return wrong;
 }
@@ -330,33 +329,25 @@ uint64_t memory_mapped_by(const void *addr)
 
 uint64_t *memory_pfns(const void *addr, size_t len)
 {
-	size_t nr = len / memory_page_size();
-	uint64_t *pfns = calloc(nr, sizeof(*pfns));
+	size_t nr = len / memory_page_size(), size = nr * sizeof(uint64_t), done = 0;
+	off_t start = (uintptr_t)addr / memory_page_size() * sizeof(uint64_t);
+	uint64_t *pfns = calloc(nr + 1, sizeof(*pfns));
 	int fd = open("/proc/self/pagemap", O_RDONLY);
-	off_t start = (uintptr_t)addr / memory_page_size() * sizeof(*pfns);
-	size_t done = 0;
+	ssize_t ret = 1;
 
-	if (!pfns || fd < 0)
-		goto fail;
-	while (done < nr * sizeof(*pfns)) {
-		ssize_t ret = pread(fd, (char *)pfns + done, nr * sizeof(*pfns) - done,
-				    start + done);
-
-		if (ret <= 0)
-			goto fail;
-		done += ret;
+	while (pfns && fd >= 0 && done < size && ret > 0) {
+		ret = pread(fd, (char *)pfns + done, size - done, start + done);
+		done += ret > 0 ? ret : 0;
 	}
-	close(fd);
-
+	if (fd >= 0)
+		close(fd);
+	if (!pfns || fd < 0 || done < size) {
+		free(pfns);
+		return NULL;
+	}
 	for (size_t i = 0; i < nr; i++)
 		pfns[i] = pagemap_pfn(pfns[i]);
 	return pfns;
-
-fail:
-	if (fd >= 0)
-		close(fd);
-	free(pfns);
-	return NULL;
 }
 
 /*
@@ -369,13 +360,26 @@ struct flags_reader {
 	uint64_t first;
 	uint64_t nr;
 	uint64_t flags[FLAGS_MAX];
+	/* The frames of the memory that is looked at. */
+	uint64_t *pfns;
 };
 
-static bool flags_open(struct flags_reader *reader)
+static void flags_close(struct flags_reader *reader)
+{
+	if (reader->fd >= 0)
+		close(reader->fd);
+	free(reader->pfns);
+}
+
+static bool flags_open(struct flags_reader *reader, const void *addr, size_t len)
 {
 	reader->nr = 0;
 	reader->fd = open("/proc/kpageflags", O_RDONLY);
-	return reader->fd >= 0;
+	reader->pfns = memory_pfns(addr, len);
+	if (reader->fd >= 0 && reader->pfns)
+		return true;
+	flags_close(reader);
+	return false;
 }
 
 /* The flags of the first of @nr pages. */
@@ -406,18 +410,13 @@ static int compare_pfns(const void *a, const void *b)
 
 size_t memory_folios(const void *addr, size_t len)
 {
-	size_t nr = len / memory_page_size();
-	uint64_t *pfns = memory_pfns(addr, len);
+	size_t nr = len / memory_page_size(), folios = 0;
+	uint64_t pfn, *pfns, before = MEMORY_NO_PFN;
 	struct flags_reader reader;
-	uint64_t pfn, before = MEMORY_NO_PFN;
-	size_t folios = 0;
 
-	if (!pfns)
+	if (!flags_open(&reader, addr, len))
 		return 0;
-	if (!flags_open(&reader)) {
-		free(pfns);
-		return 0;
-	}
+	pfns = reader.pfns;
 	/* Replace each page by the first one of its folio. */
 	for (size_t i = 0; i < nr; i++, before = pfn) {
 		pfn = pfns[i];
@@ -432,12 +431,11 @@ size_t memory_folios(const void *addr, size_t len)
 			pfns[i]--;
 		while (flags_of(&reader, pfns + i, 1) & FLAG(KPF_COMPOUND_TAIL));
 	}
-	close(reader.fd);
 
 	qsort(pfns, nr, sizeof(*pfns), compare_pfns);
 	for (size_t i = 0; i < nr && pfns[i] != MEMORY_NO_PFN; i++)
 		folios += !i || pfns[i] != pfns[i - 1];
-	free(pfns);
+	flags_close(&reader);
 	return folios;
 }
 
@@ -461,19 +459,13 @@ static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t n
 size_t memory_folios_not(const void *addr, size_t len, size_t size)
 {
 	size_t per_folio = size / memory_page_size(), nr = len / size, wrong = 0;
-	uint64_t *pfns = memory_pfns(addr, len);
 	struct flags_reader reader;
 
-	if (!pfns)
+	if (!flags_open(&reader, addr, len))
 		return nr;
-	if (!flags_open(&reader)) {
-		free(pfns);
-		return nr;
-	}
 	for (size_t i = 0; i < nr; i++)
-		wrong += !is_folio(&reader, pfns + i * per_folio, per_folio);
-	close(reader.fd);
-	free(pfns);
+		wrong += !is_folio(&reader, reader.pfns + i * per_folio, per_folio);
+	flags_close(&reader);
 	return wrong;
 }
 
@@ -489,30 +481,25 @@ bool memory_frames_readable(void)
 
 	pfn = memory_pfn(&pfn);
 	/* An unprivileged reader sees frame 0. */
-	if (!pfn || pfn == MEMORY_NO_PFN || !flags_open(&reader))
+	if (!pfn || pfn == MEMORY_NO_PFN || !flags_open(&reader, NULL, 0))
 		return false;
 	flags_of(&reader, &pfn, 1);
-	close(reader.fd);
+	flags_close(&reader);
 	return reader.nr;
 }
 
 size_t memory_pages_flagged(const void *addr, size_t len, uint64_t mask)
 {
-	size_t nr = len / memory_page_size();
-	uint64_t *pfns = memory_pfns(addr, len);
+	size_t nr = len / memory_page_size(), flagged = 0;
 	struct flags_reader reader;
-	size_t flagged = 0;
 
-	if (!pfns)
+	if (!flags_open(&reader, addr, len))
 		return 0;
-	if (flags_open(&reader)) {
-		for (size_t i = 0; i < nr; i++)
-			if (pfns[i] != MEMORY_NO_PFN &&
-			    (flags_of(&reader, pfns + i, nr - i) & mask) == mask)
-				flagged++;
-		close(reader.fd);
-	}
-	free(pfns);
+	for (size_t i = 0; i < nr; i++)
+		if (reader.pfns[i] != MEMORY_NO_PFN &&
+		    (flags_of(&reader, reader.pfns + i, nr - i) & mask) == mask)
+			flagged++;
+	flags_close(&reader);
 	return flagged;
 }
 

@@ -21,7 +21,7 @@ bool offload_available(void);
 bool offload_enabled(void);
 /* Enabled and routed to a migrator for this reason. */
 bool offload_on_for(const char *reason);
-/* offload_on_for(), after all other routes were removed: nobody else's folios count. */
+/* offload_on_for(), after all other routes were removed, so that no other folios count. */
 bool offload_on_only_for(const char *reason);
 int offload_set_enabled(bool enabled);
 /* For how long memory may be inaccessible; 0: no bound. */

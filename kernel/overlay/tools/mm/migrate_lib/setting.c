@@ -126,7 +126,7 @@ int setting_value(const char *path, char *buf, size_t size)
 	return ret;
 }
 
-/* What one was, or what keeps it from being that again. */
+/* NULL, or why the file has another value, or @now with that value. */
 static const char *put_back(const char *path, const char *value, char *now)
 {
 	int err = setting_value(path, now, VALUE_SIZE);

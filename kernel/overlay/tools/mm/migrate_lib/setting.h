@@ -45,12 +45,12 @@ void settings_restore(void);
  * says which, and why, unless @program is NULL.
  */
 unsigned int settings_restore_below(const char *prefix, const char *program);
-/* What was saved so far stays as it is then. */
+/* Values that were saved so far are not put back any more. */
 void settings_forget(void);
 
 /* setting_save() for the sizes of folios and for NUMA balancing. */
 void memory_settings_save(void);
-/* Nobody but the caller moves its memory. */
+/* Only the caller moves its memory. */
 void numa_balancing_off(void);
 /*
  * Memory with MADV_HUGEPAGE, anonymous or shmem, comes in folios of @folio_size; with
@@ -61,12 +61,12 @@ int thp_only(size_t folio_size);
 int thp_only_anon(size_t folio_size);
 int thp_only_shmem(size_t folio_size);
 
-/* How many folios of @folio_size hugetlb has on @node, and how many of them nobody uses. */
+/* How many folios of @folio_size hugetlb has on @node, and how many of them are free. */
 long hugetlb_held(size_t folio_size, int node);
 long hugetlb_free(size_t folio_size, int node);
 /*
- * Let hugetlb have @nr of them; returns how many it has then. What is restored is what it
- * had before.
+ * Let hugetlb have @nr of them; returns how many it has then. The pool gets its old size
+ * back.
  */
 long hugetlb_hold(size_t folio_size, int node, unsigned long nr);
 /* Let it have at least @nr. False if the machine has no room for them. */

@@ -7,7 +7,7 @@
 
 /* A thread that touches more pages a second touches several each time that it wakes up. */
 #define MAX_WAKEUPS	20000
-/* Without a pause, so many between looking whether to stop. */
+/* Without a pause, the accesses from one look at the stop flag to the next. */
 #define BURST		16
 
 uint64_t random_number(uint64_t *state)

@@ -14,9 +14,9 @@ struct toucher {
 	size_t len;
 	/* How often in a second; 0: without a pause. */
 	uint64_t per_second;
-	/* Of so many accesses one is a write; 0: none is. */
+	/* One of this number of accesses is a write; 0: none is. */
 	unsigned int write_every;
-	/* What it has written last to each page, which nobody else writes. */
+	/* The last word that it wrote to each page; no other thread writes them. */
 	uint64_t *written;
 	/* Not 0: of real-time priority, so that it waits for memory, and not for a processor. */
 	int priority;

@@ -156,7 +156,7 @@ void area_fill(struct area *area)
 	}
 	if (area->written)
 		memset(area->written, 0, area->len / memory_page_size() * sizeof(*area->written));
-	/* What is dirty may be under writeback when it is to migrate. */
+	/* Dirty pages may be under writeback when they are to migrate. */
 	for (unsigned int i = 0; i < area->nr_parts; i++)
 		if (area->parts[i].fd >= 0 && fsync(area->parts[i].fd))
 			err(1, "cannot write the file back");
@@ -321,7 +321,7 @@ static void fragment(struct area *area)
 			err(1, "cannot free memory");
 		area->list[i] = area->list[kept];
 	}
-	/* What CPUs had on their lists before is whole again. */
+	/* Pages that CPUs had on their lists before are whole again. */
 	hugetlb_hold(PMD_SIZE, node, hugetlb_held(PMD_SIZE, node) + free_huge_pages(node));
 	if (free_huge_pages(node))
 		errx(1, "node %d is not fragmented: huge pages are free", node);

@@ -40,7 +40,7 @@ enum instrument_use {
 };
 
 /*
- * What moves memory: move_pages(2), which gets addresses of each folio; mbind(2), which
+ * The ways to move memory: move_pages(2), which gets addresses of each folio; mbind(2), which
  * gets a range; reclaim, which demotes it; and those that leave it on its node: compaction,
  * and who allocates a contiguous range.
  */
@@ -68,7 +68,7 @@ struct options {
 	unsigned int nr_sizes;
 	unsigned long mib;
 	unsigned long folios_per_call;
-	/* Pages a second; 0: nobody touches them. */
+	/* Pages a second; 0: no thread touches them. */
 	unsigned long reads;
 	unsigned long writes;
 	unsigned long from;
@@ -86,7 +86,7 @@ struct options {
 	const char *output;
 };
 
-/* What one move took, and what became of the folios. Times in ns. */
+/* The times of one move, in ns, and the fate of its folios. */
 struct sample {
 	__u64 elapsed;
 	__u64 cpu;
@@ -103,7 +103,7 @@ struct sample {
 	__u64 huge;
 };
 
-/* What the kernel's instrument says of one move. Times in ns. */
+/* The kernel's instrument on one move. Times in ns. */
 struct latency {
 	__u64 unmap;
 	__u64 flush;
@@ -176,7 +176,7 @@ struct area {
 	__u64 *frames;
 	/* The seed of the next contents. */
 	__u64 seed;
-	/* What threads have written meanwhile to the first word of each page. */
+	/* The words that threads wrote meanwhile to the beginning of each page. */
 	uint64_t *written;
 };
 

@@ -73,7 +73,7 @@ static int call_all(const struct area *area)
 	for (size_t i = 0; i < nr; i += step) {
 		size_t left = nr - i;
 
-		/* What a positive result says of some folios is counted later, of all. */
+		/* A positive result is about some folios: all are counted later. */
 		if (call_one(area, i, left < step ? left : step) < 0)
 			return -errno;
 	}
@@ -176,7 +176,7 @@ static void measure_move(struct area *area, struct result *result, struct sample
 	for (size_t i = 0; i < area->folios * area->per_folio; i++)
 		area->nodes[i] = target;
 	area_fill(area);
-	/* What nobody has used for long is on the inactive list, and not young. */
+	/* Memory that was not used for long is on the inactive list, and not young. */
 	if (options->addresses == ADDRESSES_RECLAIM && madvise(area->addr, area->len, MADV_COLD))
 		err(1, "cannot make memory cold");
 

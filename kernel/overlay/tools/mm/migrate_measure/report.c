@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What was measured: a table for people, and JSON. */
+/* The results: a table for people, and JSON. */
 #include "measure.h"
 
 #include <dirent.h>

@@ -24,7 +24,7 @@ struct counts {
 	unsigned long failures;
 };
 
-/* A line of the kernel log: of dmatest, or of somebody else. */
+/* A line of the kernel log: of dmatest, or of another part. */
 static void read_line(struct engine *engine, struct counts *counts, char *line)
 {
 	unsigned long tests, failures;
@@ -69,7 +69,7 @@ static bool is_running(void)
 	return !setting_read(PARAMETERS "run", run, sizeof(run)) && *run == 'Y';
 }
 
-/* Channels that somebody else has chosen for a test. */
+/* Channels that another program has chosen for a test. */
 static bool is_configured(void)
 {
 	char channel[32];
@@ -105,7 +105,7 @@ static int configure(const struct exam *exam)
 	       setting_write_number(PARAMETERS "timeout", timeout);
 }
 
-/* Returns how many channels dmatest takes: somebody else may have some. */
+/* Returns how many channels dmatest takes: another client may have some. */
 static unsigned int add_channels(const struct engine *engine)
 {
 	unsigned int nr = 0;
@@ -147,7 +147,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 		return false;
 	}
 	if (is_running() || is_configured()) {
-		hinder(exam, "somebody else uses dmatest");
+		hinder(exam, "another program uses dmatest");
 		return false;
 	}
 	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);

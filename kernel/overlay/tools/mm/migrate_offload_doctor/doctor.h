@@ -55,13 +55,13 @@ struct engine {
 	char nodes[32];
 	char channel[MAX_CHANNELS][24];
 	unsigned int nr_channels;
-	/* Channels that somebody else has. */
+	/* Channels that another client has. */
 	unsigned int in_use;
 	/* dcbm told what follows. */
 	bool asked;
 	/* Channels that dcbm gets: the others do not copy memory, or are in use. */
 	unsigned int for_memory;
-	/* What the driver states to dmaengine. */
+	/* Statements of the driver to dmaengine. */
 	bool states_result;
 	bool states_terminate;
 
@@ -102,7 +102,7 @@ struct point {
 	uint64_t unreachable;
 };
 
-/* What is known about the machine. */
+/* All findings about the machine. */
 struct exam {
 	const struct options *options;
 	struct engine engine[MAX_ENGINES];

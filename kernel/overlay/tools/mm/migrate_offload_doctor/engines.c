@@ -96,7 +96,7 @@ int set_way(const struct way *way)
 	return error;
 }
 
-/* What dcbm says of the channels that it holds. */
+/* Asks dcbm about the channels that it holds. */
 static void read_channels(struct exam *exam, struct engine *engine)
 {
 	FILE *file = fopen(DCBM_CHANNELS, "re");
@@ -136,7 +136,7 @@ static void ask_dcbm(struct exam *exam, struct engine *engine)
 }
 
 /*
- * Nobody's memory is copied by a migrator until the doctor is done, and the doctor's may be
+ * No other memory is copied by a migrator until the doctor is done, and the doctor's may be
  * copied by the CPU.
  */
 static bool remove_routes(struct exam *exam)

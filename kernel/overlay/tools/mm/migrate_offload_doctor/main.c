@@ -126,7 +126,7 @@ static int supervise(const struct options *options)
 			wrong ? "" : "; all settings are as they were");
 		return COULD_NOT_TELL;
 	}
-	/* What the settings ought to be is known, and what they are is said above. */
+	/* Settings that differ were reported above. */
 	return WEXITSTATUS(status);
 }
 

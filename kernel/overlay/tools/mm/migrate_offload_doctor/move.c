@@ -14,9 +14,9 @@
 #include "../migrate_lib/touch.h"
 
 #define LARGEST_KIB	2048UL
-/* What one call moves: it cannot be interrupted. */
+/* The size of one call, which cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
-/* Of so many accesses one is a write. */
+/* One of this number of accesses is a write. */
 #define WRITE_EVERY	16
 /* Others use memory as well. */
 #define RESERVE		(64 * MIB)
@@ -28,11 +28,11 @@ struct area {
 	size_t size;
 	size_t folio;
 	uint64_t seed;
-	/* What the thread wrote last to the first word of each page; 0: nothing. */
+	/* The last word that the thread wrote to each page; 0: none. */
 	uint64_t *written;
 };
 
-/* Each move gets contents of its own: pages that nobody copied may still have the last. */
+/* Each move gets contents of its own: pages that were not copied may still have the last. */
 static void stamp(struct area *area)
 {
 	static uint64_t seed;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What is being done, and what cannot be. */
+/* Progress, and hindrances. */
 #include <stdarg.h>
 
 #include "doctor.h"

@@ -30,7 +30,7 @@ static int unload(const char *name)
 	}
 }
 
-/* What is remembered last is put back first: what is on again finds its routes. */
+/* The last setting that is remembered is put back first: the main switch finds its routes. */
 void remember_all(void)
 {
 	memory_settings_save();

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What the findings mean: first of each engine, then for the machine; and in plain words.
+ * The meaning of the findings: first of each engine, then for the machine; and in plain words.
  */
 #include <assert.h>
 #include <stdarg.h>
@@ -10,7 +10,7 @@
 
 #include "doctor.h"
 
-/* What a way must have copied itself: the rest says nothing about it. */
+/* The share of folios that a way must have copied itself: the others say nothing about it. */
 #define COPIED		0.9
 /* Less than this is not worth another thing that may break. */
 #define FASTER		1.2
@@ -18,7 +18,7 @@
 #define SHORTER		0.5
 #define NOT_MUCH_LONGER	2.0
 
-/* What was measured is long lists: these migrate such. */
+/* Long lists were measured: these reasons have such lists. */
 static const char * const bulk_reasons[] = {
 	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };
@@ -134,6 +134,16 @@ static const struct point *mistake(const struct exam *exam, const struct engine 
 	return NULL;
 }
 
+static void say(struct engine *engine, enum verdict verdict, const char *format, ...)
+{
+	va_list args;
+
+	va_start(args, format);
+	vsnprintf(engine->why, sizeof(engine->why), format, args);
+	va_end(args);
+	engine->verdict = verdict;
+}
+
 static void say_mistake(struct engine *engine, const struct point *point)
 {
 	const char *what = point->bytes_wrong ? "It corrupts memory" :
@@ -141,11 +151,10 @@ static void say_mistake(struct engine *engine, const struct point *point)
 			   point->timeouts ? "It does not end in time what it begins" :
 			   "It reports errors";
 
-	snprintf(engine->why, sizeof(engine->why),
-		 "%s: folios of %zu KiB, %zu bytes wrong, %llu errors, %llu time-outs, %llu folios lost.",
-		 what, point->folio_kib, point->bytes_wrong,
-		 (unsigned long long)point->errors, (unsigned long long)point->timeouts,
-		 (unsigned long long)point->lost);
+	say(engine, DO_NOT,
+	    "%s: folios of %zu KiB, %zu bytes wrong, %llu errors, %llu time-outs, %llu folios lost.",
+	    what, point->folio_kib, point->bytes_wrong, (unsigned long long)point->errors,
+	    (unsigned long long)point->timeouts, (unsigned long long)point->lost);
 }
 
 /* Of its largest folios, the last way. */
@@ -167,54 +176,45 @@ static void say_left(struct engine *engine, const struct point *point)
 		snprintf(reason, sizeof(reason),
 			 ", %llu because the engine cannot reach them: memory is encrypted, or bounced",
 			 (unsigned long long)point->unreachable);
-	snprintf(engine->why, sizeof(engine->why),
-		 "The kernel left folios of %zu KiB to the CPU: %lld of %zu%s.", point->folio_kib,
-		 (long long)(folios_moved(point) - point->copied), folios_moved(point), reason);
+	say(engine, DO_NOT, "The kernel left folios of %zu KiB to the CPU: %lld of %zu%s.",
+	    point->folio_kib, (long long)(folios_moved(point) - point->copied),
+	    folios_moved(point), reason);
 }
 
 static void judge_engine(const struct exam *exam, struct engine *engine)
 {
 	const struct point *wrong = mistake(exam, engine);
 
-	engine->verdict = DO_NOT;
-	if (engine->failures) {
-		snprintf(engine->why, sizeof(engine->why),
-			 "%lu of %lu tests of dmatest failed: %s", engine->failures,
-			 engine->tests, engine->complaint);
-	} else if (wrong) {
+	if (engine->failures)
+		say(engine, DO_NOT, "%lu of %lu tests of dmatest failed: %s", engine->failures,
+		    engine->tests, engine->complaint);
+	else if (wrong)
 		say_mistake(engine, wrong);
-	} else if (!engine->asked) {
-		engine->verdict = COULD_NOT_TELL;
-		snprintf(engine->why, sizeof(engine->why), "dcbm could not be asked about it.");
-	} else if (!engine->for_memory && !engine->in_use) {
-		snprintf(engine->why, sizeof(engine->why), "It does not copy memory to memory.");
-	} else if (!engine->for_memory || !engine->tested) {
-		engine->verdict = COULD_NOT_TELL;
-		snprintf(engine->why, sizeof(engine->why), "%s",
-			 engine->in_use ? "Somebody else has its channels." :
-			 "It could not be tested with dmatest.");
-	} else if (!engine->moved && !(engine->states_result && engine->states_terminate)) {
-		snprintf(engine->why, sizeof(engine->why),
-			 "Its driver does not state that %s. If you answer for it: --engine %s.",
-			 engine->states_result ? "terminating a channel waits for the hardware" :
-			 "its results are true", engine->driver);
-	} else if (!engine->moved) {
-		engine->verdict = COULD_NOT_TELL;
-		snprintf(engine->why, sizeof(engine->why), "No memory could be moved with it.");
-	} else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine))) {
+	else if (!engine->asked)
+		say(engine, COULD_NOT_TELL, "dcbm could not be asked about it.");
+	else if (!engine->for_memory && !engine->in_use)
+		say(engine, DO_NOT, "It does not copy memory to memory.");
+	else if (!engine->for_memory || !engine->tested)
+		say(engine, COULD_NOT_TELL, engine->in_use ? "Another client has its channels." :
+		    "It could not be tested with dmatest.");
+	else if (!engine->moved && !(engine->states_result && engine->states_terminate))
+		say(engine, DO_NOT,
+		    "Its driver does not state that %s. If you answer for it: --engine %s.",
+		    engine->states_result ? "terminating a channel waits for the hardware" :
+		    "its results are true", engine->driver);
+	else if (!engine->moved)
+		say(engine, COULD_NOT_TELL, "No memory could be moved with it.");
+	else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine)))
 		say_left(engine, last_point(exam, engine));
-	} else if (!strcmp(engine->driver, "dmasim")) {
-		snprintf(engine->why, sizeof(engine->why),
-			 "It is made of software: a CPU makes each copy.");
-	} else if (!engine_pays(exam, engine)) {
-		snprintf(engine->why, sizeof(engine->why),
-			 "It makes no mistake, but large folios neither move faster nor make threads wait less.");
-	} else {
-		engine->verdict = USE_IT;
-		snprintf(engine->why, sizeof(engine->why), "It makes no mistake, and it pays.%s",
-			 engine->states_terminate ? "" :
-			 " If it ever hangs, memory is lost until the next boot.");
-	}
+	else if (!strcmp(engine->driver, "dmasim"))
+		say(engine, DO_NOT, "It is made of software: a CPU makes each copy.");
+	else if (!engine_pays(exam, engine))
+		say(engine, DO_NOT,
+		    "It makes no mistake, but large folios neither move faster nor make threads wait less.");
+	else
+		say(engine, USE_IT, "It makes no mistake, and it pays.%s",
+		    engine->states_terminate ? "" :
+		    " If it ever hangs, memory is lost until the next boot.");
 }
 
 static unsigned int order_of(size_t kib)

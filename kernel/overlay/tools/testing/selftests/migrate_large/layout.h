@@ -3,7 +3,7 @@
  * Random layouts of memory: what a seed stands for, and what can be seen of it.
  *
  * All of it lies in an arena at a fixed address. Up to three processes have it: one
- * that builds it, and children that it forked on the way. What is printed has no
+ * that builds it, and children that it forked on the way. The text has no
  * frame numbers and no times, and is the same for two kernels that do the same.
  *
  * Each file uses only those before it: layout_base.c, layout_regions.c,
@@ -68,7 +68,7 @@ struct region {
 	struct range range;
 };
 
-/* What a child is told, as one byte; it answers with a struct range. */
+/* An order for a child, as one byte; it answers with a struct range. */
 #define COMMAND_WRITE	'w'
 #define COMMAND_OPERATE	'o'
 
@@ -166,7 +166,7 @@ void layout_move(struct layout *layout, int node, bool threaded);
 struct snapshot;
 
 /*
- * Prints the state of all processes as @stage, against @before if there is one. What it
+ * Prints the state of all processes as @stage, against @before if there is one. The value that it
  * returns is good until the next call with, or without, one.
  */
 const struct snapshot *layout_show(const struct layout *layout, const char *stage,

@@ -202,7 +202,7 @@ static uint64_t own_value(const struct layout *layout, const uint64_t *word)
 }
 
 /*
- * Nobody else may change what this process writes to a private mapping. Shared pages
+ * No other process may change what this one writes to a private mapping. Shared pages
  * have what the last writer wrote.
  */
 void layout_write_all(struct layout *layout)

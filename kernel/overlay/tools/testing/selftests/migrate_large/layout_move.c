@@ -97,7 +97,7 @@ static bool named_before(uint8_t *seen, uint64_t pfn)
 /*
  * Chance decides how many heads and how many other pages are named, but only one page of
  * each folio: at the second one move_pages(2) of vanilla ends a batch, with an error for
- * its status. What ours does is in migrate_addresses.c.
+ * its status. migrate_addresses.c tests ours.
  */
 static void choose_names(struct layout *layout, struct names *list, pid_t pid)
 {

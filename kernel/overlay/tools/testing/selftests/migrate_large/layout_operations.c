@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What can be done to the memory of a layout, by chance. */
+/* Random operations on the memory of a layout. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

@@ -31,7 +31,7 @@ static void size_setting(size_t size, const char *name, const char *value)
 
 /*
  * Memory with MADV_HUGEPAGE gets folios of this size from now on, or of the last one of an
- * earlier layout: that was another process, and nobody resets what it set.
+ * earlier layout: that was another process, whose setting is still there.
  */
 static void only_size(size_t size)
 {
@@ -108,7 +108,7 @@ static int new_file(struct layout *layout, bool on_disk, size_t len)
 	return fd;
 }
 
-/* Writes the contents to disk: pages are clean until somebody writes to them. */
+/* Writes the contents to disk: pages are clean until a write to them. */
 static int fill_file(struct rng *rng, int fd, size_t len)
 {
 	char buffer[4096];

@@ -365,7 +365,7 @@ static void show_process(const struct layout *layout, unsigned int number,
 const struct snapshot *layout_show(const struct layout *layout, const char *stage,
 				   const struct snapshot *before)
 {
-	/* Static: a free() of so much would flush all translations. */
+	/* Static: a free() of this size would flush all translations. */
 	static struct snapshot snapshots[2];
 	struct snapshot *now = &snapshots[!!before];
 	static struct numbers numbers;

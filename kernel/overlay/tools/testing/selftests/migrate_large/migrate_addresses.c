@@ -29,7 +29,7 @@ FIXTURE(migrate_addresses) { };
 static size_t page_size, per_folio;
 static pid_t child;
 
-/* What the next call of move_pages(2) gets, and how many addresses the last one got. */
+/* The arguments of the next call of move_pages(2), and how many addresses the last one got. */
 static size_t nr, nr_moved;
 static void *pages[MAX_NAMED];
 static int targets[MAX_NAMED];

@@ -82,7 +82,7 @@ TEST_F_TIMEOUT(migrate_spares, arrive_and_are_freed, TIMEOUT)
 {
 	long before;
 
-	/* What the first moves allocate for good is no loss. */
+	/* Memory that the first moves allocate for good is no loss. */
 	for (int i = 0; i < 4; i++)
 		ASSERT_LE(0, move_to(variant->caller, nodes[(i + 1) % 2]));
 	before = pages_unaccounted();

@@ -2,8 +2,8 @@
 /*
  * A folio that was whole stays whole: large folios that migrate ten times are not
  * split, not even queued for it, and those that could not be moved are as before.
- * What was mapped in part keeps its mark, and is split by its next migration.
- * What is mlocked stays so, and is counted once. What is mapped in part after a
+ * A folio that was mapped in part keeps its mark, and is split by its next migration.
+ * An mlocked folio stays so, and is counted once. A folio that is mapped in part after a
  * migration is queued, whichever process unmapped the rest, and whenever.
  */
 #include <setjmp.h>
@@ -71,7 +71,7 @@ SIZE_VARIANTS(shifted, SHIFTED);
 SIZE_VARIANTS(shmem, SHMEM);
 SIZE_VARIANTS(partial, PARTIAL);
 
-/* What the kernel counts for folios of one size. */
+/* The kernel's counts for folios of one size. */
 struct counts {
 	long split;
 	long split_deferred;
@@ -357,7 +357,7 @@ TEST(addresses_outside_of_the_vma)
 	munmap(addr + page, page);
 }
 
-/* What the rest of the system may allocate or free meanwhile, in pages. */
+/* Memory that the rest of the system may allocate or free meanwhile, in pages. */
 #define NOISE_PAGES	24
 
 enum { ON_LRU, ISOLATED, MAPPED, NR_NODE_COUNTS };
@@ -366,7 +366,7 @@ struct node_counts {
 	long of[2][NR_NODE_COUNTS];
 };
 
-/* What two nodes count of anonymous memory. */
+/* The counts of two nodes for anonymous memory. */
 static struct node_counts read_node_counts(void)
 {
 	struct node_counts counts;
@@ -436,7 +436,7 @@ TEST(lists_are_complete)
  * the folio before it is unmapped, or a little later.
  */
 static struct {
-	/* What pagemap showed of each folio before the round. */
+	/* The entry in pagemap of each folio before the round. */
 	uint64_t entries[TOUCHED_FOLIOS];
 	/* The last round that was asked for, whose migration is over, and that is done. */
 	long asked;
@@ -448,7 +448,7 @@ static struct {
 
 static int pagemap;
 
-/* What the kernel shows of the first page of a folio; 0 if it does not. */
+/* The entry in pagemap of the first page of a folio; 0 if there is none. */
 static uint64_t folio_entry(long folio)
 {
 	size_t page = (uintptr_t)(addr + folio * TOUCHED_SIZE) / memory_page_size();
@@ -496,7 +496,7 @@ static void *touch(void *arg)
 			while (nanoseconds_now() < seen + delay)
 				;
 			__atomic_store_n(touched_word(round, folio), round, __ATOMIC_RELAXED);
-			/* A store that comes too late faults: half of them shall. */
+			/* A store that comes too late faults: half of them should. */
 			faults = thread_faults();
 			if (waited)
 				delay += faults == before ? TOUCH_STEP_NS : -TOUCH_STEP_NS;

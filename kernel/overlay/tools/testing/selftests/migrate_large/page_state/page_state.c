@@ -193,7 +193,7 @@ static void fill(struct page_state *state, struct mm_struct *mm, unsigned long a
 	spin_unlock(pmd_ptl);
 }
 
-/* What a file has where no entry maps it: a split of a huge entry leaves none. */
+/* The page of a file that no entry maps: a split of a huge entry leaves none. */
 static void fill_unmapped(struct page_state *state, struct mm_struct *mm, unsigned long addr)
 {
 	struct vm_area_struct *vma = vma_lookup(mm, addr);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What /dev/page_state tells about the pages of a process: the bits of their page
+ * The answer of /dev/page_state about the pages of a process: the bits of their page
  * table entries, which no file in /proc shows, and the folios that they belong to.
  */
 #ifndef PAGE_STATE_H

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/* What migrate-offload-doctor makes of measurements: its judge, with figures that are made up. */
+/* The judge of migrate-offload-doctor, with figures that are made up. */
 #include <stdlib.h>
 #include <string.h>
 
@@ -76,7 +76,7 @@ TEST_F(verdict, does_not_pay)
 	EXPECT_TRUE(says(self, "It makes no mistake, but"));
 }
 
-/* What the CPU copied is no merit of the engine. */
+/* Folios that the CPU copied are no merit of the engine. */
 TEST_F(verdict, left_to_the_cpu)
 {
 	struct point *point = measured(self, 20);

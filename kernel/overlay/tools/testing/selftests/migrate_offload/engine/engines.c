@@ -10,7 +10,7 @@
 #define DRIVER		"/sys/bus/platform/drivers/dmasim/"
 #define TRACING		"/sys/kernel/tracing/"
 
-/* What channels did in the last move. */
+/* The channels, with their counts of the last move. */
 static struct engine_channel channels[ENGINE_MAX_CHANNELS];
 static unsigned int nr;
 
@@ -118,7 +118,7 @@ TEST_F_TIMEOUT(engines, few_interrupts, TIMEOUT)
 	TH_LOG("%ld interrupts for %lu descriptors", count, channels[0].descriptors);
 	EXPECT_GT(count, 0);
 	EXPECT_LE(count, 512 / 4);
-	/* One after the other, and nothing but the end asks for the last of so many. */
+	/* One after the other, and only the end asks for the last of them. */
 	set_latency(200000);
 	there_and_back(AREA_ANON_4K, 27 * 4 * KIB);
 	set_latency(0);
@@ -169,7 +169,7 @@ TEST_F_TIMEOUT(engines, limited_length, TIMEOUT)
 	every_kind(4 * MIB);
 }
 
-/* What is not worth an engine is left to the CPU: small batches, and small folios. */
+/* Small batches, and small folios, are not worth an engine, and left to the CPU. */
 TEST_F_TIMEOUT(engines, small_is_for_the_cpu, TIMEOUT)
 {
 	ASSERT_TRUE(engine_load("channels=2", "min_pages=16"));
@@ -237,7 +237,7 @@ TEST_F_TIMEOUT(engines, held_while_routed, TIMEOUT)
 	EXPECT_EQ(engine_channels(channels), 2);
 	ASSERT_EQ(offload_set_route("demotion", "cpu"), 0);
 	EXPECT_EQ(engine_channels(channels), 0);
-	/* Nobody uses the engine any more. */
+	/* No client uses the engine any more. */
 	EXPECT_EQ(module_unload("dmasim"), 0);
 	ASSERT_EQ(module_load("dmasim", "channels=3"), 0);
 	EXPECT_EQ(engine_channels(channels), 0);
@@ -412,7 +412,7 @@ TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)
 			on = allocations();
 		TH_LOG("%s: %ld allocations without, %ld with the engine",
 		       area_kind_names[kind], off, on);
-		/* If there were none at all, nobody would have seen the engine's. */
+		/* If there were none at all, the engine's would not show either. */
 		EXPECT_GT(off, 0);
 		EXPECT_LE(on, off);
 	}
@@ -445,8 +445,8 @@ static int replace_provider(void)
 }
 
 /*
- * dcbm goes while it is routed, if nobody migrates at that moment. With all movers at work
- * somebody mostly does; then, as the administrator's guide says, its routes go first.
+ * dcbm goes while it is routed, if nothing migrates at that moment. With all movers at work
+ * something mostly does; then, as the administrator's guide says, its routes go first.
  */
 static int replace_migrator(unsigned int *busy)
 {

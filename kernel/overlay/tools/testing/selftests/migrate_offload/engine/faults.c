@@ -156,7 +156,7 @@ static void both_ways(const FIXTURE_VARIANT(fault) *variant, enum area_kind kind
 		check_causes(variant, area_folios(&area));
 	}
 
-	/* Copies that nobody stopped would land on the new contents. */
+	/* Copies that were not stopped would land on the new contents. */
 	if (!strcmp(variant->fault, "late")) {
 		area_stamp(&area, area.seed + 1);
 		usleep(1500 * LATE_MS);

@@ -13,15 +13,15 @@
 
 enum exit_code { USE_IT, DO_NOT, COULD_NOT_TELL };
 
-/* What is wrong with the engine. */
+/* A fault of the engine. */
 enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 
-/* One copy in so many. */
+/* One of this number of copies. */
 #define RARELY		50
 
 /* The knobs of an engine that QEMU models. */
 static struct window window;
-/* What the doctor said last. */
+/* The last words of the doctor. */
 static char said[65536];
 
 FIXTURE(doctor) { };
@@ -51,7 +51,7 @@ static void set_fault(enum fault fault)
 		engine_set_fault(of_dmasim[fault], 100 / every);
 		return;
 	}
-	/* What hung writes no more when it is let go. */
+	/* A descriptor that hung writes no more when it is let go. */
 	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
 	if (fault == HANGS)
 		window_set(&window, ERROR_EVERY, 1);
@@ -263,7 +263,7 @@ TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 	expect_found_by_moves(HANGS, "It does not end in time");
 }
 
-/* What the driver does not state, only the administrator can answer for. */
+/* Only the administrator can answer for a driver that does not state it. */
 TEST_F_TIMEOUT(doctor, does_not_state, TIMEOUT)
 {
 	if (!is_dmasim())

@@ -44,7 +44,7 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 	/* A descriptor takes long enough to be seen half done. */
 	window_set(&window, MBPS, 20);
 	window_set(&window, HOLD_US, 2000);
-	/* What a register said may be old when it comes. */
+	/* The value of a register may be old when it comes. */
 	window_set(&window, READ_US, 100);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000"),
 		  0);
@@ -78,7 +78,7 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 					    SOME_SLOW "timeout=10"));
 	EXPECT_EQ(window_sum(&window, BUSY), 0);
 	window_end_faults(&window);
-	/* A ring with one that nobody waited for completes each of these with the one before it. */
+	/* A ring with a descriptor without a waiter completes each of these with the one before it. */
 	window_set(&window, MBPS, 20);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=20 timeout=20000"), 0);
 }
@@ -226,7 +226,7 @@ static void count_case(struct tally *tally, bool survived)
 
 /*
  * A case has four batches that fail, or more: a page that each of them loses is above this limit.
- * What is not ours takes up to 28 pages and gives them back; a debug kernel takes more.
+ * The rest of the system takes up to 28 pages and gives them back; a debug kernel takes more.
  */
 static void expect_no_leak(const struct tally *tally)
 {
@@ -376,11 +376,11 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	every_kind(8 * MIB);
 }
 
-/* Of the 512 folios of a batch, one of 16 channels has so many. */
+/* Of the 512 folios of a batch, the share of one of 16 channels. */
 #define OF_A_CHANNEL	32
 
 /*
- * The share of a queue that does not stop is lost: nothing else is, and nobody uses the channel
+ * The share of a queue that does not stop is lost: nothing else is, and the channel is not used
  * again. Nothing can be unloaded afterwards.
  */
 TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
@@ -397,7 +397,7 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	test.stuck = true;
 	for (unsigned int i = 0; i < 6; i++) {
 		area_stamp(&area, area.seed + 1);
-		/* What is lost stays: nobody gives its references back. */
+		/* Lost folios stay, since their references are never given back. */
 		EXPECT_EQ(area_move(&area, nodes[(i + 1) % 2]), i % 2 ? 0 : OF_A_CHANNEL);
 		EXPECT_EQ(area_wrong(&area), 0);
 	}
@@ -408,7 +408,7 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 		  offload_grown("declined_"), 6 * area_folios(&area));
 	EXPECT_EQ(engine_quarantined(), 1);
 
-	/* What the queue still does, it does to memory that nobody has. */
+	/* The queue still writes, but to memory that has no user. */
 	window_end_faults(&window);
 	ASSERT_TRUE(window_wait_until_idle(&window));
 	EXPECT_EQ(area_wrong(&area), 0);

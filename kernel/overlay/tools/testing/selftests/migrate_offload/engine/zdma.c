@@ -5,10 +5,10 @@
  *
  *  - A ring has 32 descriptors.
  *  - A channel that reports an error fails all descriptors that it has.
- *  - A channel that lost a completion says so to nobody.
+ *  - A channel that lost a completion does not report it.
  *
  * The faults are provoked by accesses to registers behind the driver's back, which takes
- * /dev/mem, and a machine that nobody needs: QEMU's xlnx-zcu102.
+ * /dev/mem, and a machine that does nothing else: QEMU's xlnx-zcu102.
  */
 #include "run.h"
 
@@ -39,7 +39,7 @@
 #define SLOWEST		0xfffU
 #define ALL_INTERRUPTS	0xfffU
 
-/* Memory that is nobody's: the on-chip memory. */
+/* Memory without a user: the on-chip memory. */
 #define SPARE_MEMORY	0xfffc0000U
 
 /* Until a channel that was terminated must be of use again. */
@@ -98,8 +98,8 @@ static bool is_lie(enum fault fault)
 }
 
 /*
- * What a channel without lists of descriptors copies: a word of nobody's memory, to where the
- * list says. If the driver was quicker and begins anew, then to nobody's memory as well.
+ * A channel without lists of descriptors copies a word of the spare memory, to where the
+ * list says. If the driver was quicker and begins anew, then to the spare memory as well.
  */
 static void prepare_lies(uint32_t *channel)
 {
@@ -334,7 +334,7 @@ static void end_sabotage(void)
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
 }
 
-/* What became of the folios of some moves. */
+/* The fate of the folios of some moves. */
 static struct outcome {
 	uint64_t folios;
 	uint64_t copied;
@@ -454,7 +454,7 @@ static void expect_stopped(void)
 	EXPECT_EQ(bytes_moved(), bytes);
 }
 
-/* Soon so many channels copy, and all succeed. */
+/* Soon @nr channels copy, and all succeed. */
 static void expect_channels(unsigned int nr)
 {
 	double end = seconds_now() + RECOVERY_S;
@@ -618,7 +618,7 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 
 #define DOCTOR	"/usr/sbin/migrate-offload-doctor"
 
-/* What the doctor says is in @said. */
+/* Leaves the doctor's words in @said. */
 static void ask_doctor(char *said, size_t size)
 {
 	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");

@@ -70,7 +70,7 @@ static bool create_file(struct area *area, int node)
 	area->addr = ftruncate(fd, area->size) ? NULL :
 		     mmap(NULL, area->size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 	done = is_mapped(area, AREA_FILE) && stamp_on(area, node);
-	/* What is dirty may be under writeback when it is to migrate. */
+	/* Dirty pages may be under writeback when they are to migrate. */
 	fsync(fd);
 	close(fd);
 	return done;

@@ -29,7 +29,7 @@ struct area {
 	size_t size;
 	/* One address of move_pages(2) stands for this many bytes. */
 	size_t folio_size;
-	/* What area_stamp() wrote last. */
+	/* The last contents that area_stamp() wrote. */
 	uint64_t seed;
 };
 

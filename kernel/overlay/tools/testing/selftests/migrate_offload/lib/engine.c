@@ -372,7 +372,7 @@ size_t kmemleak_found(void)
 	int fd;
 
 	if (!kmemleak_available()) {
-		printf("# no kmemleak: nobody looks for leaks of objects\n");
+		printf("# no kmemleak: leaks of objects are not looked for\n");
 		return 0;
 	}
 	/* kmemleak reports what two scans found without a reference. */

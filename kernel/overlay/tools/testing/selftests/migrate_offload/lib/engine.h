@@ -42,7 +42,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters);
 bool engine_unload(void);
 /* Unloads a module that is in use until then, within a minute. 0 or -errno. */
 int engine_unload_busy(const char *module);
-/* What a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
+/* The time that a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
 #define ENGINE_LONG_MS	20000
 int engine_set_timeout(int ms);
 /* Percentage of the occasions at which @fault happens. */
@@ -56,7 +56,7 @@ int engine_set_fault_times(const char *fault, int times);
 
 #define ENGINE_MAX_CHANNELS	64
 
-/* What dcbm says of a channel that it holds. */
+/* A channel that dcbm holds, as it says. */
 struct engine_channel {
 	char name[32];
 	char provider[32];
@@ -111,10 +111,13 @@ bool engine_dmatest_gives_up(const char *parameters);
 long pages_leaked(struct area *area, const int nodes[2], unsigned int moves);
 
 bool kmemleak_available(void);
-/* What kmemleak finds, after two scans; 0, and a line that says so, without kmemleak. */
+/*
+ * The number of leaks that kmemleak finds, after two scans; 0, and a line that says so, without
+ * kmemleak.
+ */
 size_t kmemleak_found(void);
 
-/* What a test with a migrator begins with, and must leave as it was. */
+/* The state of the machine before a test with a migrator, and after it. */
 struct engine_test {
 	int nodes[2];
 	int log;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * What a healthy kernel does not print, as extended regular expressions: parts of lines of its
+ * Complaints that a healthy kernel does not print, as extended regular expressions: parts of lines of its
  * log. They have neither quotes nor backslashes, since harness/guest/vm.py of the project reads
  * the first macro too.
  */

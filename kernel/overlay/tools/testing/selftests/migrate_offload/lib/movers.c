@@ -61,7 +61,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 }
 
 /*
- * Whether there are files, or hugetlb folios. What is set for these is restored when the program
+ * Whether there are files, or hugetlb folios. Their settings are restored when the program
  * ends.
  */
 static bool present(unsigned int kind, const int nodes[2], size_t size)

@@ -88,7 +88,7 @@ static inline void move_anew(int node)
 	move_to(node);
 }
 
-/* Since the mark: so many folios by the migrator, and @fallbacks others, all for one cause. */
+/* Since the mark: @copied folios by the migrator, and @fallbacks others, all for one cause. */
 static inline void expect_copies(uint64_t copied, const char *cause, uint64_t fallbacks)
 {
 	EXPECT_EQ(copied, offload_grown("folios_copied"));

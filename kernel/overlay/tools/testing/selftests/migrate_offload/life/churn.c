@@ -27,7 +27,7 @@ static const char * const reasons[] = { "syscall_or_cpuset", "mempolicy_mbind" }
 
 static const char *module = "dcbm", *migrator = "dcbm", *parameters;
 
-/* The changes that are made, again and again. */
+/* Actions that are done again and again. */
 enum thing {
 	LOADS, UNLOADS, UNLOADS_BUSY, ENGINE_CHANGES, ROUTES, ROUTES_GONE, PROMISES, FAULTS,
 	SWITCHES, ERRORS, NR_THINGS
@@ -79,7 +79,7 @@ static void bring_in(void)
 	done[LOADS]++;
 }
 
-/* A migrator that somebody always uses goes when its routes have gone. */
+/* A migrator that is always in use goes when its routes have gone. */
 static void take_away(void)
 {
 	int err = module_unload(module);
@@ -114,7 +114,7 @@ static void change_route(void)
 	done[ROUTES]++;
 }
 
-/* What a route of the movers promises: a bound, its migrator or nobody, and live copies. */
+/* The promises of a route of the movers: a bound, its migrator or none, and live copies. */
 static void change_promise(void)
 {
 	static const unsigned int bounds[] = { 0, 1, 20, 100, 500, 1000000 };

@@ -41,7 +41,7 @@ TEST_F(migrate_sysfs, defaults)
 	}
 }
 
-/* What a test saved it gives back. */
+/* A test gives back the settings that it saved. */
 TEST_F(migrate_sysfs, restored_as_it_was)
 {
 	char route[OFFLOAD_ROUTE_SIZE];
@@ -153,8 +153,8 @@ TEST_F(migrate_sysfs, route_refuses_all_else)
 		const char *text;
 		int error;
 	} refused[] = {
-		{ "nobody", -ENOENT }, { "cp", -ENOENT }, { "cpux", -ENOENT }, { "CPU", -ENOENT },
-		{ "1", -ENOENT }, { "\n", -ENOENT }, { "nobody required", -ENOENT },
+		{ "absent", -ENOENT }, { "cp", -ENOENT }, { "cpux", -ENOENT }, { "CPU", -ENOENT },
+		{ "1", -ENOENT }, { "\n", -ENOENT }, { "absent required", -ENOENT },
 		{ "cpu none", -EINVAL }, { "cpu ", -EINVAL }, { "cpu  required", -EINVAL },
 		{ "cpu required ", -EINVAL }, { "cpu requires", -EINVAL }, { "cpu\n\n", -EINVAL },
 	};

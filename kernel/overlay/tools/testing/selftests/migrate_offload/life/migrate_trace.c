@@ -9,7 +9,6 @@
 #define EVENT_DIR	TRACE_DIR "/events/migrate"
 #define PAGES		64
 #define MAX_EVENTS	(4 * PAGES)
-#define TIMES		"migrate_offload_times.awk"
 
 static const char * const events[] = {
 	"mm_migrate_batch_start", "mm_migrate_batch_flush", "mm_migrate_batch_copied",
@@ -19,7 +18,7 @@ static const char * const events[] = {
 
 enum { START, FLUSH, COPIED, ACCESSIBLE, PROTECTED, UNMAPPED };
 
-/* What the kernel said of a move. */
+/* The events of a move. */
 static struct event {
 	int kind;
 	char fields[192];
@@ -189,51 +188,6 @@ TEST_F(migrate_trace, without_route)
 	EXPECT_LT(0, count(FLUSH, &first));
 	EXPECT_EQ(0, count(COPIED, &first));
 	EXPECT_EQ(PAGES, count(ACCESSIBLE, &first));
-}
-
-/* The script is beside the test. */
-static bool times_path(char *path, size_t size)
-{
-	ssize_t len = readlink("/proc/self/exe", path, size - 1);
-	char *name;
-
-	if (len < 0)
-		return false;
-	path[len] = '\0';
-	name = strrchr(path, '/') + 1;
-	snprintf(name, path + size - name, TIMES);
-	return !access(path, R_OK);
-}
-
-/* What the guide for administrators says to run finds each folio once, and the copy. */
-TEST_F(migrate_trace, histograms)
-{
-	unsigned long copies = 0, folios = 0, copy_us = 0, folio_us = 0, low, high, nr;
-	char path[256], command[320], what[32];
-	FILE *output;
-
-	if (!times_path(path, sizeof(path)))
-		SKIP(return, "no " TIMES);
-	traced_move();
-	snprintf(command, sizeof(command), "awk -f %s " TRACE_DIR "/trace", path);
-	output = popen(command, "r");
-	ASSERT_NE(NULL, output);
-	while (fscanf(output, "%31s %lu %lu %lu", what, &low, &high, &nr) == 4) {
-		TH_LOG("%s %lu %lu %lu", what, low, high, nr);
-		EXPECT_LT(low, high);
-		if (!strcmp(what, "copy")) {
-			copies += nr;
-			copy_us = low;
-		} else if (!strcmp(what, "inaccessible")) {
-			folios += nr;
-			folio_us = high;
-		}
-	}
-	EXPECT_EQ(0, pclose(output));
-	EXPECT_EQ(1, copies);
-	EXPECT_EQ(PAGES, folios);
-	/* The longest wait includes the whole copy. */
-	EXPECT_LE(copy_us, folio_us);
 }
 
 /* Live copies begin with as little as a batch, so that the first folio moves soon. */

@@ -3,11 +3,11 @@
  * Rules that a migration with copy offload must keep, each with a test that fails
  * without it:
  *
- *  2  Only what nobody can change is copied early: neither a folio to which somebody
- *     else has a reference nor shmem that no page table maps. Nor folios with buffer
+ *  2  Only memory that cannot change is copied early: neither a folio with another
+ *     reference nor shmem that no page table maps. Nor folios with buffer
  *     heads: the program buffer_heads. And a driver that pins one meanwhile waits.
  *  5  When pages are given back, nothing may still be writing to them: the fault "late" of
- *     the program faults. What an engine that cannot be stopped may write to is not given
+ *     the program faults. Memory of an engine that cannot be stopped is not given
  *     back: quarantine.
  *  6  Every completion counts; engines may complete in any order.
  *  7  No wait without a bound, and a full ring is no error.
@@ -64,7 +64,7 @@ static void route_to_cpu(const char *reason)
 
 /*
  * A pipe holds a reference to each page, of which the kernel knows only that it is not
- * one of its own: somebody may write through it.
+ * one of its own: a write may come through it.
  */
 TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 {
@@ -87,7 +87,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 	expect_copies(0, "fallback_", 0);
 	EXPECT_EQ(area_wrong(&area), 0);
 
-	/* The migrator copies them as soon as nobody holds them. */
+	/* The migrator copies them as soon as the pipe has let go. */
 	while (done < size) {
 		ssize_t got = read(ends[0], piped + done, size - done);
 

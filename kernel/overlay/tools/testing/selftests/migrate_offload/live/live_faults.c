@@ -161,7 +161,7 @@ static bool prepare_failures(void)
 	return true;
 }
 
-/* What switches it off may fail as well. */
+/* The write that switches it off may fail as well. */
 static bool allocations_fail(bool fail)
 {
 	for (unsigned int i = 0; i < 100; i++)
@@ -200,7 +200,7 @@ TEST_F_TIMEOUT(live_faults, memory_is_refused, TIMEOUT)
 
 /*
  * No page of the machine is poisoned any more. Returns how many were, or -1 if one stays
- * so. A frame that was freed while it was poisoned must not become somebody's memory.
+ * so. A frame that was freed while it was poisoned must not be allocated again.
  */
 static long unpoison(void)
 {
@@ -253,7 +253,7 @@ static char *contents(void)
 
 /*
  * memory_failure() cannot take a page that is being migrated, and marks it. A PTE of its
- * own becomes one that nobody may read; a PMD moves whole. Returns how many folios were
+ * own becomes one that faults; a PMD moves whole. Returns how many folios were
  * copied live.
  */
 static size_t poison_while_copied(size_t at)
@@ -265,7 +265,7 @@ static size_t poison_while_copied(size_t at)
 	EXPECT_EQ(-1, madvise(area.addr + at, memory_page_size(), MADV_HWPOISON));
 	expect_no_wait();
 	join_move();
-	/* Nobody can tell where a page is that is gone. */
+	/* The status of a page that is gone is not known. */
 	EXPECT_EQ(!at && by_ptes, mover.missing);
 	EXPECT_EQ(by_ptes, pages_lost(was));
 	free(was);
@@ -280,7 +280,7 @@ TEST_F_TIMEOUT(live_faults, a_page_is_poisoned, TIMEOUT)
 
 	if (!can_poison())
 		SKIP(return, "no " UNPOISON);
-	/* Nobody reads what was copied of the page. */
+	/* No access reads the copy of the page. */
 	EXPECT_EQ(folios, poison_while_copied(3 * memory_page_size()));
 	create_area(variant->kind, variant->size);
 	/* A folio tells of its first page, and is copied once more, by the CPU. */
@@ -292,7 +292,7 @@ static void on_signal(int sig)
 {
 }
 
-/* Somebody's reference keeps the folio whole and mapped, and then it is moved. */
+/* The reference of a pipe keeps the folio whole and mapped, and then it is moved. */
 TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 {
 	const size_t folios = area_folios(&area);
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(live_faults, a_signal, TIMEOUT)
 	end_and_move_back();
 }
 
-/* What a process does to itself, or has done to it, while it is copied. */
+/* The end of a process while its memory is copied. */
 enum fate {
 	KILLED,
 	EXITS,
@@ -505,7 +505,7 @@ TEST_F_TIMEOUT(live_faults, its_process_ends, TIMEOUT)
 	expect_none_lost(fates);
 }
 
-/* What happens to a move. */
+/* An event during a move. */
 enum event {
 	ERROR,
 	NO_ANSWER,

@@ -52,7 +52,7 @@ struct writer_kind {
 	size_t len;
 	/* CONFIG_DEBUG_VM prints a trace of it in memory that userfaultfd protects. */
 	bool traced;
-	/* Nobody marks the pages dirty, so reclaim may drop what it has a copy of in swap. */
+	/* It does not mark the pages dirty, so reclaim may drop what it has a copy of in swap. */
 	bool clean;
 };
 
@@ -76,7 +76,7 @@ struct writer {
 	uint64_t last[MAX_PAGES];
 };
 
-/* What all threads see, and a child that fork_run() made. */
+/* Shared by all threads, and a child that fork_run() made. */
 static struct stress {
 	size_t part;
 	/* Where the part MOVED is half of the time. */
@@ -171,10 +171,10 @@ static bool write_mem(struct writer *writer, uint64_t *addr, uint64_t value)
 /* The kernel adds one. */
 static bool write_futex(struct writer *writer, uint64_t *addr, uint64_t value)
 {
-	uint32_t nobody = 0;
+	uint32_t unused = 0;
 	int op = FUTEX_OP(FUTEX_OP_ADD, 1, FUTEX_OP_CMP_EQ, 0);
 
-	return syscall(SYS_futex, &nobody, FUTEX_WAKE_OP_PRIVATE, 0, NULL, addr, op) >= 0;
+	return syscall(SYS_futex, &unused, FUTEX_WAKE_OP_PRIVATE, 0, NULL, addr, op) >= 0;
 }
 
 /* A pipe holds a page that may be written meanwhile; another fills it. */
@@ -365,7 +365,7 @@ static size_t any_page(struct writer *writer, enum part last)
 	size_t pages = stress->part / memory_page_size();
 	uint64_t random = random_number(&writer->random);
 
-	/* Half of the writes go where nobody disturbs. */
+	/* Half of the writes go to the part PLAIN. */
 	return random & 1 ? (random >> 1) % pages : (random >> 1) % (pages * last);
 }
 
@@ -385,7 +385,7 @@ static void *writer_run(void *arg)
 
 /*
  * Incremental dumps: what is written after soft-dirty bits were cleared must have them.
- * Nobody else clears them.
+ * No other thread clears them.
  */
 static void *dump_run(void *arg)
 {
@@ -439,7 +439,7 @@ static void *protect_run(void *arg)
 	return NULL;
 }
 
-/* What a child sees is what was there when it was forked, and what it writes is its own. */
+/* A child sees the memory as it was when it was forked, and has its own writes. */
 static int child_run(size_t pages, size_t size)
 {
 	uint64_t seen[MAX_PAGES];
@@ -521,7 +521,7 @@ static int watch_protect(size_t offset, size_t len, bool on)
 	return uffd_protect(stress->uffd, part_addr(WATCHED) + offset, len, on);
 }
 
-/* What is protected does not change until this thread says so. */
+/* Protected memory does not change until this thread says so. */
 static void *watch_run(void *arg)
 {
 	const size_t size = memory_page_size();

@@ -21,7 +21,7 @@
 #define DELAYS		"/sys/kernel/debug/migrate_live_delay/"
 #define DELAY		600000L
 
-/* The first chunks of a move have so much, if the engine is slow; a descriptor has a segment. */
+/* The size of the first chunks of a move, if the engine is slow; a descriptor has a segment. */
 #define CHUNK		PMD_SIZE
 #define SEGMENT		(64 * KIB)
 #define CHANNELS	4
@@ -309,7 +309,7 @@ TEST_F_TIMEOUT(live_windows, a_store_after_fork, TIMEOUT)
 	expect_written();
 }
 
-/* What is thrown away is zero afterwards, and the rest is as it was. */
+/* Pages that are thrown away are zero afterwards, and the rest is as it was. */
 TEST_F_TIMEOUT(live_windows, a_part_is_unmapped, TIMEOUT)
 {
 	size_t half = area.size / 2;

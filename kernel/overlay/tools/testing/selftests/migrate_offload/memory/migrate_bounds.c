@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * What a route promises: that nothing migrates which its migrator has not copied, and
+ * The promises of a route: that nothing migrates which its migrator has not copied, and
  * that memory is inaccessible for no longer than it says, or at least that all of it
  * migrates, however short that is.
  */

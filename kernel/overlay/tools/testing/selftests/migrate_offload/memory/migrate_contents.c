@@ -71,7 +71,7 @@ FIXTURE(migrate_contents) { };
 /* Of the test. Memory is on the first node at first. */
 static const struct memory_kind *kind;
 static const struct migration_method *method;
-/* The stamp starts afresh after so many bytes. */
+/* The stamp starts afresh after this number of bytes. */
 static size_t period;
 /* Of the file behind the memory, or -1. */
 static int file_fd = -1;
@@ -336,7 +336,7 @@ static void by_migrate_pages(int from, int to)
 	unsigned long old = 1UL << from;
 	unsigned long new = 1UL << to;
 
-	/* What stays behind may be memory of this process outside the area. */
+	/* Memory of this process outside the area may stay behind. */
 	ASSERT_LE(0, syscall(__NR_migrate_pages, 0, 8 * sizeof(old), &old, &new));
 	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
@@ -482,7 +482,7 @@ static void set_block_state(unsigned long block, const char *state)
 	int ret = -EBUSY;
 
 	snprintf(path, sizeof(path), MEMORY_DIR "/memory%lu/state", block);
-	/* Somebody else's short-lived reference may keep a page from moving. */
+	/* A short-lived reference may keep a page from moving. */
 	for (int i = 0; i < 20 && (ret == -EBUSY || ret == -EAGAIN); i++)
 		ret = setting_write(path, state);
 	EXPECT_EQ(0, ret)
@@ -812,7 +812,7 @@ static void check_contents(void)
 	if (file_fd < 0)
 		return;
 
-	/* What read(2) finds must be the same. */
+	/* read(2) must find the same. */
 	copy = malloc(area.size);
 	ASSERT_NE(NULL, copy);
 	ASSERT_EQ(area.size, pread(file_fd, copy, area.size, 0));

@@ -60,7 +60,7 @@ static long move(int node)
 	return memory_move(0, area.addr, area.size, area.folio_size, node, MPOL_MF_MOVE_ALL);
 }
 
-/* The engine copies each folio once, and nobody else copies any. */
+/* The engine copies each folio once, and the CPU copies none. */
 static void engine_moves(int node)
 {
 	const uint64_t folios = area_folios(&area);
