@@ -27,7 +27,7 @@ static const char * const reasons[] = { "syscall_or_cpuset", "mempolicy_mbind" }
 
 static const char *module = "dcbm", *migrator = "dcbm", *parameters;
 
-/* The changes that are made, again and again. */
+/* Actions that are done again and again. */
 enum thing {
 	LOADS, UNLOADS, UNLOADS_BUSY, ENGINE_CHANGES, ROUTES, ROUTES_GONE, PROMISES, FAULTS,
 	SWITCHES, ERRORS, NR_THINGS
