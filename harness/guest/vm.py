@@ -20,7 +20,11 @@ _POLL_SECONDS = 0.1
 _BOOT_SECONDS = 240
 _BOOTED = " as init process"
 _PANIC_GRACE_SECONDS = 10.0
-_PATIENCE = 8  # with a guest in virtual time that gets no processor
+_PATIENCE = {True: 8, False: 3}
+"""By how much limits grow for a guest that gets no processor, in virtual time or not.
+
+A guest that hangs may be idle: that takes as long.
+"""
 _CONSOLE_LINES = 30
 
 DEBIAN = Path("/usr/bin")
@@ -318,20 +322,22 @@ def _watch(
 def _stopwatch(guest: Guest, child: subprocess.Popen[bytes]) -> Callable[[], float]:
     """Return what the limits of a guest are measured by, in seconds.
 
-    In virtual time that is how long it had a processor: others may keep it waiting for minutes.
+    That is how long it had a processor, or all of its processors if they run at once: other
+    programs may keep it waiting for minutes.
     """
     began = time.monotonic()
     stat = Path(f"/proc/{child.pid}/stat")
+    patience = _PATIENCE[guest.clock is not None]
+    at_once = 1 if guest.clock else guest.cpus
 
     def seconds() -> float:
         wall = time.monotonic() - began
         try:
-            fields = stat.read_text().rpartition(")")[2].split() if guest.clock else ()
+            fields = stat.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended
-            fields = ()
+            return wall
         ticks = sum(map(int, fields[11:13]))  # utime and stime, of proc(5)
-        used = ticks / os.sysconf("SC_CLK_TCK")
-        return max(used, wall / _PATIENCE) if guest.clock else wall
+        return max(ticks / os.sysconf("SC_CLK_TCK") / at_once, wall / patience)
 
     return seconds
 
