@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * KUnit tests for dmaengine: clients that are notified of channels that come and
- * go; and, where there is an engine, what any provider owes its clients.
+ * KUnit tests for dmaengine: notifications of channels that come and go, and, if
+ * the machine has an engine, duties of every provider to clients.
  */
 #include <kunit/device.h>
 #include <kunit/test.h>
@@ -92,7 +92,7 @@ static int on_event(struct notifier_block *nb, unsigned long event, void *data)
 
 /*
  * A client that is notified can request the channel when it comes, and release it
- * before it goes; nobody can acquire it meanwhile.
+ * before it goes; no other client can acquire it meanwhile.
  */
 static void channel_comes_and_goes(struct kunit *test)
 {
@@ -157,7 +157,7 @@ static void public_channel_goes(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, engine->chan.client_count, clients - 1);
 }
 
-/* Nor does it acquire a channel that has no client. */
+/* A client of public channels does not acquire a channel that is being removed. */
 static void idle_public_channel_goes(struct kunit *test)
 {
 	struct engine *engine = test->priv;
@@ -218,7 +218,7 @@ static struct kunit_suite dmaengine_test_suite = {
 };
 
 #define BUFFER_SIZE	SZ_4K
-/* More than a driver has descriptors for a channel. */
+/* More descriptors than a driver has for a channel. */
 #define MANY		100
 
 struct provider {
@@ -250,7 +250,7 @@ static void copy(struct kunit *test, dma_async_tx_callback callback)
 			DMA_COMPLETE);
 }
 
-/* Nobody is called for a descriptor without a callback, whoever had it before. */
+/* A descriptor without a callback calls none, also not that of its last user. */
 static void used_descriptor_calls_nobody(struct kunit *test)
 {
 	struct provider *provider = test->priv;
@@ -268,7 +268,7 @@ static void used_descriptor_calls_nobody(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, atomic_read(&provider->calls), MANY);
 }
 
-/* An interrupt without a copy comes, if that is offered. */
+/* An interrupt without a copy comes, if the engine offers DMA_INTERRUPT. */
 static void offered_interrupt_comes(struct kunit *test)
 {
 	struct provider *provider = test->priv;

@@ -2,8 +2,8 @@
 /*
  * dmasim - a dmaengine memcpy provider made of software
  *
- * What null_blk is to a block device, dmasim is to a DMA engine: it has
- * channels, rings, latencies and faults, but no hardware. A kernel thread for
+ * As null_blk is a block device without hardware, dmasim is a DMA engine without
+ * hardware: it has channels, rings, latencies and faults. A kernel thread for
  * each channel copies the bytes. See
  * Documentation/driver-api/dmaengine/dmasim.rst.
  */
@@ -641,7 +641,7 @@ static int dmasim_terminate_all(struct dma_chan *c)
 /*
  * After dmasim_stop(), nothing is written and no callback runs once this
  * returns: the lists are empty, the worker has left the active descriptor, and
- * then nobody is left to complete anything.
+ * then nothing is left that could complete a descriptor.
  */
 static void dmasim_synchronize(struct dma_chan *c)
 {
