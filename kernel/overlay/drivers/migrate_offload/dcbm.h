@@ -19,8 +19,8 @@
 #define DCBM_MAX_LANES		64
 
 /*
- * Descriptors of a lane that are in flight or not yet judged. By it a lane has 12
- * KB; kmalloc() would make 16 KB of it, and 64 KB of the 42 KB of a job.
+ * Descriptors of a lane that are in flight or not yet judged. With that many a lane
+ * has 12 KB and a job 42 KB; kmalloc() would allocate 16 KB and 64 KB.
  */
 #define DCBM_MAX_SLOTS		224
 
@@ -36,8 +36,8 @@
 
 /*
  * Neighbours in physical memory are mapped together up to this length. No descriptor
- * of a segment is longer, however large a folio is: what an engine has begun it may
- * have to finish before it stops.
+ * of a segment is longer, however large a folio is: an engine may have to finish a
+ * descriptor before it stops.
  */
 #define DCBM_MAX_MERGED		SZ_2M
 
@@ -123,7 +123,7 @@ struct dcbm_lane {
 	unsigned int id;		/* index in dcbm_by_id[] */
 	bool retiring;			/* about to be released */
 	bool lost;			/* the engine may still access its share */
-	bool bounces;			/* it did not reach all memory when it came */
+	bool bounces;			/* does not reach all memory directly */
 
 	size_t max_len;			/* longest descriptor to try */
 

@@ -27,7 +27,7 @@
 static DEFINE_MUTEX(dcbm_mutex);
 static bool wanted, asleep;
 
-/* By these, callbacks find the lane of a token. Written under dcbm_lock. */
+/* Lets callbacks find the lane of a token. Written under dcbm_lock. */
 struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
 
 /* Protects the free lists, and the assignment of lanes and jobs. */
@@ -155,7 +155,7 @@ static struct dcbm_lane *lane_by_id(unsigned int id)
 					 lockdep_is_held(&dcbm_lock));
 }
 
-/* A bounce buffer would make two copies of one. */
+/* With bounce buffers the CPU would copy each page as well. */
 static bool may_bounce(struct device *dev)
 {
 	return dma_addressing_limited(dev) ||

@@ -171,7 +171,7 @@ static void walk_merged_on_both_sides(struct kunit *test)
 		add_pair(test, 0);
 	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
-	/* What the IOMMU merged stays one segment. */
+	/* Neighbours that the IOMMU merged stay one segment. */
 	KUNIT_EXPECT_EQ(test, 1, expect_walk(test));
 }
 
@@ -410,7 +410,7 @@ static enum migrate_offload_status status(struct kunit *test, unsigned int item)
 	return dcbm_item_status(&ctx->job, item);
 }
 
-/* The neighbours are parts of one folio: nobody can ask for folios side by side. */
+/* The neighbours are parts of one folio: no function allocates folios side by side. */
 static void neighbours_share_an_entry(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -430,7 +430,7 @@ static void neighbours_share_an_entry(struct kunit *test)
 	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, 4, table->orig_nents);
 
-	/* Not beyond the limit; nobody looks at the bytes. */
+	/* Not beyond the limit; the test accesses no byte. */
 	table->orig_nents = 0;
 	dcbm_add_entry(table, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0, true);
 	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED - PAGE_SIZE, true);
@@ -439,7 +439,7 @@ static void neighbours_share_an_entry(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 2, table->orig_nents);
 }
 
-/* Bytes of a folio may begin where 32 bits do not reach; nobody looks at them. */
+/* Bytes of a folio may begin where 32 bits do not reach; the test accesses none. */
 static void entries_reach_beyond_4g(struct kunit *test)
 {
 	const size_t offset = (size_t)SZ_2G * 2 + PAGE_SIZE;
@@ -458,7 +458,7 @@ static void entries_reach_beyond_4g(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE - 512, ctx->src_sg[0].length);
 }
 
-/* Nothing is routed to dcbm: it has no channel for the smaller one. */
+/* No reason is routed to dcbm, so dcbm has no channel for the smaller batch. */
 static void larger_batches_are_refused(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -522,7 +522,7 @@ static void time_out_fails_what_is_left(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_TIMEOUT, status(test, 1));
 }
 
-/* A stuck channel loses every folio it had a part of, and no other. */
+/* A stuck channel loses each folio of which it had a part, and no other. */
 static void stuck_channel_loses_its_folios(struct kunit *test)
 {
 	const struct dcbm_range range = {
@@ -548,7 +548,7 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 5));
 }
 
-/* Let dcbm use only these engines. */
+/* Let dcbm use only engines of these names. */
 static int name_engines(const char *names)
 {
 	const struct kernel_param kp = { .arg = &dcbm_providers };
@@ -562,8 +562,8 @@ static void use_none(void *unused)
 }
 
 /*
- * A provider with one channel, whose operations the caller adds. From here on it is
- * the only one that dcbm may use.
+ * Register a provider with one channel, whose operations the caller adds. From here
+ * on dcbm may use no other provider.
  */
 static void describe(struct kunit *test, struct dma_device *dma,
 		     struct dma_chan *chan)
@@ -587,8 +587,8 @@ static void describe(struct kunit *test, struct dma_device *dma,
 }
 
 /*
- * An engine that copies nothing, with room for one descriptor. The interrupt of that
- * comes at the worst moment: while the next one is prepared, and gets its place.
+ * An engine that copies nothing, with room for one descriptor, whose interrupt comes
+ * at the worst moment: while dcbm prepares the next descriptor, which gets the room.
  */
 struct ring_of_one {
 	struct dma_device dma;
@@ -703,7 +703,7 @@ static void route_none(void *unused)
 	dcbm_routed(NULL, false);
 }
 
-/* A job as of a batch that may take @timeout jiffies. */
+/* Return a job for a batch with a deadline in @timeout jiffies. */
 static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 {
 	struct dcbm_test *ctx = test->priv;
@@ -815,7 +815,7 @@ static void reboot_ends_all_jobs(struct kunit *test)
 	wake_up_again(test, PM_POST_SUSPEND);
 }
 
-/* A job that never ends holds an event up for some seconds, and no longer. */
+/* A job that never ends delays an event by some seconds, and no longer. */
 static void stuck_job_is_left_alone(struct kunit *test)
 {
 	struct dcbm_job *job = get_job(test, 0);
@@ -846,7 +846,7 @@ static void channels_are_held_while_routed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
-/* An engine that copies nothing, and that goes as soon as somebody gets its channel. */
+/* An engine that copies nothing, and goes as soon as a client gets the channel. */
 struct leaver {
 	struct dma_device dma;
 	struct dma_chan chan;
@@ -863,7 +863,7 @@ static int leaver_alloc(struct dma_chan *chan)
 
 	leaver->requests++;
 	complete(&leaver->requested);
-	/* Until the other task spins on the mutex of dmaengine. */
+	/* Wait until the other task spins on the mutex of dmaengine. */
 	mdelay(1);
 	return 1;
 }
@@ -893,7 +893,7 @@ static void leaver_goes(struct work_struct *work)
 	dma_async_device_unregister(&leaver->dma);
 }
 
-/* Called after the notifier of dcbm: nobody may hold the channel any more. */
+/* Called after the notifier of dcbm: no client may hold the channel any more. */
 static int leaver_event(struct notifier_block *nb, unsigned long event, void *chan)
 {
 	struct leaver *leaver = container_of(nb, struct leaver, nb);
@@ -935,7 +935,7 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, leaver->held);
 }
 
-/* Nobody may rely on an interrupt that is still to come when the next is prepared. */
+/* dcbm must not rely on an interrupt that is still to come when it prepares the next. */
 static void interrupt_while_preparing(struct kunit *test)
 {
 	struct ring_of_one *ring = add_engine(test);

@@ -36,7 +36,7 @@
 
 /*
  * A callback gets a token, which stands for one descriptor and is never used
- * again. A call that comes twice, or late, therefore says nothing about the
+ * again. So a second or late call of a callback has no effect on the
  * descriptor that has the slot now, even if the lane is gone.
  */
 static void complete_token(void *param, const struct dmaengine_result *result)
@@ -68,7 +68,7 @@ static void complete_token(void *param, const struct dmaengine_result *result)
 		job = READ_ONCE(lane->job);
 		wake = atomic_dec_return(&job->in_flight) <=
 		       READ_ONCE(job->wake_at);
-		/* Afterwards the slot, the lane and the job may serve others. */
+		/* Afterwards other descriptors may use the slot, lane and job. */
 		atomic_dec_return_release(&lane->in_flight);
 	}
 	if (wake)
@@ -267,7 +267,7 @@ static void judge_lane(struct dcbm_lane *lane)
 	lane->nr_used = 0;
 }
 
-/* Stop only lanes with something in flight: what completed in time counts. */
+/* Stop only lanes with descriptors in flight: completions in time count. */
 static void stop_job(struct dcbm_job *job)
 {
 	struct dcbm_lane *lane;
@@ -332,7 +332,7 @@ static void advance_job(struct dcbm_job *job, bool *more, bool *busy)
 	}
 }
 
-/* Return when all is judged and nothing is left to submit, or too late. */
+/* Return when all descriptors are judged and none is left to submit, or at the deadline. */
 static void run_job(struct dcbm_job *job)
 {
 	for (;;) {
@@ -401,7 +401,7 @@ static void dcbm_wait(struct migrator *migrator,
 
 static struct migrator dcbm_migrator = {
 	.name		= "dcbm",
-	/* Below this the CPU has copied before an engine has begun. */
+	/* The CPU copies a smaller batch before an engine has begun. */
 	.min_pages	= 16,
 	/* A model of PTDMA moves 4 KB more slowly than the CPU, and 16 KB faster. */
 	.min_order	= 2,
