@@ -222,7 +222,7 @@ static void batch_end(struct migrating_task *t)
 {
 	u64 copied = t->copied;
 
-	/* A live copy is no phase of a batch: it ends before, or is another's. */
+	/* A live copy is no phase of a batch: it ends earlier, or is of other folios. */
 	if (copied < t->flushed || (t->accessible && copied > t->accessible))
 		copied = t->flushed;
 
