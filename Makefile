@@ -29,7 +29,7 @@
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check check-all check-debian deb bench-copy lab layouts mutants record report kernel \
-	qemu series edit save lint guest shell clean
+	qemu series edit save lint lines guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
@@ -55,7 +55,8 @@ help:
 	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step]"
 	@echo "make edit     a git tree of the kernel at a patch: PATCH=topic/number [DISCARD=1]"
 	@echo "make save     write the edit back to kernel/patches and kernel/overlay"
-	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck"
+	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck, limits.toml"
+	@echo "make lines    lines by series, and beside their limits"
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug MACHINE=x]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/"
@@ -79,7 +80,7 @@ check:
 check-all:
 	$(HARNESS) check --only="$$ONLY" --turn=all
 
-check-debian lint qemu record bench-copy clean:
+check-debian lint lines qemu record bench-copy clean:
 	$(HARNESS) $@
 
 deb:

@@ -12,6 +12,7 @@ from harness import demo
 from harness.bench import copy
 from harness.checks import debian
 from harness.checks import main as check
+from harness.checks.lint import limits
 from harness.checks.lint import run as lint
 from harness.core import lock, space, ui
 from harness.core.errors import HarnessError
@@ -25,7 +26,7 @@ from harness.layouts import run as layouts
 from harness.mutants import run as mutants
 from harness.series import edit, export
 
-_WITHOUT_COMPILER = ("edit", "save", "report")
+_WITHOUT_COMPILER = ("edit", "save", "report", "lines")
 
 Main = Callable[..., int]
 """A command's function: it gets the paths, and the values of the command's options in order."""
@@ -84,6 +85,7 @@ def parser() -> argparse.ArgumentParser:
     command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)
     command("save", "write the edit back to kernel/", _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
+    command("lines", "count lines by series, and beside limits.toml", limits.main)
     args = _option("comma separated arguments of the suite", "")
     machine = _option("one of harness/kernel/arch.py, instead of the suite's", "")
     turn = _option("groups of .ci/groups, whose long tests run: a,b", "")

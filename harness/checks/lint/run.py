@@ -8,7 +8,7 @@ import functools
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from harness.checks.lint import checkpatch, compilers, docs, names
+from harness.checks.lint import checkpatch, compilers, docs, limits, names, words
 from harness.checks.lint.diagnostics import Diagnostic
 from harness.core import process, ui
 from harness.core.errors import HarnessError
@@ -59,6 +59,8 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
         "mypy": tool("mypy", "--strict", "harness"),
         "shellcheck": tool("shellcheck", "--external-sources", "--format=gcc", *scripts),
         "names": lambda: names.check(paths.root, files),
+        "lines": lambda: limits.check(paths),
+        "words": lambda: words.check(paths),
         "mutants": lambda: mutant.stale(paths.root, tree.path),
     }
 

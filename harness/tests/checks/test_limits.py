@@ -1,0 +1,158 @@
+"""limits.toml: lines and words are counted, and a part above its limit is named."""
+
+import pytest
+
+from harness.checks.lint import added, limits, words
+from harness.core.errors import HarnessError
+from harness.core.paths import ROOT, default_paths
+
+PATCH = """\
+Subject: mm: add a line
+
++++ b/of/the/message
+---
+--- a/mm/a.c
++++ b/mm/a.c
+@@ -1,3 +1,4 @@
+ one
+-two
++++ b/looks/like/a/file
++--- a/neither
+ three
+@@ -9 +10 @@ x
+-old
++new
+diff --git a/mm/b.c b/mm/b.c
+--- /dev/null
++++ b/mm/b.c
+@@ -0,0 +1,2 @@
++b
++--
+\\ No newline at end of file
+"""
+
+
+def lines(**steps: str) -> limits.Lines:
+    return limits.Lines(
+        {"a.py": 5, "tests/a.py": 3},
+        {f"{name}/0001-x.patch": added.changes(text) for name, text in steps.items()},
+    )
+
+
+def limit(text: str) -> limits.Limit:
+    (found,) = limits.load(f"[lines]\npart = {{ {text} }}")
+    return found
+
+
+def test_changes_are_read_from_hunks_only() -> None:
+    found = added.changes(PATCH)
+    assert list(found) == ["mm/a.c", "mm/b.c"]
+    assert found["mm/a.c"].added == ["++ b/looks/like/a/file", "--- a/neither", "new"]
+    assert found["mm/a.c"].removed == 2
+    assert found["mm/b.c"].added == ["b", "--"]
+    with pytest.raises(HarnessError, match=r"last hunk of mm/b\.c"):
+        added.changes(PATCH.replace("1,2", "1,3"))
+
+
+def test_the_last_pattern_decides() -> None:
+    assert added.matches(["*", "!tests/*"], "a/b.c")
+    assert not added.matches(["*", "!tests/*"], "tests/b.c")
+    assert not added.matches(["a/*"], "b/a/c")
+
+
+@pytest.mark.parametrize(
+    ("text", "count"),
+    [
+        ('room = ["*"]', 8),
+        ('room = ["*", "!tests/*"]', 5),
+        ('patches = ["live/*"]', 5),
+        ('patches = ["live/*"], files = ["mm/a.c"]', 3),
+        ('patches = ["live/*"], files = ["mm/a.c"], net = true', 1),
+        ('patches = ["gone/*"]', None),
+    ],
+)
+def test_a_part_above_its_cap_fails(text: str, count: int | None) -> None:
+    tree = lines(live=PATCH)
+    enough = limit(f"{text}, cap = {count or 0}")
+    assert enough.count(tree) == count
+    every = limit('patches = ["live/*"], cap = 9')
+    if count is None:
+        assert limits.problems(tree, [enough, every]) == ["limits.toml: part: no file fits"]
+        return
+    assert limits.problems(tree, [enough, every]) == []
+    above = limit(f"{text}, cap = {count - 1}")
+    assert limits.problems(tree, [above, every]) == [
+        f"part: {count} lines, {count - 1} allowed"
+    ]
+
+
+def test_each_series_has_a_limit_of_its_own() -> None:
+    tree = lines(live=PATCH, new=PATCH)
+    some = [limit('patches = ["*"], cap = 99'), limit('patches = ["live/*"], cap = 99')]
+    assert limits.problems(tree, some) == ["limits.toml: no limit counts new/0001-x.patch"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "cap = 1",
+        'room = ["*"]',
+        'room = ["*"], cap = 1, goal = 2',
+        'room = ["*"], cap = 1, x = 1',
+    ],
+)
+def test_a_limit_that_limits_nothing_is_refused(text: str) -> None:
+    with pytest.raises(HarnessError, match=r"limits\.toml"):
+        limit(text)
+
+
+def test_the_table_has_each_series_and_each_limit() -> None:
+    table = limits.table(lines(live=PATCH), [limit('room = ["*"], cap = 1_000')])
+    assert table[1].split() == ["live", "1", "5", "0", "0", "0", "0"]
+    assert table[-1].split() == ["part", "8", "1,000", "1,000"]
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("The engine copies; a folio waits.", []),
+        ("Nobody\nwaits", ["Nobody waits"]),
+        (" * so\n * many of them", ["so many of them"]),
+        ("it shall wait", ["shall wait"]),
+        ("/* What copies has to wait. */", ["What copies has to wait. */"]),
+        ("a rule: who waits, sleeps", ["who waits, sleeps"]),
+        ("the one who waits, or what it needs", []),
+        ("What does it cost? Who pays?", []),
+        ("What:\t\t/sys/kernel/x", []),
+        ("case WHAT: what = 1;", []),
+        ("a topic, double the laboratory", []),
+    ],
+)
+def test_words(text: str, found: list[str]) -> None:
+    assert words.found_in(text) == found
+
+
+def test_messages_have_no_word_of_ours() -> None:
+    text = "A topic of the laboratory doubles it."
+    assert [one.split()[0] for one in words.found_in(text, message=True)] == [
+        "topic", "laboratory", "doubles",
+    ]  # fmt: skip
+
+
+def test_files_that_are_listed_may_have_some_words() -> None:
+    (allowed,) = words.load('words = [{ paths = ["old/*"], at_most = 2 }]')
+    found = [("old/a", "shall"), ("old/b", "shall"), ("new/a", "shall")]
+    assert words.judge(found, [allowed]) == ["new/a: shall..."]
+    assert len(words.judge([*found, ("old/b", "nobody")], [allowed])) == 4
+    with pytest.raises(HarnessError, match=r"limits\.toml"):
+        words.load('words = [{ paths = ["old/*"] }]')
+
+
+def test_this_tree_is_read() -> None:
+    paths = default_paths()
+    text = (ROOT / "limits.toml").read_text()
+    assert words.load(text) is not None
+    tree = limits.measure(paths)
+    assert all(one.count(tree) for one in limits.load(text))
+    names = [name for name, _, _ in words.texts(paths)]
+    assert {"README.md", "kernel/patches/live/cover-letter.txt"} <= set(names)
