@@ -1,41 +1,52 @@
-"""docs/journey.md: the patches that a row names have the functions that it names."""
+"""docs/journey.md: its functions are in the files and in the series that a row names."""
 
+import functools
 import re
 
 import pytest
 
+from harness.checks.lint import added
 from harness.core.paths import ROOT, default_paths
 from harness.kernel import topics
 
-ROWS = [
-    line
-    for line in (ROOT / "docs/journey.md").read_text().splitlines()
-    if line.startswith("|") and "`" in line
-]
+TEXT = (ROOT / "docs/journey.md").read_text()
+ROWS = [line for line in TEXT.splitlines() if line.startswith("|") and "()`" in line]
+FILE = "mm/migrate.c"  # of rows that name no other
 
 
-def patches_of(row: str) -> list[str]:
-    """Return the patches in a row: `live/0001, 0003` are two."""
-    found, topic = [], ""
-    for name, number in re.findall(r"(?:([a-z-]+)/)?(\d{4})", row):
-        topic = name or topic
-        found.append(f"{topic}/{number}")
+@functools.cache
+def hunks() -> dict[tuple[str, str], str]:
+    """Return the hunks of each series and file, with their context."""
+    paths = default_paths()
+    found: dict[tuple[str, str], str] = {}
+    for step in topics.all_steps(topics.read(paths)):
+        for part in re.split(r"^(?=--- )", step.mail(paths.overlay), flags=re.M):
+            for file in added.changes(part):
+                key = step.topic, file
+                found[key] = found.get(key, "") + part
     return found
 
 
 @pytest.mark.parametrize("row", ROWS)
-def test_a_function_is_in_a_patch_of_its_row(row: str) -> None:
-    paths = default_paths()
-    steps = topics.all_steps(topics.read(paths))
-    rows = [topics.find(steps, name) for name in patches_of(row)]
-    text = "".join(step.mail(paths.overlay) for step in rows)
-    functions = re.findall(r"`(\w+)\(\)`", row)
-    assert rows
-    assert [name for name in functions if not re.search(rf"\b{name}\b", text)] == []
+def test_functions_are_where_a_row_says(row: str) -> None:
+    _, phase, where, series, *_ = row.split("|")
+    functions = re.findall(r"`(\w+)\(\)`", phase + where)
+    files = re.findall(r"`(\S+/\S+\.[ch])`", where) or [FILE]
+    names = re.findall(r"`([a-z-]+)`", series)
+    texts = {
+        key: text
+        for key, text in hunks().items()
+        if key[1] in files and (key[0] in names or not names)
+    }
+    assert {file for _, file in texts} == set(files)
+    lost = [
+        name
+        for name in functions
+        if not any(re.search(rf"\b{name}\b", text) for text in texts.values())
+    ]
+    assert lost == []
 
 
 def test_the_rows_are_found() -> None:
     assert len(ROWS) > 30
-    assert patches_of("| live/0001, 0003 | bounds/0002 |") == [
-        "live/0001", "live/0003", "bounds/0002",
-    ]  # fmt: skip
+    assert f"Functions are in `{FILE}`" in " ".join(TEXT.split())
