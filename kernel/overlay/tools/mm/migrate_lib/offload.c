@@ -29,19 +29,23 @@ bool offload_enabled(void)
 	return setting_read_number(OFFLOAD_DIR "/enabled") == 1;
 }
 
+static bool is_on(const char *reason, char route[OFFLOAD_ROUTE_SIZE])
+{
+	return offload_enabled() && !offload_get_route(reason, route) && strcmp(route, "none");
+}
+
 bool offload_on_for(const char *reason)
 {
 	char route[OFFLOAD_ROUTE_SIZE];
 
-	return offload_enabled() && !offload_get_route(reason, route) && strcmp(route, "none");
+	return is_on(reason, route);
 }
 
 bool offload_on_only_for(const char *reason)
 {
 	char route[OFFLOAD_ROUTE_SIZE];
 
-	return offload_on_for(reason) && !offload_get_route(reason, route) &&
-	       !offload_route_only(reason, route);
+	return is_on(reason, route) && !offload_route_only(reason, route);
 }
 
 int offload_set_enabled(bool enabled)

@@ -52,8 +52,8 @@
 	BIT(FOLIO_IS_SHARED, "shared")					\
 	BIT(PAGE_IS_ZERO, "zero")
 
-#define PAGE_STATE_NR(bit, name)	bit##_NR,
-#define PAGE_STATE_VALUE(bit, name)	bit = 1U << bit##_NR,
+#define PAGE_STATE_NR(bit, ...)	bit##_NR,
+#define PAGE_STATE_VALUE(bit, ...)	bit = 1U << bit##_NR,
 enum { PTE_STATE_BITS(PAGE_STATE_NR) };
 enum { PAGE_STATE_BITS(PAGE_STATE_NR) };
 enum { PTE_STATE_BITS(PAGE_STATE_VALUE) PAGE_STATE_BITS(PAGE_STATE_VALUE) };

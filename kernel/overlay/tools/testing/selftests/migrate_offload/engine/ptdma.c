@@ -78,7 +78,7 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 					    SOME_SLOW "timeout=10"));
 	EXPECT_EQ(window_sum(&window, BUSY), 0);
 	window_end_faults(&window);
-	/* A ring with a descriptor without a waiter completes each of these with the one before it. */
+	/* A ring with a descriptor without a waiter completes each with the one before it. */
 	window_set(&window, MBPS, 20);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=20 timeout=20000"), 0);
 }

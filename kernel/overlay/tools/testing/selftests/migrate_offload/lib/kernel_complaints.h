@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Complaints that a healthy kernel does not print, as extended regular expressions: parts of lines of its
- * log. They have neither quotes nor backslashes, since harness/guest/vm.py of the project reads
- * the first macro too.
+ * Complaints that a healthy kernel does not print, as extended regular expressions: parts of its
+ * log's lines. They have neither quotes nor backslashes, since harness/guest/vm.py of the project
+ * reads the first macro too.
  */
 #ifndef KERNEL_COMPLAINTS_H
 #define KERNEL_COMPLAINTS_H

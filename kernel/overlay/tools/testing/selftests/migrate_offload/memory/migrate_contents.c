@@ -399,8 +399,9 @@ static void fragment(void)
 {
 	size_t grain = grain_of();
 	size_t len = HOLE_DISTANCE * kind->size;
-	char *filler = memory_map_aligned(len, PMD_SIZE);
 
+	filler = memory_map_aligned(len, PMD_SIZE);
+	filler_len = len;
 	swap_nodes();
 	ASSERT_NE(NULL, filler);
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
@@ -413,8 +414,6 @@ static void fragment(void)
 	ASSERT_EQ(0, memory_fill(filler, len, grain, nodes[0], 1));
 	for (size_t i = 0; i < len; i += HOLE_DISTANCE * grain)
 		ASSERT_EQ(0, madvise(filler + i, grain, MADV_DONTNEED));
-	filler = filler;
-	filler_len = len;
 }
 
 /* The pages of a file folio that was split are mapped again when they are used. */
@@ -714,7 +713,7 @@ static void __attribute__((constructor)) save_settings(void)
 	settings_save(NODE_DIR "/node*/" HUGE_POOL);
 }
 
-static void create(void)
+static void create_memory(void)
 {
 	area.size = kind->size;
 	area.folio_size = grain_of();
@@ -747,7 +746,7 @@ static void replace(unsigned int nr)
 	if (kind == &hugetlb)
 		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0],
 					    (nr + 1) * kind->size / PMD_SIZE));
-	create();
+	create_memory();
 }
 
 FIXTURE_SETUP(migrate_contents)
@@ -774,7 +773,7 @@ FIXTURE_SETUP(migrate_contents)
 			return;
 	}
 
-	create();
+	create_memory();
 	for (unsigned int i = 1; method->suits && !method->suits(); i++) {
 		ASSERT_GT(MAX_REPLACEMENTS, i)
 			TH_LOG("memory does not come from removable blocks");
