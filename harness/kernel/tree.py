@@ -133,7 +133,8 @@ def replace(origin: Path, target: Path) -> None:
 def differences(made: Stack, tree: Path) -> list[str]:
     """Return the files of a tree on disk that are not what the whole stack makes of it.
 
-    Untouched files of equal size and time count as the same: they are links to pristine ones.
+    Untouched files of equal size and time count as the same: they are links to pristine ones. A
+    file that no patch edits any longer has pristine content and a new time.
     """
     made.git.checkout(made.tip)
     files = made.files(made.tip)
@@ -145,4 +146,8 @@ def differences(made: Stack, tree: Path) -> list[str]:
     others = re.findall(
         r"^(?:\S{11}|\*deleting  ) (.*?[^/])(?: -> .*)?$", listing, re.MULTILINE
     )
-    return sorted(found | (set(others) - files.keys()))
+    for name in set(others) - files.keys():
+        origin = made.source.pristine / name
+        if not (origin.is_file() and same(origin, tree / name)):
+            found.add(name)
+    return sorted(found)
