@@ -240,15 +240,9 @@ def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
     """Run the demo suite and write results.json."""
     directory = directory_of(paths, engine)
     suite = guest.run_suite(
-        paths,
-        kernel,
-        "demo",
-        "",
-        directory,
-        engine.machine,
-        debian=not engine.ours,
-        wall=not engine.virtual_time,
-    )
+        paths, kernel, "demo", "", directory, engine.machine,
+        debian=not engine.ours, wall=not engine.virtual_time,
+    )  # fmt: skip
     found, results = [], []
     if suite.failure:
         guest.show_failure(suite, directory)

@@ -95,6 +95,11 @@ class Guest:
     silent: int = 120
     enough: Callable[[str], bool] = lambda _: False
 
+    @property
+    def takes_turns(self) -> bool:
+        """Whether its processors run one at a time."""
+        return self.clock is not None or self.qemu == DEBIAN
+
 
 class Outcome(Enum):
     """How a guest's life ended."""
@@ -179,8 +184,7 @@ def qemu_argv(guest: Guest, console: str, results: Path) -> list[str]:
 
 
 def _processors_and_memory(guest: Guest) -> list[str]:
-    single = guest.clock or guest.qemu == DEBIAN
-    accelerator = f"tcg,thread={'single' if single else 'multi'}"
+    accelerator = f"tcg,thread={'single' if guest.takes_turns else 'multi'}"
     clock = guest.clock.argv(guest.cpus) if guest.clock else []
     if guest.device_tree:
         return ["-accel", accelerator, "-smp", str(guest.cpus), "-m", f"{guest.memory_mib}M",
@@ -328,14 +332,14 @@ def _stopwatch(guest: Guest, child: subprocess.Popen[bytes]) -> Callable[[], flo
     began = time.monotonic()
     stat = Path(f"/proc/{child.pid}/stat")
     patience = _PATIENCE[guest.clock is not None]
-    at_once = 1 if guest.clock else guest.cpus
+    at_once = 1 if guest.takes_turns else guest.cpus
 
     def seconds() -> float:
         wall = time.monotonic() - began
         try:
             fields = stat.read_text().rpartition(")")[2].split()
         except OSError:  # it has ended
-            return wall
+            fields = []
         ticks = sum(map(int, fields[11:13]))  # utime and stime, of proc(5)
         return max(ticks / os.sysconf("SC_CLK_TCK") / at_once, wall / patience)
 

@@ -35,7 +35,7 @@ struct migrate_pages_stats {
 	int nr_split;	/* Large folio (include THP) split before migrating */
 };
 
-/* What is the same for all batches of a call of migrate_pages(). */
+/* State that all batches of a call of migrate_pages() share. */
 struct migrate_call {
 	new_folio_t *get_new_folio;
 	free_folio_t *put_new_folio;	/* NULL: folio_put() */

@@ -64,7 +64,7 @@ void migrate_route_set_bound(struct migrate_route *route)
 	route->pace = &paces[route->reason].pace;
 }
 
-/* What is known of one migrator says nothing of another one. */
+/* A pace that one migrator has shown says nothing of another migrator. */
 void migrate_pace_forget(enum migrate_reason reason)
 {
 	WRITE_ONCE(paces[reason].pace.page_ns, 0);
