@@ -12,8 +12,6 @@
 
 #include "migrate_offload.h"
 
-struct migrate_done;
-
 #ifdef CONFIG_TRANSPARENT_HUGEPAGE
 #define NR_MAX_BATCHED_MIGRATION	HPAGE_PMD_NR
 #else
@@ -59,7 +57,6 @@ struct migrate_batch {
 	struct list_head src_folios;	/* locked and unmapped */
 	struct list_head dst_folios;	/* locked, in step with @src_folios */
 	enum ttu_flags ttu;		/* how to flush what is unmapped */
-	struct migrate_done *done;
 	int nr_failed;
 
 	/* Folios that the current pass leaves for the next one. */

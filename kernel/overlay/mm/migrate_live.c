@@ -52,9 +52,6 @@ void __init migrate_live_debugfs(struct dentry *dir)
 #define MIGRATE_LIVE_GROUP_PAGES	48
 #define MIGRATE_LIVE_GROUP_FOLIOS	24
 
-/* So much that was moved is freed together. */
-#define MIGRATE_LIVE_DONE_PAGES		256
-
 /* Whether it is worth while to lock @folio and look more closely. */
 static bool folio_looks_live(struct folio *folio)
 {
@@ -192,9 +189,7 @@ static void migrate_chunk_protect(struct migrate_call *call,
 
 		cond_resched();
 
-		if (migrate_protect_folio(call, src, dst,
-					  migrate_ttu_flags(MIGRATE_ASYNC,
-							    chunk->nr_pages)))
+		if (migrate_protect_folio(call, src, dst, TTU_BATCH_FLUSH))
 			migrate_chunk_drop(call, src, dst, rest);
 		else
 			migrate_offload_add(chunk, src, dst);
@@ -286,10 +281,9 @@ static int migrate_chunk_move(struct migrate_call *call,
 			      struct migrate_offload_batch *chunk,
 			      struct list_head *rest,
 			      struct list_head *ret_folios,
-			      struct migrate_pages_stats *stats,
-			      struct migrate_done *done)
+			      struct migrate_pages_stats *stats)
 {
-	unsigned int i = 0, end, nr_pages, nr_done = 0;
+	unsigned int i = 0, end, nr_pages;
 	struct migrate_pages_stats so_far;
 	int nr_failed = 0;
 
@@ -302,17 +296,14 @@ static int migrate_chunk_move(struct migrate_call *call,
 			.stats = stats,
 			.src_folios = LIST_HEAD_INIT(b.src_folios),
 			.dst_folios = LIST_HEAD_INIT(b.dst_folios),
-			.done = done,
 		};
 
 		trace_mm_migrate_batch_start(b.mode, call->reason);
 
-		/* What would take many flushes takes a deferred one. */
 		end = migrate_chunk_group(chunk, i, &nr_pages);
 		while (i < end) {
 			migrate_pair_unmap(&b, &chunk->pairs[i++],
-					   migrate_ttu_flags(b.mode, nr_pages),
-					   ret_folios);
+					   TTU_BATCH_FLUSH, ret_folios);
 		}
 
 		/*
@@ -325,19 +316,11 @@ static int migrate_chunk_move(struct migrate_call *call,
 		migrate_batch_flush(&b);
 		migrate_batch_move(&b);
 		migrate_batch_undo(&b);
-		/* All is accessible again. Should the next group fit in, go on. */
-		nr_done += nr_pages;
-		if (nr_done >= MIGRATE_LIVE_DONE_PAGES ||
-		    !migrate_done_has_space(done, MIGRATE_LIVE_GROUP_FOLIOS)) {
-			migrate_done_flush(done);
-			nr_done = 0;
-		}
 
 		stats->nr_failed_pages = so_far.nr_failed_pages;
 		stats->nr_thp_failed = so_far.nr_thp_failed;
 	}
 
-	migrate_done_flush(done);
 	return nr_failed;
 }
 
@@ -350,8 +333,7 @@ static int migrate_chunk_move(struct migrate_call *call,
  */
 int migrate_pages_live(struct migrate_call *call, struct list_head *from,
 		       struct list_head *ret_folios,
-		       struct migrate_pages_stats *stats,
-		       struct migrate_done *done)
+		       struct migrate_pages_stats *stats)
 {
 	struct migrate_offload_batch *chunk;
 	LIST_HEAD(rest);
@@ -368,7 +350,7 @@ int migrate_pages_live(struct migrate_call *call, struct list_head *from,
 			continue;
 		migrate_chunk_copy(chunk);
 		nr_failed += migrate_chunk_move(call, chunk, &rest, ret_folios,
-						stats, done);
+						stats);
 	}
 	migrate_offload_end(chunk);
 	list_splice(&rest, from);
