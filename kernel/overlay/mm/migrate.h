@@ -65,10 +65,11 @@ struct migrate_batch {
 	int nr_retry_pages;
 };
 
-void migrate_folio_abandon(struct migrate_batch *b, struct folio *src,
-			   struct folio *dst, struct list_head *ret_folios);
-
 /* mm/migrate_offload.c */
 void migrate_batch_copy(struct migrate_batch *b);
+
+/* mm/migrate.c */
+void migrate_folio_abandon(struct migrate_batch *b, struct folio *src,
+			   struct folio *dst, struct list_head *ret_folios);
 
 #endif /* __MM_MIGRATE_H */

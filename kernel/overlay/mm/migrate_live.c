@@ -48,7 +48,7 @@ void __init migrate_live_debugfs(struct dentry *dir)
 	debugfs_create_u32("live_min_order", 0644, dir, &migrate_live_min_order);
 }
 
-/* At most so much is inaccessible together: it costs a flush. Or one folio. */
+/* Limit per TLB flush, for which memory is inaccessible; one larger folio is allowed. */
 #define MIGRATE_LIVE_GROUP_PAGES	48
 #define MIGRATE_LIVE_GROUP_FOLIOS	24
 
@@ -87,7 +87,7 @@ static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
 /*
  * Take folios of at least @max_pages from @from, and allocate their dst before
  * any of them is locked. Move folios that cannot be copied live to @rest, and
- * all folios if there is no memory.
+ * all folios if there is no memory: they are tried once more, with less locked.
  *
  * Return: false if @from is empty and the chunk, too.
  */
@@ -276,7 +276,7 @@ static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chun
 	return i;
 }
 
-/* Return the number of folios that failed for good. */
+/* Unmap and move a chunk. Return the number of folios that failed for good. */
 static int migrate_chunk_move(struct migrate_call *call,
 			      struct migrate_offload_batch *chunk,
 			      struct list_head *rest,
