@@ -18,7 +18,7 @@ MM_TESTS = (
 )  # fmt: skip
 
 # Of six tests that take 20 s each, and all processors.
-_MM_FLAGS = "EXTRA_CFLAGS=-DRUNTIME=5"
+_MM_FLAGS = "EXTRA_CFLAGS=-DRUNTIME=1"
 
 _TOOLS = "tools/mm"
 _SELFTESTS = "tools/testing/selftests"
