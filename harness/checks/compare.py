@@ -12,7 +12,7 @@ ROUNDS = 10
 # Tests of `cow` that no single run can judge: with the offload off some of them failed in 5
 # of 12 runs (on this project's plain kernel: ENOMEM when a swapped-out THP is pinned for
 # long, EFAULT for a private mapping of a hugetlb memfd), with it on in 16 of 24. Whether a
-# page gets swapped out at all is not certain either. Each must pass with some seed of the clock.
+# page gets swapped out at all is not certain either. Each must pass with a seed of the clock.
 PROGRAM = "cow"
 _UNRELIABLE = re.compile(rf"\b{PROGRAM}\b.*(swapped.out|memfd hugetlb)")
 _SKIPPED_NOW = "passes with the offload off, skipped with it on: "
