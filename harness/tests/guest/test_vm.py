@@ -236,18 +236,23 @@ def test_a_panic_counts_whatever_was_enough() -> None:
     assert verdict.outcome is Outcome.PANICKED
 
 
+def late_after_a_sleep(one: vm.Guest) -> float:
+    """Return how late a guest is that got no processor for 0.3 s."""
+    with subprocess.Popen(["sleep", "60"]) as child:
+        seconds = vm._stopwatch(one, child)
+        time.sleep(0.3)
+        late = seconds()
+        child.kill()
+    return late
+
+
 @pytest.mark.parametrize("clock", [None, vm.Clock()])
 def test_a_guest_is_late_by_the_time_that_it_had_a_processor(
     clock: vm.Clock | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vm, "_PATIENCE", {True: 1e9, False: 1e9})
     one = replace(guest(), clock=clock)
-    with subprocess.Popen(["sleep", "60"]) as child:
-        waits = vm._stopwatch(one, child)
-        time.sleep(0.3)
-        late = waits()
-        child.kill()
-    assert late < 0.3
+    assert late_after_a_sleep(one) < 0.3
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as child:
         computes = vm._stopwatch(one, child)
         while computes() < 0.3:
@@ -259,9 +264,4 @@ def test_a_guest_is_late_by_the_time_that_it_had_a_processor(
 def test_patience_with_a_guest_that_gets_no_processor_ends(
     clock: vm.Clock | None, patience: int
 ) -> None:
-    with subprocess.Popen(["sleep", "60"]) as child:
-        waits = vm._stopwatch(replace(guest(), clock=clock), child)
-        time.sleep(0.3)
-        late = waits()
-        child.kill()
-    assert late >= 0.3 / patience
+    assert late_after_a_sleep(replace(guest(), clock=clock)) >= 0.3 / patience
