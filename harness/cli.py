@@ -62,8 +62,8 @@ def parser() -> argparse.ArgumentParser:
                 sub.add_argument(f"--{option}", **given)
 
     config = _option("which kernel", "base", choices=list(build.CONFIGS))
-    what = "migrate process memory through a DMA engine, and verify every byte"
     engine = _option("which one", demo.DMASIM.name, choices=list(demo.ENGINES))
+    what = "migrate process memory through a DMA engine, and verify every byte"
     command("demo", what, demo.main, engine=engine)
     stages = _option("stages, by name, prefix or glob: a,b", "")
     turn = _option("groups of .ci/groups that are left out otherwise: a,b, or all", "")
@@ -76,12 +76,10 @@ def parser() -> argparse.ArgumentParser:
     command("deb", what, _locked(packages.main), config=ours)
     command("qemu", "build the emulators that guests run in", _qemu)
     steps = _flag("build the kernel at every step")
-    command(
-        "series", "write each topic as a series for git am", _locked(export.main), build=steps
-    )
+    what = "write each topic as a series for git am"
+    command("series", what, _locked(export.main), build=steps)
+    discard, patch = _flag("drop an edit that is not saved"), "<topic>/<number>, or part of a name"
     what = "check a git tree of the kernel out at a patch"
-    discard = _flag("drop an edit that is not saved")
-    patch = "<topic>/<number>, or part of a name"
     command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)
     command("save", "write the edit back to kernel/", _locked(edit.main_save))
     command("lint", "run all linters", _locked(lint.main))
@@ -89,42 +87,33 @@ def parser() -> argparse.ArgumentParser:
     args = _option("comma separated arguments of the suite", "")
     machine = _option("one of harness/kernel/arch.py, instead of the suite's", "")
     turn = _option("groups of .ci/groups, whose long tests run: a,b", "")
-    what = "run one suite in the guest"
     command(
-        "guest", what, suite.main,
-        config=config, suite="a file in guest/suites", args=args, machine=machine, turn=turn,
+        "guest", "run one suite in the guest", suite.main, config=config,
+        suite="a file in guest/suites", args=args, machine=machine, turn=turn,
     )  # fmt: skip
     command("shell", "boot a guest with a shell on this terminal", suite.shell, config=config)
     command(
-        "lab",
-        "measure against a modelled engine in virtual time",
-        _lab,
+        "lab", "measure against a modelled engine in virtual time", _lab,
         preset=_option("engine: a file in lab/presets", preset.DEFAULT),
         quick=_flag("a part of it, in 3 minutes"),
         workload=_option("a program of Debian's or ours instead, while its memory moves", ""),
-    )
+    )  # fmt: skip
     command(
-        "layouts",
-        "compare random layouts of memory with vanilla",
-        _layouts,
+        "layouts", "compare random layouts of memory with vanilla", _layouts,
         vcpus=_option("processors", 1, type=int, choices=(1, 2)),
         config=_option("kernel", "base", choices=list(layouts.TWINS)),
-        offload=_flag("an engine copies"),
-        pressure=_flag("there is too little memory"),
+        offload=_flag("an engine copies"), pressure=_flag("there is too little memory"),
         seed=_option("the first one", layouts.SEED, type=int),
         count=_option("how many", 500, type=int),
-    )
+    )  # fmt: skip
     command("record", "build vanilla, and record what its guests print", _record)
     only = _option("files of mutants/, names, prefixes or globs: a,b", "")
-    command(
-        "mutants", "break the code on purpose, and see tests go red", mutants.main, only=only
-    )
+    what = "break the code on purpose, and see tests go red"
+    command("mutants", what, mutants.main, only=only)
     what = "results.json, or files that migrate_bench wrote; quote a name with a space twice"
-    origin = _option(what, [], nargs="*")
     to = _option("directory (default: beside the first file)")
-    command(
-        "report", "write the lab's report from results", _report, **{"from": origin, "to": to}
-    )
+    options = {"from": _option(what, [], nargs="*"), "to": to}
+    command("report", "write the lab's report from results", _report, **options)
     command("bench-copy", "measure the kernel's copy primitives on this machine", copy.main)
     return top
 

@@ -1,17 +1,26 @@
 """`make bench-copy`: the kernel's routines for ranges of pages, at this machine's native speed.
 
-The benchmark is harness/bench/copy_bench.c.
+The benchmark is harness/bench/copy_bench.c. It includes headers of the kernel, of which nothing
+is built or booted, and runs on x86-64, as any user.
 """
 
-from dataclasses import dataclass
-from typing import Annotated, Literal
+import os
+import platform
+import re
+import sys
+from dataclasses import astuple, dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
 
-from harness.bench import native
-from harness.bench.native import NotEmpty, Quartiles
-from harness.core import jsonio, ui
+import msgspec
+from rich.console import Console
+from rich.table import Table
+
+from harness.core import jsonio, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 
+Positive = Annotated[float, msgspec.Meta(gt=0)]
 State = Literal["cold", "hot", "cold_read"]
 Routine = Literal["movsq", "movsb", "nontemporal", "per_page", "per_page_mc"]
 
@@ -30,6 +39,19 @@ LEAST = 0.97
 """In a quarter of the rounds at least, a copy by default is as fast as vanilla's loop."""
 FROM_KIB = 16
 """The least folio of several pages, and the least range that bypasses the cache."""
+
+_NAME = "copy_bench"
+_FLAGS = ("-O2", "-Wall", "-Wextra", "-Werror", "-pthread")
+_WIDTH = 200  # of a table that does not go to a terminal
+
+
+@dataclass(frozen=True)
+class Quartiles:
+    """First, second and third quartile over the rounds."""
+
+    lower: Positive
+    median: Positive
+    upper: Positive
 
 
 @dataclass(frozen=True)
@@ -54,7 +76,7 @@ class Bench:
     program: Literal["copy_bench"]
     format: Literal[2]
     rounds: int
-    results: Annotated[tuple[Result, ...], NotEmpty]
+    results: Annotated[tuple[Result, ...], msgspec.Meta(min_length=1)]
 
 
 def slower(bench: Bench) -> list[str]:
@@ -76,43 +98,67 @@ def gains(bench: Bench, routine: Routine) -> list[float]:
     ]
 
 
+def build(paths: Paths, directory: Path) -> Path:
+    """Build the benchmark with headers of the overlay, and return where the program is."""
+    if platform.machine() != "x86_64":
+        raise HarnessError(f"{_NAME}: routines are for x86-64, not {platform.machine()}")
+    directory.mkdir(parents=True, exist_ok=True)
+    home, program = Path(__file__).parent, directory / _NAME
+    argv = ["gcc", *_FLAGS, f"-I{paths.overlay}", f"-I{home}", "-o", str(program),
+            str(home / f"{_NAME}.c")]  # fmt: skip
+    process.run_logged(argv, directory / f"{_NAME}.log", _NAME)
+    return program
+
+
+def processor() -> str:
+    """Return the name of this machine's processor."""
+    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return found[1] if found else platform.machine()
+
+
 def show(bench: Bench, processor: str) -> None:
     """Print the ratios to the per-page loop."""
     names = [name for name in dict.fromkeys(one.routine for one in bench.results)
              if name != "per_page"]  # fmt: skip
     columns = [(state, name) for state in STATES for name in names]
     table = {(one.kib, one.state, one.routine): one.ratio.median for one in bench.results}
-    native.show(
-        f"times faster than copying page by page (rep movsq), {processor}: "
-        f"median of {bench.rounds} rounds",
-        ["folio, KiB", *(f"{state}\n{name}" for state, name in columns)],
-        [
-            [str(kib), *(f"{table[kib, state, name]:.2f}" for state, name in columns)]
-            for kib in dict.fromkeys(one.kib for one in bench.results)
-        ],
-    )
+    title = f"times faster than copying page by page (rep movsq), {processor}: "
+    shown = Table(title=f"{title}median of {bench.rounds} rounds")
+    for heading in ("folio, KiB", *(f"{state}\n{name}" for state, name in columns)):
+        shown.add_column(heading, justify="right", no_wrap=True)
+    for kib in dict.fromkeys(one.kib for one in bench.results):
+        shown.add_row(str(kib), *(f"{table[kib, *column]:.2f}" for column in columns))
+    Console(width=None if sys.stdout.isatty() else _WIDTH).print(shown)
 
 
 def main(paths: Paths) -> int:
     """Run `make bench-copy`; HarnessError if a copy by default is slower than vanilla's."""
     from harness.bench import plot  # noqa: PLC0415 (imports matplotlib)
 
-    bench, document, results = native.run(paths, "bench-copy", "copy_bench", Bench)
-    processor = native.processor()
-    show(bench, processor)
-    lost = slower(bench)
-    jsonio.write(results, document | {"cpu": processor, "slower": lost, "least": LEAST})
+    out = paths.out / "bench-copy"
+    log, results, picture = (out / name for name in (f"{_NAME}.log", "results.json", "ratios.png"))
+    program = str(build(paths, out))
+    with ui.step("bench-copy") as step:
+        load = os.getloadavg()[0]
+        process.run_logged([program, "--verify"], log, f"{_NAME} --verify")
+        process.run_logged([program, "--output", str(results)], log, _NAME)
+        step.done(f"load {load:.1f} before")
+    bench, document = jsonio.load(Bench, results), jsonio.load(dict[str, Any], results)
+    model, lost = processor(), slower(bench)
+    show(bench, model)
+    more = {"load_before": load, "cpu": model, "slower": lost, "least": LEAST}
+    jsonio.write(results, document | more)
     panels = {
         title: [
-            (str(one.routine), one.kib, one.ratio)
+            (str(one.routine), one.kib, astuple(one.ratio))
             for one in bench.results
             if one.state == state
         ]
         for state, title in STATES.items()
     }
-    footer = f"{processor}, user space, medians and quartiles of {bench.rounds} rounds"
-    plot.draw(results.with_name("ratios.png"), panels, footer)
-    ui.say(f"bench-copy: {results}, {results.with_name('ratios.png')}")
+    footer = f"{model}, user space, medians and quartiles of {bench.rounds} rounds"
+    plot.draw(picture, panels, footer)
+    ui.say(f"bench-copy: {results}, {picture}")
     for routine in CHOICES:
         found = gains(bench, routine)
         ui.say(

@@ -8,8 +8,6 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 from matplotlib.ticker import NullLocator
 
-from harness.bench.native import Quartiles
-
 # Of Okabe and Ito's palette: colour, marker and line of each routine.
 _LOOKS = {
     "movsq": ("#0072B2", "o", "-"),
@@ -18,17 +16,15 @@ _LOOKS = {
     "per_page_mc": ("#7f7f7f", "D", "--"),
 }
 _STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.grid": True,
-    "grid.color": "#dddddd",
-    "legend.frameon": False,
-}
+    "font.size": 9, "axes.grid": True, "grid.color": "#dddddd", "legend.frameon": False,
+}  # fmt: skip
+
+Points = Sequence[tuple[str, int, tuple[float, ...]]]
+"""A routine, KiB, and the quartiles of how many times faster it is."""
 
 
-def draw(
-    path: Path, panels: Mapping[str, Sequence[tuple[str, int, Quartiles]]], footer: str
-) -> None:
-    """Draw a panel for each title: routine, KiB, how many times faster with quartiles."""
+def draw(path: Path, panels: Mapping[str, Points], footer: str) -> None:
+    """Draw a panel for each title."""
     with mpl.rc_context(_STYLE):
         figure = Figure(figsize=(4.4 * len(panels), 4.4), layout="constrained")
         figure.supxlabel(footer, fontsize=8, color="#555555", x=0.995, ha="right")
@@ -37,15 +33,12 @@ def draw(
             axes.axhline(1, color="black", linewidth=0.8)
             for name, (colour, marker, line) in _LOOKS.items():
                 found = {kib: ratio for routine, kib, ratio in points if routine == name}
+                below = [median - lower for lower, median, _ in found.values()]
+                above = [upper - median for _, median, upper in found.values()]
                 axes.errorbar(
-                    list(found),
-                    [one.median for one in found.values()],
-                    yerr=(
-                        [one.median - one.lower for one in found.values()],
-                        [one.upper - one.median for one in found.values()],
-                    ),
-                    color=colour, marker=marker, linestyle=line, elinewidth=0.8, capsize=2,
-                    label=name,
+                    list(found), [median for _, median, _ in found.values()],
+                    yerr=(below, above), color=colour, marker=marker, linestyle=line,
+                    elinewidth=0.8, capsize=2, label=name,
                 )  # fmt: skip
             sizes = sorted({kib for _, kib, _ in points})
             names = [f"{kib / 1024:g} MB" if kib >= 1024 else f"{kib} KB" for kib in sizes]

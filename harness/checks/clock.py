@@ -100,9 +100,7 @@ def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
     return [
         *judge(parse(first.results)),
         Case.judged("a_loaded_host_changes_nothing", first.digest == again.digest, str(out)),
-        Case.judged(
-            "another_seed_interleaves_otherwise", first.digest != other.digest, str(out)
-        ),
+        Case.judged("another_seed_interleaves_otherwise", first.digest != other.digest, str(out)),
         Case.judged(
             "one_processor_is_as_without_a_quantum", single.digest == plain.digest, str(out)
         ),

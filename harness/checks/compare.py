@@ -37,13 +37,12 @@ def programs(cases: Sequence[Case]) -> list[str]:
 def unreliable(cases: Sequence[Case]) -> list[str]:
     """Return the names of cases that failed, and that no single run can judge."""
     failed = (case for case in cases if case.status is Status.FAILED)
-    return list(
-        dict.fromkeys(
-            case.name
-            for case in failed
-            if _UNRELIABLE.search(case.name) and _BY_CHANCE.search(case.detail)
-        )
-    )
+    found = [
+        case.name
+        for case in failed
+        if _UNRELIABLE.search(case.name) and _BY_CHANCE.search(case.detail)
+    ]
+    return list(dict.fromkeys(found))
 
 
 def once(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
@@ -60,10 +59,9 @@ def once(off: Sequence[Case], on: Sequence[Case]) -> list[Case]:
             cases.append(Case(name, Status.FAILED, _MISSING))
         elif new.status is Status.FAILED:
             detail = f"{old.status.value} with the offload off, fails with it on\n{new.detail}"
-            cases.append(Case(name, Status.FAILED, detail))
+            cases.append(replace(new, detail=detail))
         elif new.status is Status.SKIPPED and old.status is Status.PASSED:
-            detail = f"{_SKIPPED_NOW}{new.detail}"
-            cases.append(Case(name, Status.FAILED, detail))
+            cases.append(Case(name, Status.FAILED, f"{_SKIPPED_NOW}{new.detail}"))
         else:
             cases.append(new)
     return cases + [case for name, case in after.items() if name not in before]

@@ -9,7 +9,7 @@ disk before each boot.
 import re
 import shutil
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
@@ -22,7 +22,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.deb import packages
 from harness.deb.packages import Packages
-from harness.guest import ktap, suite, vm
+from harness.guest import suite, vm
 from harness.guest.ktap import Case
 from harness.kernel import arch, build, debian, kconfig, qemu
 
@@ -54,14 +54,6 @@ _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
 
 
-@dataclass(frozen=True)
-class Machine:
-    """A disk with a system on it, and where logs of its boots go."""
-
-    disk: Path
-    out: Path
-
-
 def root_file_system(paths: Paths) -> Path:
     """Return an image of a bare Debian 13, made once."""
     words = (SUITE, *_INCLUDE, *_HOOKS, _FEATURES, str(_DISK_MIB))
@@ -72,13 +64,11 @@ def root_file_system(paths: Paths) -> Path:
         def extract(mirror: str) -> None:
             fresh.unlink(missing_ok=True)
             hooks = [f"--customize-hook={hook}" for hook in _HOOKS]
-            process.run_logged(
-                ["mmdebstrap", "--variant=important", f"--include={','.join(_INCLUDE)}",
-                 *hooks, SUITE, str(fresh), debian.source_line("deb", mirror, SUITE)],
-                paths.logs / "mmdebstrap-debian13.log",
-                "mmdebstrap",
-                on_line=step.progress,
-            )  # fmt: skip
+            line = debian.source_line("deb", mirror, SUITE)
+            options = ["--variant=important", f"--include={','.join(_INCLUDE)}", *hooks]
+            command = ["mmdebstrap", *options, SUITE, str(fresh), line]
+            log = paths.logs / "mmdebstrap-debian13.log"
+            process.run_logged(command, log, "mmdebstrap", on_line=step.progress)
 
         reused = image.exists()
         if not reused:
@@ -117,11 +107,7 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
     script.write_text("".join(f"{command}\n" for command in commands))
     _, said = process.attempt(["debugfs", "-w", "-f", str(script), str(image)], image.parent)
     # debugfs exits with 0 whatever happens, and repeats each command
-    wrong = [
-        line
-        for line in said.splitlines()
-        if line and not re.match(r"debugfs[: ]|Allocated inode: ", line)
-    ]
+    wrong = re.search(r"^(?!debugfs[: ]|Allocated inode: ).+$", said, re.MULTILINE)
     if wrong:
         raise HarnessError(f"debugfs: {wrong[0]}")
 
@@ -134,54 +120,43 @@ def newest_kernel(names: Sequence[str]) -> str:
     return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)])
 
 
-def prepare(paths: Paths, out: Path, made: Packages) -> Machine:
-    """Return a machine with a fresh disk, on which the packages are files of root's."""
+def prepare(paths: Paths, out: Path, made: Packages) -> Path:
+    """Return the fresh disk of a machine, on which the packages are files of root's."""
     image = root_file_system(paths)
-    machine = Machine(out / "disk.ext4", out)
-    process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(machine.disk)])
+    disk = out / "disk.ext4"
+    process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
     (out / "release").write_text(f"{made.release}\n")
     unit = "lane.service"
-    write_files(
-        machine.disk,
-        [
-            *("mkdir /lane", "cd /lane"),
-            f"write {out}/release release",
-            f"write {paths.guest}/lib.sh lib.sh",
-            f"write {paths.guest}/debian/lane lane",
-            "sif lane mode 0100755",
-            *("cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}"),
-            *("cd multi-user.target.wants", f"symlink {unit} ../{unit}"),
-            "cd /root",
-            *(f"write {path} {path.name}" for path in made.files),
-        ],
-    )
-    return machine
+    write_files(disk, [
+        "mkdir /lane", "cd /lane", f"write {out}/release release",
+        f"write {paths.guest}/lib.sh lib.sh", f"write {paths.guest}/debian/lane lane",
+        "sif lane mode 0100755",
+        "cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}",
+        "cd multi-user.target.wants", f"symlink {unit} ../{unit}",
+        "cd /root", *(f"write {path} {path.name}" for path in made.files),
+    ])  # fmt: skip
+    return disk
 
 
-def boot(paths: Paths, machine: Machine, part: str) -> suite.SuiteResult:
+def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
     """Boot the newest kernel on the disk, and let the machine do its part."""
-    directory = machine.out / part
+    directory = disk.with_name(part)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    release = newest_kernel(files_on(machine.disk, "/boot"))
-    disk = f"file={machine.disk},format=raw,if=ide,cache=unsafe"
+    release = newest_kernel(files_on(disk, "/boot"))
+    drive = f"file={disk},format=raw,if=ide,cache=unsafe"
     guest = vm.Guest(
-        kernel=read_file(machine.disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
-        initrd=read_file(machine.disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
+        kernel=read_file(disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
+        initrd=read_file(disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
         command_line=f"{_COMMAND_LINE} lane={part}",
         memory_mib=2048,
-        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", disk)),
+        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", drive)),
         qemu=qemu.programs(paths),
         timeout=_SECONDS,
         silent=_SILENT,
     )
-    with ui.step(f"{part} ({release})") as step:
-        run = vm.run(guest, directory, step.progress)
-        cases = tuple(ktap.parse(run.results))
-        failure = suite.describe(run.verdict, cases)
-        step.done(f"FAILED: {failure}" if failure else str(ktap.count(cases)))
-    result = suite.SuiteResult(run, cases, failure)
-    if failure:
+    result = suite.watch(guest, directory, f"{part} ({release})")
+    if result.failure:
         suite.show_failure(result, directory)
     return result
 
@@ -222,15 +197,15 @@ def lintian(paths: Paths, made: Packages) -> list[Case]:
     return [Case.judged(made.tools.name, not status and not said.strip(), said)]
 
 
-def distribution(paths: Paths, machine: Machine) -> list[Case]:
+def distribution(paths: Paths, disk: Path) -> list[Case]:
     """Cut Debian's configuration down to what Debian's kernel had loaded on the machine.
 
     Of that kernel, which takes hours to build, only the directories are compiled that are ours.
     """
-    modules = read_file(machine.disk, "/lane/lsmod", machine.out / "lsmod")
+    modules = read_file(disk, "/lane/lsmod", disk.with_name("lsmod"))
     tree = build.tree(paths, "debian")
     final = build.configure(paths, tree, "debian", {"LSMOD": str(modules)}) / ".config"
-    shutil.copyfile(final, machine.out / "config")
+    shutil.copyfile(final, disk.with_name("config"))
     options = kconfig.parse(final.read_text())
     lost = [name for name in _LOADED if options.get(f"CONFIG_{name}", "n") == "n"]
     number = sum(value == "m" for value in options.values())
@@ -254,8 +229,8 @@ def main(paths: Paths) -> int:
     shutil.rmtree(out, ignore_errors=True)
     out.mkdir(parents=True)
 
-    def part(name: str, machine: Machine, _: Path) -> list[Case]:
-        result = boot(paths, machine, name)
+    def part(name: str, disk: Path, _: Path) -> list[Case]:
+        result = boot(paths, disk, name)
         with (out / "transcript.txt").open("a") as stream:
             stream.write(f"{transcript(result.run.results)}\n")
         return suite_cases(result)
@@ -270,6 +245,6 @@ def main(paths: Paths) -> int:
                 Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
                 *(Stage(name, partial(part, name), "machine") for name in PARTS),
                 Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
-                Stage("debian", lambda machine, _: distribution(paths, machine), "machine"),
+                Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
             ],
         )

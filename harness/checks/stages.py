@@ -96,12 +96,10 @@ class Runner:
 
     def start(self, builder: ThreadPoolExecutor, guests: ThreadPoolExecutor) -> None:
         """Begin with the stages that run aside."""
-        for stage in self.stages:
-            if stage.background:
-                self._ended[stage.name] = builder.submit(self._run, stage)
-        for stage in self.stages:
-            if stage.virtual:
-                self._ended[stage.name] = guests.submit(self._run, stage)
+        for stage in sorted(self.stages, key=lambda one: not one.background):
+            if stage.aside:
+                pool = builder if stage.background else guests
+                self._ended[stage.name] = pool.submit(self._run, stage)
 
     def end(self, stage: Stage) -> list[Case]:
         """Return a stage's cases, without those that have to run again, alone."""
@@ -129,7 +127,7 @@ class Runner:
                 cases, steady = unsteady.decide(doubtful, runs)
                 self.unsteady += [f"{stage.name}: {name}" for name in steady]
                 yield stage.name, cases
-        if unsteady.too_many(self.unsteady):
+        if len(self.unsteady) > unsteady.MOST:
             said = "\n".join(["more than one case is unsteady", *self.unsteady])
             yield "unsteady", [Case("at most one", Status.FAILED, said)]
 
@@ -141,7 +139,12 @@ class Runner:
         with process.charged() as busy:
             ended = self._attempt(stage, given, self.out / name)
         busy.append(time.thread_time() - ours)
-        self._keep(name, ended.cases, Times(time.monotonic() - began, sum(busy)))
+        times = Times(time.monotonic() - began, sum(busy))
+        told = [[case.name, case.status.value, case.detail] for case in ended.cases]
+        line = msgspec.json.encode({"stage": name, "seconds": times, "cases": told})
+        with self._lock, (self.out / "stages.jsonl").open("ab") as stream:
+            self.times[name] = times
+            stream.write(line + b"\n")
         return ended
 
     def _attempt(self, stage: Stage, given: Any, directory: Path) -> Ended:
@@ -157,13 +160,6 @@ class Runner:
                 detail = f"{traceback.format_exc()}a mistake in the harness: {error!r}"
             ui.say(f"{stage.name}: FAILED: {detail.splitlines()[-1]}")
             return Ended([Case("error", Status.FAILED, detail)])
-
-    def _keep(self, name: str, cases: Sequence[Case], times: Times) -> None:
-        told = [[case.name, case.status.value, case.detail] for case in cases]
-        line = msgspec.json.encode({"stage": name, "seconds": times, "cases": told})
-        with self._lock, (self.out / "stages.jsonl").open("ab") as stream:
-            self.times[name] = times
-            stream.write(line + b"\n")
 
     @property
     def where_time_went(self) -> list[str]:
@@ -209,9 +205,7 @@ class _Plugin:
         return True
 
     def pytest_runtest_protocol(self, item: _Item) -> bool:
-        found = (
-            [(item.name, self._runner.end(item.stage))] if item.stage else self._runner.again()
-        )
+        found = [(item.name, self._runner.end(item.stage))] if item.stage else self._runner.again()
         for name, cases in found:
             for case in cases:
                 self.statuses.append(case.status)

@@ -129,14 +129,9 @@ def _reading(
 
 
 def run_logged(
-    argv: Sequence[str],
-    log: Path,
-    what: str,
-    *,
-    cwd: Path | None = None,
-    env: Mapping[str, str] | None = None,
-    on_line: Callable[[str], None] | None = None,
-) -> str:
+    argv: Sequence[str], log: Path, what: str, *, cwd: Path | None = None,
+    env: Mapping[str, str] | None = None, on_line: Callable[[str], None] | None = None,
+) -> str:  # fmt: skip
     """Run a command with its output in `log`, and return that output.
 
     A command that fails raises a HarnessError that begins with `what` and names the log.
@@ -163,12 +158,9 @@ def run_logged(
 
 
 def attempt(
-    argv: Sequence[str],
-    cwd: Path,
-    *,
-    env: Mapping[str, str] | None = None,
+    argv: Sequence[str], cwd: Path, *, env: Mapping[str, str] | None = None,
     timeout: float | None = None,
-) -> tuple[int, str]:
+) -> tuple[int, str]:  # fmt: skip
     """Run a command that may fail; return its status and all that it printed.
 
     HarnessError if it takes longer than `timeout` seconds.

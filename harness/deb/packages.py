@@ -78,19 +78,11 @@ def get(paths: Paths, config: str, out: Path) -> Packages:
 
 def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -> Path:
     """Package a built kernel; bindeb-pkg works in the objects, and writes beside them."""
-    build.run(
-        paths,
-        tree,
-        kernel.config,
-        "bindeb-pkg",
-        env={
-            "DEB_BUILD_PROFILES": _PROFILES,
-            "DEBFULLNAME": AUTHOR,
-            "DEBEMAIL": ADDRESS,
-            "KDEB_PKGVERSION": version,
-            "KDEB_CHANGELOG_DIST": DISTRIBUTION,
-        },
-    )
+    env = {
+        "DEB_BUILD_PROFILES": _PROFILES, "DEBFULLNAME": AUTHOR, "DEBEMAIL": ADDRESS,
+        "KDEB_PKGVERSION": version, "KDEB_CHANGELOG_DIST": DISTRIBUTION,
+    }  # fmt: skip
+    build.run(paths, tree, kernel.config, "bindeb-pkg", env=env)
     made = f"linux-*_{version}_*"
     return _collect(tree.source.home, made, f"linux-image-*_{version}_*.deb", out)
 
@@ -104,13 +96,9 @@ def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> Path:
     for name in _SOURCES:
         process.capture(["cp", "-r", str(sources / name), str(work)])
     (work / "debian/changelog").write_text(changes)
-    process.run_logged(
-        ["dpkg-buildpackage", "--build=binary", "--unsigned-changes"],
-        paths.logs / "deb-tools.log",
-        TOOLS,
-        cwd=work,
-        env={"DEB_BUILD_OPTIONS": "noautodbgsym"},
-    )
+    command = ["dpkg-buildpackage", "--build=binary", "--unsigned-changes"]
+    env = {"DEB_BUILD_OPTIONS": "noautodbgsym"}
+    process.run_logged(command, paths.logs / "deb-tools.log", TOOLS, cwd=work, env=env)
     return _collect(home, f"{TOOLS}_*", f"{TOOLS}_*.deb", out)
 
 

@@ -48,12 +48,16 @@ def archive(files: Mapping[str, bytes]) -> bytes:
     return newc({name: (stat.S_IFREG | 0o755, data) for name, data in files.items()})
 
 
-def program(root: Path, name: str) -> Path:
-    """Return the file of a program below `root`, by its name or with its directory."""
-    for directory in _PROGRAMS:
+def _first(root: Path, directories: Iterable[str], name: str, what: str) -> Path:
+    for directory in directories:
         if (path := root / directory / name).exists():
             return path
-    raise HarnessError(f"{root} has no program {name}")
+    raise HarnessError(f"{root} has no {what} {name}")
+
+
+def program(root: Path, name: str) -> Path:
+    """Return the file of a program below `root`, by its name or with its directory."""
+    return _first(root, _PROGRAMS, name, "program")
 
 
 def libraries(root: Path, tools: str, programs: Iterable[Path]) -> dict[str, Path]:
@@ -61,24 +65,19 @@ def libraries(root: Path, tools: str, programs: Iterable[Path]) -> dict[str, Pat
 
     They are below `root`; `tools` is the prefix of the architecture's binary utilities.
     """
+    triple = tools.removesuffix("-") or "x86_64-linux-gnu"
+    homes = (f"lib/{triple}", f"usr/lib/{triple}")
     found: dict[str, Path] = {}
     fresh, names = list(programs), [_UNWINDER]
     while fresh:
         said = process.capture([f"{tools}readelf", "-dlW", *map(str, fresh)])
         names += _NEEDED.findall(said)
-        new = {name: _library(root, tools, name) for name in names if name not in found}
+        missing = [name for name in names if name not in found]
+        new = {name: _first(root, homes, Path(name).name, "library") for name in missing}
         found |= new
         fresh, names = list(new.values()), []
     # The loader is looked for where the program says, a library in two places.
     return {str(PurePosixPath("/lib") / name): path for name, path in found.items()}
-
-
-def _library(root: Path, tools: str, name: str) -> Path:
-    triple = tools.removesuffix("-") or "x86_64-linux-gnu"
-    for directory in ("lib", "usr/lib"):
-        if (path := root / directory / triple / Path(name).name).exists():
-            return path
-    raise HarnessError(f"{root} has no library {name}")
 
 
 def programs(
@@ -132,8 +131,8 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
             for origin in filter(Path.is_file, directory.rglob("*")):
                 if _OF_KMOD.fullmatch(origin.name):
                     continue
-                add(f"{name}/{origin.relative_to(directory)}".lstrip("/"), origin)
-                if name and _is_elf(origin):
+                add(target := f"{name}/{origin.relative_to(directory)}".lstrip("/"), origin)
+                if name and members[target][1].startswith(b"\x7fELF"):
                     dynamic.append(origin)
         for name, origin in libraries(root, architecture.tools, dynamic).items():
             add(name.lstrip("/"), origin)
@@ -142,8 +141,3 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
         fresh.write_bytes(data)
         fresh.replace(path(kernel))  # a guest may be reading the one before
         step.done(f"{path(kernel)}, {len(data) / 1e6:.0f} MB")
-
-
-def _is_elf(path: Path) -> bool:
-    with path.open("rb") as stream:
-        return stream.read(4) == b"\x7fELF"

@@ -112,13 +112,9 @@ def describe(verdict: vm.Verdict, cases: tuple[Case, ...]) -> str:
 
 
 def prepare(
-    paths: Paths,
-    config: str,
-    tree: patches.Tree | None = None,
-    tools: patches.Tree | None = None,
-    *,
-    debian: bool = False,
-) -> Kernel:
+    paths: Paths, config: str, tree: patches.Tree | None = None, tools: patches.Tree | None = None,
+    *, debian: bool = False,
+) -> Kernel:  # fmt: skip
     """Build all that a guest needs: a kernel and programs, of trees of their own if given.
 
     And QEMU, unless Debian's will do.
@@ -191,14 +187,9 @@ def quiet_settings(
 
 
 def _guest(
-    emulators: Path,
-    kernel: Kernel,
-    suite: str,
-    args: str,
-    settings: Settings,
-    accelerator: str,
-    clock: vm.Clock = vm.Clock(),  # noqa: B008 (it is frozen)
-) -> vm.Guest:
+    emulators: Path, kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str,
+    clock: vm.Clock | None = None, **more: Any,
+) -> vm.Guest:  # fmt: skip
     machine = machine_of(kernel.architecture, settings)
     factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
     return vm.Guest(
@@ -207,7 +198,7 @@ def _guest(
         command_line=command_line(kernel.config, suite, args, settings, machine),
         memory_mib=machine.memory_mib or settings.memory_mib,
         cpus=machine.cpus or settings.cpus,
-        clock=clock if settings.virtual else None,
+        clock=clock or vm.Clock() if settings.virtual else None,
         accelerator=accelerator,
         erms=settings.erms,
         machine=machine,
@@ -215,6 +206,7 @@ def _guest(
         device_tree=_device_tree(kernel, machine) if machine.device_tree else None,
         timeout=settings.timeout * factor,
         silent=settings.silent * factor,
+        **more,
     )
 
 
@@ -242,51 +234,33 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
 
 
 def run_quietly(
-    paths: Paths,
-    kernel: Kernel,
-    suite: str,
-    directory: Path,
-    files: Mapping[str, bytes],
-    *,
-    args: str = "",
-    cpus: int = 1,
-    tiers: bool = False,
-    memory: str = "",
-    append: Sequence[str] = (),
-    devices: Sequence[str] = (),
-    clock: vm.Clock | None = None,
+    paths: Paths, kernel: Kernel, suite: str, directory: Path, files: Mapping[str, bytes], *,
+    args: str = "", cpus: int = 1, tiers: bool = False, memory: str = "",
+    append: Sequence[str] = (), devices: Sequence[str] = (), clock: vm.Clock | None = None,
     progress: Callable[[str], None] = lambda _: None,
-) -> vm.Run:
+) -> vm.Run:  # fmt: skip
     """Run one suite with additional files in virtual time, and print nothing.
 
     `devices` are options that QEMU gets besides; for `tiers` see vm.Guest; `memory` is what the
     suite asks for if it is ''; `append` is for the kernel's command line.
     """
     settings = quiet_settings(paths, suite, cpus, memory, append)
-    time = clock or vm.Clock()
-    guest = _guest(qemu.programs(paths), kernel, suite, args, settings, "tcg", time)
-    shutil.rmtree(directory, ignore_errors=True)
+    emulators, extra = qemu.programs(paths), image.archive(files)
+    guest = _guest(
+        emulators, kernel, suite, args, settings, "tcg", clock, tiers=tiers, extra=extra
+    )  # fmt: skip
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
-    guest = replace(guest, machine=machine, tiers=tiers, extra=image.archive(files))
-    run = vm.run(guest, directory, progress)
+    shutil.rmtree(directory, ignore_errors=True)
+    run = vm.run(replace(guest, machine=machine), directory, progress)
     (directory / "initrd").unlink(missing_ok=True)
     return run
 
 
 def run_suite(
-    paths: Paths,
-    kernel: Kernel,
-    suite: str,
-    args: str,
-    directory: Path,
-    machine: str = "",
-    *,
-    turn: str = "",
-    enough: Callable[[str], bool] = lambda _: False,
-    debian: bool = False,
-    clock: vm.Clock | None = None,
-    wall: bool = False,
-) -> SuiteResult:
+    paths: Paths, kernel: Kernel, suite: str, args: str, directory: Path, machine: str = "", *,
+    turn: str = "", enough: Callable[[str], bool] = lambda _: False, debian: bool = False,
+    clock: vm.Clock | None = None, wall: bool = False,
+) -> SuiteResult:  # fmt: skip
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
     `machine` is the one to run it on, or '' for the one that it asks for; `turn` names groups
@@ -305,10 +279,14 @@ def run_suite(
     emulators = vm.DEBIAN if debian else qemu.programs(paths)
     chosen = "tcg" if settings.virtual else accelerator(paths, kernel)
     time = clock or vm.Clock(seed())
-    guest = _guest(emulators, kernel, suite, args, settings, chosen, time)
-    guest = replace(guest, enough=enough)
+    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
-    with ui.step(f"guest {kernel.config} {suite} {args}".rstrip()) as step:
+    return watch(guest, directory, f"guest {kernel.config} {suite} {args}".rstrip())
+
+
+def watch(guest: vm.Guest, directory: Path, title: str) -> SuiteResult:
+    """Run a guest that prints test results, as a step of the work."""
+    with ui.step(title) as step:
         run = vm.run(guest, directory, step.progress)
         cases = tuple(ktap.parse(run.results))
         failure = describe(run.verdict, cases)

@@ -133,11 +133,6 @@ class Run:
         """A name of all that the guest printed: equal runs have equal ones."""
         return hashlib.sha256(f"{self.console}\0{self.results}".encode()).hexdigest()[:16]
 
-    @property
-    def hung_in_boot(self) -> bool:
-        """Whether the guest hung before anything of ours ran in it."""
-        return self.verdict.outcome is Outcome.HUNG and _BOOTED not in self.console
-
     def finished(self, where: str) -> "Run":
         """Return this run; HarnessError if the guest did not come to its end."""
         if self.verdict.outcome is not Outcome.FINISHED:
@@ -204,16 +199,12 @@ def _processors_and_memory(guest: Guest) -> list[str]:
     for node, cpus in enumerate(processors):
         words += ["-object", f"memory-backend-ram,id=memory{node},size={half}M",
                   "-numa", f"node,nodeid={node},{cpus}memdev=memory{node}"]  # fmt: skip
-    return words + (_tiers() if guest.tiers else [])
-
-
-def _tiers() -> list[str]:
-    """Return what tells the kernel, by ACPI's HMAT, that the second node is slower."""
-    words = ["-machine", "hmat=on"]
-    for node, latency, bandwidth in ((0, 100, "20G"), (1, 300, "10G")):
-        common = f"hmat-lb,initiator=0,target={node},hierarchy=memory,data-type=access"
-        words += ["-numa", f"{common}-latency,latency={latency}",
-                  "-numa", f"{common}-bandwidth,bandwidth={bandwidth}"]  # fmt: skip
+    if guest.tiers:  # ACPI's HMAT tells the kernel that the second node is slower
+        words += ["-machine", "hmat=on"]
+        for node, latency, bandwidth in ((0, 100, "20G"), (1, 300, "10G")):
+            common = f"hmat-lb,initiator=0,target={node},hierarchy=memory,data-type=access"
+            words += ["-numa", f"{common}-latency,latency={latency}",
+                      "-numa", f"{common}-bandwidth,bandwidth={bandwidth}"]  # fmt: skip
     return words
 
 
@@ -252,7 +243,7 @@ def run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run:
     """
     directory.mkdir(parents=True, exist_ok=True)
     done = _run(guest, directory, on_result)
-    if done.hung_in_boot:
+    if done.verdict.outcome is Outcome.HUNG and _BOOTED not in done.console:
         kept = (directory / "console.log").rename(directory / "console-hung.log")
         ui.say(f"the guest hung in boot, and boots again: {kept}")
         done = _run(guest, directory, on_result)
@@ -286,12 +277,9 @@ def _run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run
 
 
 def _watch(
-    guest: Guest,
-    child: subprocess.Popen[bytes],
-    console: Path,
-    results: Path,
+    guest: Guest, child: subprocess.Popen[bytes], console: Path, results: Path,
     on_result: Callable[[str], None],
-) -> tuple[str, str]:
+) -> tuple[str, str]:  # fmt: skip
     """Wait until a guest has ended, or must be: return how it hung, or what was enough."""
     seconds = _stopwatch(guest, child)
     began = grown = seconds()

@@ -186,13 +186,9 @@ def fragments(paths: Paths, config: str) -> str:
 
 
 def run(
-    paths: Paths,
-    tree: Tree,
-    config: str,
-    *targets: str,
-    on_line: Callable[[str], None] | None = None,
-    env: Mapping[str, str] | None = None,
-) -> str:
+    paths: Paths, tree: Tree, config: str, *targets: str,
+    on_line: Callable[[str], None] | None = None, env: Mapping[str, str] | None = None,
+) -> str:  # fmt: skip
     """Build targets of a configuration, with a log that is named after the first.
 
     Return what make said.
@@ -218,9 +214,7 @@ def configure(
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
         start = _distribution(paths, wishes, step) if _known(config).debian else ()
-        key = jsonio.digest(
-            tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked, *start
-        )
+        key = jsonio.digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked, *start)
         reused = stamp.exists() and stamp.read_text() == key and final.exists()
         if not reused:
             stamp.unlink(missing_ok=True)

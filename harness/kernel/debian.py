@@ -54,15 +54,14 @@ def mirrors(step: ui.Step) -> list[str]:
     query = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)",
              "Created-By: Packages"]  # fmt: skip
     name = codename()
-    found = choose_mirrors(process.capture(query), name)
-    if not found:
-        step.progress("apt has no package lists yet: apt-get update")
-        update = ["apt-get", "-q", "update"]
-        process.attempt(update if os.geteuid() == 0 else ["sudo", *update], Path("/"))
-        found = choose_mirrors(process.capture(query), name)
-    if not found:
-        raise HarnessError(f"apt knows no mirror of Debian {name or '(unknown)'}")
-    return found
+    if found := choose_mirrors(process.capture(query), name):
+        return found
+    step.progress("apt has no package lists yet: apt-get update")
+    sudo = [] if os.geteuid() == 0 else ["sudo"]
+    process.attempt([*sudo, "apt-get", "-q", "update"], Path("/"))
+    if found := choose_mirrors(process.capture(query), name):
+        return found
+    raise HarnessError(f"apt knows no mirror of Debian {name or '(unknown)'}")
 
 
 def source_line(kind: str, mirror: str, suite: str) -> str:
@@ -82,17 +81,13 @@ def private_apt(directory: Path, line: str) -> list[str]:
     sources = directory / "sources.list"
     sources.write_text(f"{line}\n")
     options = [
-        f"Dir::Etc::sourcelist={sources}",
-        "Dir::Etc::sourceparts=-",
-        f"Dir::State={directory}/state",
-        f"Dir::State::lists={directory}/lists",
-        f"Dir::Cache={directory}/cache",
-        "Acquire::Languages=none",
-        "Acquire::Retries=3",
+        f"Dir::Etc::sourcelist={sources}", "Dir::Etc::sourceparts=-",
+        f"Dir::State={directory}/state", f"Dir::State::lists={directory}/lists",
+        f"Dir::Cache={directory}/cache", "Acquire::Languages=none", "Acquire::Retries=3",
         "APT::Status-Fd=1",
         # root hands downloads to a user who may not reach the cache
         *(["APT::Sandbox::User=root"] if os.geteuid() == 0 else []),
-    ]
+    ]  # fmt: skip
     return ["apt-get", "-q", *(word for option in options for word in ("-o", option))]
 
 

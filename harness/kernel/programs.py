@@ -88,12 +88,8 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
             argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources, "-lm"]
             return part(output, (f"^{_TOOLS}/",), argv)
 
-        found["usr/bin"] = tool(
-            "tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c"
-        )
-        found["usr/sbin"] = tool(
-            "doctor", "migrate-offload-doctor", "migrate_offload_doctor/*.c"
-        )
+        found["usr/bin"] = tool("tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c")
+        found["usr/sbin"] = tool("doctor", "migrate-offload-doctor", "migrate_offload_doctor/*.c")
         workloads = _workloads(paths, home / "workloads", architecture)
         found["usr/local/bin"] = part(home / "workloads", (), workloads)
         step.done(f"in {home}", reused=not built)

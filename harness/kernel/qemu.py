@@ -32,11 +32,10 @@ _OPTIONS = (
     "--disable-werror",
 )  # fmt: skip
 # Of Debian: a PC's firmware, and what loads a kernel.
-_ROMS = (
-    Path("/usr/share/seabios/bios-256k.bin"),
-    Path("/usr/share/qemu/kvmvapic.bin"),
-    Path("/usr/share/qemu/linuxboot_dma.bin"),
-)
+_ROMS = [
+    Path("/usr/share") / name
+    for name in ("seabios/bios-256k.bin", "qemu/kvmvapic.bin", "qemu/linuxboot_dma.bin")
+]
 _GB = 1.5
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
@@ -60,6 +59,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
     ours = paths.root / "qemu"
     fixed = [ours / f"{name}.mak" for name in ARCHITECTURES]
     devices = sorted({*ours.glob("*.[ch]"), ours / "meson.build"})
+    patches = sorted(ours.glob("*.patch"))
     out = paths.out / "qemu"
     record = out / "build.json"
     with ui.step("qemu") as step:
@@ -69,7 +69,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         version = tarball.name.removeprefix("qemu_").removesuffix(".orig.tar.xz")
         words = [version, build.compiler(), *_OPTIONS]
         home = paths.cache / "qemu" / f"{version}-{_key(fixed, words)}"
-        key = _key([*_patches(ours), *devices], [home.name])
+        key = _key([*patches, *devices], [home.name])
         text = f"QEMU {version} in {out}"
         built = jsonio.recall(dict[str, str], record) or {}
         there = {program for program in PROGRAMS if built.get(program) == key}
@@ -78,17 +78,29 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
             step.done(text, reused=True)
             return programs(paths)
 
+        def watch(line: str) -> None:
+            if found := _STEP.match(line):
+                step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
+
         def fill(program: str, fresh: Path) -> None:
             if not (home / "source").exists():
                 _unpack(paths, tarball, home, ours)
-            _patch(paths, home, _patches(ours))
+            _patch(paths, home, patches)
             migrate = f"{home}/source/hw/misc/migrate/"
             process.capture(["rsync", "-rc", "--delete", *map(str, devices), migrate])
-            if not (home / "objects/build.ninja").exists():
+            objects = home / "objects"
+            if not (objects / "build.ninja").exists():
                 step.progress("configure")
-                _configure(paths, home)
-            _compile(paths, home / "objects", program, step)
-            shutil.copy2(home / "objects" / program, fresh)
+                shutil.rmtree(objects, ignore_errors=True)
+                objects.mkdir()
+                # The compiler is the host's, as its libraries are.
+                compiler = (f"--python={sys.executable}", f"--cc=/usr/bin/{X86_64.compiler}")
+                configure = [str(home / "source/configure"), *compiler, *_OPTIONS]
+                log = paths.logs / "qemu-configure.log"
+                process.run_logged(configure, log, "configuring QEMU", cwd=objects)
+            ninja, log = ["ninja", f"-j{build.jobs()}", program], paths.logs / "qemu-build.log"
+            process.run_logged(ninja, log, "building QEMU", cwd=objects, on_line=watch)
+            shutil.copy2(objects / program, fresh)
 
         # They are linked with libraries of the host.
         names = {program: f"{program}-{key}-{debian.codename()}" for program in missing}
@@ -99,16 +111,15 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         ]
         if not there:
             shutil.rmtree(out, ignore_errors=True)
-            _install_roms(out)
+            for directory in ("bin", "share/qemu"):  # programs look for roms in ../share/qemu
+                (out / directory).mkdir(parents=True)
+            for rom in _ROMS:
+                shutil.copy2(rom, out / "share/qemu")
         for program in found:
             shutil.copy2(program, out / "bin")
         jsonio.write(record, dict.fromkeys((*there, *missing), key))
         step.done(text, reused=known)
     return programs(paths)
-
-
-def _patches(ours: Path) -> list[Path]:
-    return sorted(ours.glob("*.patch"))
 
 
 def _key(files: list[Path], words: list[str]) -> str:
@@ -122,12 +133,8 @@ def _unpack(paths: Paths, tarball: Path, home: Path, ours: Path) -> None:
     fresh = home / "source.new"
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(parents=True)
-    log = paths.logs / "qemu-source.log"
-    process.run_logged(
-        ["tar", "-xJf", str(tarball), "-C", str(fresh), "--strip-components=1"],
-        log,
-        f"cannot unpack {tarball}",
-    )
+    tar = ["tar", "-xJf", str(tarball), "-C", str(fresh), "--strip-components=1"]
+    process.run_logged(tar, paths.logs / "qemu-source.log", f"cannot unpack {tarball}")
     for name in ARCHITECTURES:
         devices = fresh / f"configs/devices/{name}-softmmu/migrate.mak"
         shutil.copyfile(ours / f"{name}.mak", devices)
@@ -147,12 +154,9 @@ def _patch(paths: Paths, home: Path, patches: list[Path]) -> None:
         for name in before | touched:
             _copy(pristine / name, fresh / name)
         for patch in patches:
-            process.run_logged(
-                ["patch", "-p1", "-F0", "-i", str(patch)],
-                paths.logs / "qemu-source.log",
-                f"qemu/{patch.name} does not apply to {home.name}",
-                cwd=fresh,
-            )
+            command, log = ["patch", "-p1", "-F0", "-i", str(patch)], paths.logs / "qemu-source.log"
+            what = f"qemu/{patch.name} does not apply to {home.name}"
+            process.run_logged(command, log, what, cwd=fresh)
         process.capture(["rsync", "-rc", f"{fresh}/", f"{source}/"])
         for name in before | touched:
             if not (fresh / name).exists():
@@ -164,32 +168,3 @@ def _copy(origin: Path, target: Path) -> None:
     target.parent.mkdir(parents=True, exist_ok=True)
     if origin.exists():
         shutil.copy(origin, target)
-
-
-def _configure(paths: Paths, home: Path) -> None:
-    objects = home / "objects"
-    shutil.rmtree(objects, ignore_errors=True)
-    objects.mkdir()
-    # The compiler is the host's, as its libraries are.
-    words = [f"--python={sys.executable}", f"--cc=/usr/bin/{X86_64.compiler}", *_OPTIONS]
-    log = paths.logs / "qemu-configure.log"
-    configure = str(home / "source/configure")
-    process.run_logged([configure, *words], log, "configuring QEMU", cwd=objects)
-
-
-def _compile(paths: Paths, objects: Path, program: str, step: ui.Step) -> None:
-    def watch(line: str) -> None:
-        if found := _STEP.match(line):
-            step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
-
-    ninja = ["ninja", f"-j{build.jobs()}", program]
-    log = paths.logs / "qemu-build.log"
-    process.run_logged(ninja, log, "building QEMU", cwd=objects, on_line=watch)
-
-
-def _install_roms(out: Path) -> None:
-    """Copy what programs in bin look for in ../share/qemu."""
-    (out / "bin").mkdir(parents=True)
-    (out / "share/qemu").mkdir(parents=True)
-    for rom in _ROMS:
-        shutil.copy2(rom, out / "share/qemu")

@@ -89,7 +89,10 @@ def get(paths: Paths) -> Source:
         if path.is_dir():
             return _from_tree(paths, path, step)
         if path.is_file():
-            return _from_tarball(paths, path, step)
+            with path.open("rb") as stream:
+                digest = hashlib.file_digest(stream, "sha256").hexdigest()[:12]
+            home = paths.cache / "linux" / f"tarball-{digest}"
+            return _unpacked(paths, home, path, _UNPACK_TARBALL, step)
         raise HarnessError(f"LINUX_SRC={own}: no such file or directory")
 
 
@@ -126,13 +129,6 @@ def _from_debian(paths: Paths, step: ui.Step) -> Source:
     return _unpacked(paths, home, package, _UNPACK_PACKAGE, step)
 
 
-def _from_tarball(paths: Paths, tarball: Path, step: ui.Step) -> Source:
-    with tarball.open("rb") as stream:
-        digest = hashlib.file_digest(stream, "sha256").hexdigest()[:12]
-    home = paths.cache / "linux" / f"tarball-{digest}"
-    return _unpacked(paths, home, tarball, _UNPACK_TARBALL, step)
-
-
 def _unpacked(paths: Paths, home: Path, origin: Path, script: str, step: ui.Step) -> Source:
     """Unpack a source, once for all clones."""
     pristine, name = home / "pristine", f"linux-{home.name}"
@@ -144,12 +140,9 @@ def _unpacked(paths: Paths, home: Path, origin: Path, script: str, step: ui.Step
 
     def fill(fresh: Path) -> None:
         space.need(fresh, _TREE_GB, f"unpacking {origin}")
-        process.run_logged(
-            ["bash", "-o", "pipefail", "-c", script, "bash", str(origin), str(fresh)],
-            paths.logs / "unpack.log",
-            f"cannot unpack {origin}",
-            on_line=watch,
-        )
+        command = ["bash", "-o", "pipefail", "-c", script, "bash", str(origin), str(fresh)]
+        log, what = paths.logs / "unpack.log", f"cannot unpack {origin}"
+        process.run_logged(command, log, what, on_line=watch)
         tree_version(fresh, str(origin))
 
     known = pristine.is_dir()
@@ -195,12 +188,10 @@ def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:
         space.need(home, _TREE_GB, f"copying {tree}")
     (home / "pristine").mkdir(parents=True, exist_ok=True)
     excludes = [f"--exclude={pattern}" for pattern in _BUILD_PRODUCTS]
+    rsync = ["rsync", "-a", "--delete", "--modify-window=-1", "--itemize-changes", *excludes]
     said = process.run_logged(
-        ["rsync", "-a", "--delete", "--modify-window=-1", "--itemize-changes",
-         *excludes, f"{tree}/", f"{home}/pristine/"],
-        paths.logs / "source-copy.log",
-        "copying the tree",
-        on_line=lambda line: step.progress(f"copying {line.split()[-1]}"),
+        [*rsync, f"{tree}/", f"{home}/pristine/"], paths.logs / "source-copy.log",
+        "copying the tree", on_line=lambda line: step.progress(f"copying {line.split()[-1]}"),
     )  # fmt: skip
     changed = sum(line[:2] in (">f", "cL", "*d") for line in said.splitlines())
     fresh = changed or not jsonio.recall(int, stamp)

@@ -169,9 +169,7 @@ class Stack:
 
     def options(self, revision: str) -> set[str]:
         """Return the Kconfig options that the files of the stack define at a revision."""
-        _, found = self.git.run(
-            "grep", "-hE", r"^\s*(menu)?config ", revision, "--", "*Kconfig*"
-        )
+        _, found = self.git.run("grep", "-hE", r"^\s*(menu)?config ", revision, "--", "*Kconfig*")
         return {f"CONFIG_{name}" for name in _OPTION.findall(found)}
 
 

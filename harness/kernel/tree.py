@@ -40,9 +40,9 @@ class Tree:
     def subset_key(self, *patterns: str) -> str:
         """Name the content of those touched files whose path matches a pattern."""
         chosen = [
-            (path, digest)
-            for path, digest in sorted(self.files.items())
-            if any(re.search(pattern, path) for pattern in patterns)
+            one
+            for one in sorted(self.files.items())
+            if any(re.search(pattern, one[0]) for pattern in patterns)
         ]
         parts = [self.source.home.name, self.source.revision, chosen]
         return jsonio.digest(json.dumps(parts))[:16]
@@ -143,9 +143,7 @@ def differences(made: Stack, tree: Path) -> list[str]:
         ["rsync", "-ain", "--delete", "--modify-window=-1", "--omit-dir-times",
          f"{tree}/", f"{made.source.pristine}/"]
     )  # fmt: skip
-    others = re.findall(
-        r"^(?:\S{11}|\*deleting  ) (.*?[^/])(?: -> .*)?$", listing, re.MULTILINE
-    )
+    others = re.findall(r"^(?:\S{11}|\*deleting  ) (.*?[^/])(?: -> .*)?$", listing, re.MULTILINE)
     for name in set(others) - files.keys():
         origin = made.source.pristine / name
         if not (origin.is_file() and same(origin, tree / name)):

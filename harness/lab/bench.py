@@ -24,6 +24,9 @@ from harness.lab.results import (
     convert,
 )
 
+_SAME = ("folio_kib", "move", "folios_failed", "folios_split", "latency_lost")
+"""What a run has as the benchmark says it."""
+
 VANILLA_BATCH_PAGES = 512
 """The batch of an unmodified kernel (NR_MAX_BATCHED_MIGRATION in mm/migrate.c)."""
 
@@ -31,7 +34,6 @@ VANILLA_BATCH_PAGES = 512
 class Touched(Struct, frozen=True):
     """Accesses of threads that used the memory while it moved."""
 
-    reads_per_s: int
     writes_per_s: int
     read_ns: float
     write_ns: float
@@ -128,8 +130,6 @@ def runs_of(
         folios = one.folios - (one.folios_failed if one.huge_pages else 0)
         fields = {
             **setting,
-            "folio_kib": one.folio_kib,
-            "move": one.move,
             "gbps": one.gbps_mean * (dilation or 1.0),
             "first_folio_us": one.first_folio_ns and one.first_folio_ns / microsecond,
             "inaccessible_us": inaccessible and {
@@ -145,20 +145,16 @@ def runs_of(
             "addresses": bench.addresses,
             "memory": bench.memory,
             "bound_us": round(bound / (dilation or 1.0)),
-            "folios_failed": one.folios_failed,
-            "folios_split": one.folios_split,
-            "latency_lost": one.latency_lost,
+            **{name: getattr(one, name) for name in _SAME},
         }  # fmt: skip
         if one.huge_pages:
             fields["huge_pages_missing"] = one.huge_pages.wanted - one.huge_pages.got
         if one.touch:
             writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
-            fields["touch"] = Touch(
-                read=one.touch.read_ns / microsecond,
-                write=one.touch.write_ns / microsecond,
-                copied_twice=one.touch.copied_twice,
-            )
+            longest = (ns / microsecond for ns in (one.touch.read_ns, one.touch.write_ns))
+            names = Touch.__struct_fields__
+            fields["touch"] = dict(zip(names, (*longest, one.touch.copied_twice), strict=True))
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 

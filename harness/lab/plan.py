@@ -20,20 +20,15 @@ the same with the feature compiled out, and the published design on an unmodifie
 """
 
 KERNEL: dict[str, Kernel] = {
-    OURS: "ours",
-    VANILLA: "vanilla",
-    TRACED: "vanilla",
-    WITHOUT: "without",
-    HEART: "heart",
-}
+    OURS: "ours", VANILLA: "vanilla", TRACED: "vanilla", WITHOUT: "without", HEART: "heart",
+}  # fmt: skip
 """The kernels' names in results; each is built after the one that it starts from."""
 
 FOLIO_KIB = (4, 16, 64, 256, 1024, 2048)
 CHANNELS = (1, 2, 4, 8, 12, 16)
 SEGMENT_CHANNELS = (4, 16)
 
-# By folio size the published work does not say which batch it used; its sweep is flat from
-# here on.
+# By folio size the published work does not say which batch it used; its sweep is flat from here on.
 SIZE_BATCH_PAGES = 16384
 
 # For figures that are compared to a fraction of a per cent: a tick of the timer is as much.
@@ -124,9 +119,11 @@ class Measurement:
 
     def folios(self, kib: int) -> int:
         """Return how many folios of a size there are."""
-        if self.memory == "mixed":
-            return MIXED_FOLIOS
-        return self.mib * 1024 // kib
+        return MIXED_FOLIOS if self.memory == "mixed" else self.mib * 1024 // kib
+
+
+_SAME = ("design", "channels", "batch_pages", "writes_per_ms", "addresses", "memory", "bound_us")
+"""Fields that a key has of a measurement."""
 
 
 @dataclass(frozen=True)
@@ -148,9 +145,7 @@ class Boot:
         lines = [f"engine {self.channels}"] if self.channels else []
         lines += ["files"] if {one.memory for one in self.measurements} & _ON_FILES else []
         lines += ["cgroup"] if self.tiers else []
-        lines += [
-            one.line(str(number), dilation) for number, one in enumerate(self.measurements)
-        ]
+        lines += [one.line(str(number), dilation) for number, one in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
     @property
@@ -163,18 +158,12 @@ class Boot:
         return [
             Key(
                 kernel=KERNEL[self.config],
-                design=one.design,
                 engine=preset if one.channels else None,
-                channels=one.channels,
-                batch_pages=one.batch_pages,
                 folio_kib=kib,
                 move=move,
                 total_mib=one.mib,
                 folios_per_call=one.folios_per_call or one.folios(kib),
-                writes_per_ms=one.writes_per_ms,
-                addresses=one.addresses,
-                memory=one.memory,
-                bound_us=one.bound_us,
+                **{name: getattr(one, name) for name in _SAME},
             )
             for one in self.measurements
             for kib in one.folio_kib
@@ -246,14 +235,11 @@ def ours(quick: bool) -> Iterator[Boot]:
     """
     mib = _QUICK_MIB if quick else _MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
-    parts: list[tuple[str, str, Design]] = [
-        ("ours-off", OURS, "off"),
-        ("ours-cpu", OURS, "cpu"),
-    ]
+    off = Measurement("off", 0, sizes, mib, repeat=_REPEAT)
+    yield Boot("ours-off", OURS, 0, (off,))
+    yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
     if not quick:
-        parts.append(("without-off", WITHOUT, "off"))
-    for name, config, design in parts:
-        yield Boot(name, config, 0, (Measurement(design, 0, sizes, mib, repeat=_REPEAT),))
+        yield Boot("without-off", WITHOUT, 0, (off,))
     named = tuple(
         Measurement("off", 0, those, mib, moves=1, repeat=_REPEAT, instrument="off",
                     addresses=addresses)
@@ -269,12 +255,21 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _segments(sizes, channels)
     yield from _live(sizes, channels)
     yield from _kinds()
-    yield from _demotion()
+    yield from _callers("reclaim")
     if not quick:
-        yield from _published(sizes)
-        yield from _huge_pages()
-        yield from _gigantic()
-        yield from _mixed()
+        # The published design, as it was published: by folio size and channels.
+        batch = Measurement("batch", 0, sizes, _MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
+        for number in CHANNELS:
+            yield Boot(f"heart-{number:02d}", HEART, number, (replace(batch, channels=number),))
+        yield from _callers("compaction")
+        yield from _callers("contig")
+        # A hugetlb folio of 1 GB, of which each node needs one.
+        one = Measurement("off", 0, (GIGANTIC_KIB,), 1024, moves=1, memory="hugetlb")
+        yield _with_gigantic("gigantic-vanilla", TRACED, 0, (one,))
+        yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
+        # Ten thousand folios of several kinds and sizes that move in one call, bounded.
+        one = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
+        yield Boot("mixed-16", OURS, 16, (replace(_by_default(one), bound_us=MIXED_BOUND_US),))
         yield from _touched()
 
 
@@ -302,14 +297,6 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
         if large := tuple(one for one in found if one not in small):
             yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
-
-
-def _published(sizes: tuple[int, ...]) -> Iterator[Boot]:
-    """Yield the published design, as it was published: by folio size and channels."""
-    batch = Measurement("batch", 0, sizes, _MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
-    for channels in CHANNELS:
-        one = replace(batch, channels=channels)
-        yield Boot(f"heart-{channels:02d}", HEART, channels, (one,))
 
 
 def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
@@ -368,44 +355,19 @@ def _kinds() -> Iterator[Boot]:
     yield Boot("kinds-16", OURS, 16, tuple(some))
 
 
-def _gigantic() -> Iterator[Boot]:
-    """Yield a hugetlb folio of 1 GB, of which each node needs one."""
-    one = Measurement("off", 0, (GIGANTIC_KIB,), 1024, moves=1, memory="hugetlb")
-    yield _with_gigantic("gigantic-vanilla", TRACED, 0, (one,))
-    yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
+def _callers(addresses: Addresses) -> Iterator[Boot]:
+    """Yield what is no system call: vanilla, ours switched off, and with an engine.
 
-
-_CALLED = Measurement("off", 0, CALLER_KIB, 32, moves=1)
-
-
-def _demotion() -> Iterator[Boot]:
-    """Yield demotion: vanilla, ours switched off, and with an engine."""
-    one = replace(_CALLED, addresses="reclaim")
-    yield Boot("reclaim-vanilla", TRACED, 0, (one,))
-    yield Boot("reclaim-off", OURS, 0, (one,))
-    yield Boot("reclaim-16", OURS, 16, (_by_default(one),))
-
-
-def _huge_pages() -> Iterator[Boot]:
-    """Yield compaction and contiguous ranges.
-
-    Vanilla, ours switched off, and with an engine, live and not.
+    Demotion, where copies are live, or compaction and contiguous ranges, live and not.
     """
-    one = replace(_CALLED, addresses="compaction")
+    boot = _with_gigantic if addresses == "contig" else Boot
+    mib = _MIB if addresses == "contig" else 32
+    one = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
     dcbm = replace(one, design="segments", channels=16)
-    yield Boot("compaction-vanilla", TRACED, 0, (one,))
-    yield Boot("compaction-off", OURS, 0, (one,))
-    yield Boot("compaction-16", OURS, 16, (dcbm, _by_default(one)))
-    one, dcbm = (replace(some, addresses="contig", mib=_MIB) for some in (one, dcbm))
-    yield _with_gigantic("contig-vanilla", TRACED, 0, (one,))
-    yield _with_gigantic("contig-off", OURS, 0, (one,))
-    yield _with_gigantic("contig-16", OURS, 16, (dcbm, _by_default(one)))
-
-
-def _mixed() -> Iterator[Boot]:
-    """Yield ten thousand folios of several kinds and sizes that move in one call, bounded."""
-    one = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
-    yield Boot("mixed-16", OURS, 16, (replace(_by_default(one), bound_us=MIXED_BOUND_US),))
+    yield boot(f"{addresses}-vanilla", TRACED, 0, (one,))
+    yield boot(f"{addresses}-off", OURS, 0, (one,))
+    cut = () if addresses == "reclaim" else (dcbm,)
+    yield boot(f"{addresses}-16", OURS, 16, (*cut, _by_default(one)))
 
 
 def _by_default(one: Measurement) -> Measurement:

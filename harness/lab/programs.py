@@ -98,17 +98,12 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
         if not figures or (state == "moving") != bool(moved):
             raise HarnessError(f"lab: {boot.name}: {case} {state}: no figures", words)
         told = scaled({**figures, **(moved or {})}, dilation)
+        counts = {name: told[name] for name in told if name not in Program.__struct_fields__}
         document = {
-            "workload": workload.name,
-            "way": boot.way,
-            "folio_kib": boot.folio_kib,
-            "case": workload.cases[case],
-            "state": state,
-            **{name: told[name] for name in told if name in Program.__struct_fields__},
-            "counts": {
-                name: told[name] for name in told if name not in Program.__struct_fields__
-            },
-        }
+            "workload": workload.name, "way": boot.way, "folio_kib": boot.folio_kib,
+            "case": workload.cases[case], "state": state, "counts": counts,
+            **{name: told[name] for name in told.keys() - counts.keys()},
+        }  # fmt: skip
         yield results.convert(document, Program, boot.name)
 
 
@@ -141,14 +136,9 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
     return Results(
         calibration=structs.replace(calibration, rows=()),
         engine=results.Engine(preset=preset_name, is_model=True, source=engine.source),
-        runs=(),
-        programs=measured,
-        notes=(),
-        quick=False,
-        kernel_release=ours.release,
-        qemu=qemu.version(paths),
-        compiler=build.compiler(),
-    )
+        runs=(), programs=measured, notes=(), quick=False,
+        kernel_release=ours.release, qemu=qemu.version(paths), compiler=build.compiler(),
+    )  # fmt: skip
 
 
 def main(paths: Paths, preset_name: str, name: str) -> int:
@@ -169,7 +159,5 @@ def main(paths: Paths, preset_name: str, name: str) -> int:
                 both = (*shown.programs, *known.programs)
                 shown = structs.replace(known if known.runs else shown, programs=both)
     report.write(shown, out)
-    cases = [
-        case for claim, case in claims.judged(found) if case and claim.group == workload.group
-    ]
+    cases = [case for claim, case in claims.judged(found) if case and claim.group == workload.group]
     return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")

@@ -41,23 +41,17 @@ within its node, as does who allocates a "contig"uous range where it is.
 """
 
 WORKLOAD_NAMES: dict[Addresses, str] = {
-    "all": "every page named",
-    "range": "mbind(2)",
-    "reclaim": "demotion",
-    "compaction": "compaction",
-    "contig": "contiguous range",
-}
+    "all": "every page named", "range": "mbind(2)", "reclaim": "demotion",
+    "compaction": "compaction", "contig": "contiguous range",
+}  # fmt: skip
 """How people call what moves memory otherwise than by "heads"."""
 
 Memory = Literal["anon", "shmem", "file", "hugetlb", "mixed"]
 """Kinds of memory; "file" is ext4's page cache, "mixed" ten thousand folios of three kinds."""
 
 MEMORY_NAMES: dict[Memory, str] = {
-    "shmem": "shmem",
-    "file": "ext4",
-    "hugetlb": "hugetlb",
-    "mixed": "mixed memory",
-}
+    "shmem": "shmem", "file": "ext4", "hugetlb": "hugetlb", "mixed": "mixed memory",
+}  # fmt: skip
 """How people call memory that is not anonymous."""
 
 Quantity = Literal["gbps", "first_folio_us"]
@@ -140,13 +134,12 @@ class Touch(_Struct, frozen=True):
 class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The identity of a run: the lab plans keys, and measures a run for each.
 
-    `channels` counts an engine's channels or a migrator's threads; it is 0 where neither
-    copies, and like `batch_pages` None where a real machine did not tell. Live copies choose
-    how much they copy together: their `batch_pages` is None. `move` is 1 for the
-    first move and 2 for the way back. With `writes_per_ms` threads use the memory while it
-    moves: one writes to that many pages a millisecond, and another reads. `addresses` are those
-    that move_pages(2) gets. `bound_us` is for how long memory may be inaccessible that is not
-    copied live; 0 is for no bound.
+    `channels` counts an engine's channels or a migrator's threads; it is 0 where neither copies,
+    and like `batch_pages` None where a real machine did not tell. Live copies choose how much they
+    copy together: their `batch_pages` is None. `move` is 1 for the first move and 2 for the way
+    back. With `writes_per_ms` threads use the memory while it moves: one writes to that many pages
+    a millisecond, and another reads. `addresses` are those that move_pages(2) gets. `bound_us` is
+    for how long memory may be inaccessible that is not copied live; 0 is for no bound.
     """
 
     kernel: Kernel
@@ -222,13 +215,10 @@ With a time, memory is inaccessible for at most that, instead of the default.
 """
 
 WAY_NAMES: dict[Way, str] = {
-    "vanilla": "vanilla",
-    "off": "ours, off",
-    "dcbm": "engine",
-    "dcbm 50us": "engine, at most 50 us",
-    "dcbm live": "engine, live",
+    "vanilla": "vanilla", "off": "ours, off", "dcbm": "engine",
+    "dcbm 50us": "engine, at most 50 us", "dcbm live": "engine, live",
     "cpu live": "no engine, live",
-}
+}  # fmt: skip
 """How people call ways to move a program's memory."""
 
 State = Literal["rest", "busy", "moving"]

@@ -89,25 +89,11 @@ def said(run: vm.Run, where: str) -> str:
     return run.results
 
 
-def _boot(lab: Lab, boot: Boot, devices: Sequence[str], dilation: float = 1.0) -> str:
-    """Run one guest and return what it printed; HarnessError if anything went wrong."""
-    if boot.name in lab.known:
-        return lab.known[boot.name]
-    files = {"lab.plan": boot.plan(dilation).encode()}
-    directory = lab.out / "guests" / boot.name
-    kernel = lab.kernels[boot.config]
-    run = suite.run_quietly(
-        lab.paths, kernel, "lab", directory, files,
-        tiers=boot.tiers, memory=boot.memory, append=boot.append, devices=devices,
-    )  # fmt: skip
-    return said(run, f"lab: {boot.name}")
-
-
 def measure(
     lab: Lab, title: str, boots: Sequence[Boot], devices: dict[int, tuple[str, ...]],
     dilation: float = 1.0,
 ) -> dict[str, str]:  # fmt: skip
-    """Run guests, two at a time, and return what each of them printed.
+    """Run guests, two at a time, and return what each printed; HarnessError if one fails.
 
     `devices` are QEMU's options for the engine, by number of channels; `dilation` is known
     once vanilla was measured.
@@ -116,9 +102,15 @@ def measure(
         done = count(1)
 
         def one(boot: Boot) -> tuple[str, str]:
-            text = _boot(lab, boot, devices.get(boot.channels, ()), dilation)
+            if boot.name in lab.known:
+                return boot.name, lab.known[boot.name]
+            ended = suite.run_quietly(
+                lab.paths, lab.kernels[boot.config], "lab", lab.out / "guests" / boot.name,
+                {"lab.plan": boot.plan(dilation).encode()}, tiers=boot.tiers,
+                memory=boot.memory, append=boot.append, devices=devices.get(boot.channels, ()),
+            )  # fmt: skip
             step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
-            return boot.name, text
+            return boot.name, said(ended, f"lab: {boot.name}")
 
         # The longest first, so that none is left over at the end.
         longest = sorted(boots, key=lambda boot: -sum(m.mib for m in boot.measurements))
@@ -169,9 +161,7 @@ def _ours(
     devices = {number: engine.devices(number, dilation) for number in channels}
     printed = measure(lab, "lab: ours", boots, devices, dilation)
     return [
-        run
-        for boot in boots
-        for run in runs_of(boot, printed[boot.name], preset_name, dilation)
+        run for boot in boots for run in runs_of(boot, printed[boot.name], preset_name, dilation)
     ]
 
 
@@ -197,12 +187,9 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     sizes, calls = (vanilla_runs(part, dilation) for part in ("sizes", "calls"))
 
     runs = [*sizes, *calls, *_ours(lab, list(plan.ours(quick)), engine, preset_name, dilation)]
+    rows = tuple(calibration.compare(sizes, calls))
     found = Results(
-        calibration=Calibration(
-            dilation=dilation,
-            limit=calibration.LIMIT,
-            rows=tuple(calibration.compare(sizes, calls)),
-        ),
+        calibration=Calibration(dilation=dilation, limit=calibration.LIMIT, rows=rows),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),

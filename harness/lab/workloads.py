@@ -23,12 +23,8 @@ def migratepages(words: str) -> Figures | None:
     found = _MOVES.search(words)
     if not found:
         return None
-    number = int(found[1])
-    return {
-        "moves": number,
-        "move_ms": float(found[2]) * 1000 / number,
-        "mover_ms": int(found[3]) / 1000,
-    }
+    number, seconds, used = int(found[1]), float(found[2]), int(found[3])
+    return {"moves": number, "move_ms": seconds * 1000 / number, "mover_ms": used / 1000}
 
 
 @dataclass(frozen=True)

@@ -223,21 +223,14 @@ def judge(ours: Layout, vanilla: Layout | None = None, live: bool = False) -> Fi
     """
     wrong, different = wrongs(ours), unlike_before(ours)
     if vanilla:
-        wrong += _other_contents(vanilla, ours)
+        for name in vanilla.stages.keys() & ours.stages.keys():
+            old, new = (
+                [line for line in layout.stages[name] if line.startswith(" contents ")]
+                for layout in (vanilla, ours)
+            )
+            wrong += _difference(f"{name}: CONTENTS", old, new)
         different += compare(vanilla, ours, live)
     return Finding(wrong, different)
-
-
-def _other_contents(vanilla: Layout, ours: Layout) -> list[str]:
-    """Return sums of contents that are not vanilla's, where mappings are the same."""
-    found = []
-    for name in vanilla.stages.keys() & ours.stages.keys():
-        old, new = (
-            [line for line in layout.stages[name] if line.startswith(" contents ")]
-            for layout in (vanilla, ours)
-        )
-        found += _difference(f"{name}: CONTENTS", old, new)
-    return found
 
 
 def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
@@ -253,9 +246,7 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     for name in vanilla.stages:
         if vanilla.stages[name] == ours.stages[name]:
             continue
-        old, new = (
-            _without_age(parse_stage(layout.stages[name])) for layout in (vanilla, ours)
-        )
+        old, new = (_without_age(parse_stage(layout.stages[name])) for layout in (vanilla, ours))
         moved = name != "before" or pinned
         if moved:
             written = rules.shared if name == "written" else frozenset()
@@ -358,7 +349,7 @@ class _Rules:
             # The results of the move back are among the lines of "there".
             lines = _results_without(lines, self.split)
         if self.cleared and name == "written":
-            lines = _pagemap_without_soft(lines)
+            lines = map(_without_soft, lines)
         if self.freed:
             lines = (_LAZY.sub("", line) for line in lines)
         # A folio that is copied while it is mapped is never unmapped beside others.
@@ -443,16 +434,14 @@ def _results_without(lines: Iterable[str], keys: Set[Key]) -> Iterator[str]:
 def _stored(old: Stage, new: Stage) -> tuple[Stage, Stage]:
     """Forgive vanilla that it stores no status for a batch of which something did not move.
 
-    Nor where ours is, if it finds a page busy: its large folio is among those that are to
-    move already. A write while others were unmapped has made one folio of what was named page
-    by page.
+    Nor where ours is, if it finds a page busy: its large folio is among those that are to move
+    already. A write while others were unmapped has made one folio of what was named page by page.
     """
     if len(old.lines) != len(new.lines):
         return old, new
     pairs = [_without_unstored(*pair) for pair in zip(old.lines, new.lines, strict=True)]
-    return replace(old, lines=[one for one, _ in pairs]), replace(
-        new, lines=[one for _, one in pairs]
-    )
+    ours = replace(new, lines=[one for _, one in pairs])
+    return replace(old, lines=[one for one, _ in pairs]), ours
 
 
 def _without_unstored(old: str, new: str) -> tuple[str, str]:
@@ -473,14 +462,10 @@ def _without_unstored(old: str, new: str) -> tuple[str, str]:
     return stored(old), stored(new)
 
 
-def _pagemap_without_soft(lines: Iterable[str]) -> Iterator[str]:
-    """Return lines without what pagemap says of soft-dirty, in its lowest bit: PTEs have it."""
-    for line in lines:
-        if line.startswith(" pagemap"):
-            pages = (f"{page:x}:{int(value, 16) & ~1:x}" for page, value in _each_page(line))
-            yield " ".join([" pagemap", *pages])
-        else:
-            yield line
+def _without_soft(line: str) -> str:
+    """Return a line without what pagemap says of soft-dirty, in its lowest bit: PTEs have it."""
+    pages = (f"{page:x}:{int(value, 16) & ~1:x}" for page, value in _each_page(line))
+    return " ".join([" pagemap", *pages]) if line.startswith(" pagemap") else line
 
 
 def _named(operation: re.Pattern[str], lines: Iterable[str]) -> Iterator[Key]:
@@ -518,7 +503,8 @@ def _keep_locks(old: Stage, new: Stage, before: Stage, but: Set[Key]) -> tuple[S
     folios. A page that was not mapped before the move has the flags of its folio, if it is
     mapped now.
     """
-    in_locked_mapping = _locked_mappings(new.lines)
+    mappings = (pages for line, pages in _mappings(new.lines) if _LOCKED_MAPPING.search(line))
+    in_locked_mapping: Set[Key] = frozenset().union(*mappings)
     locked: dict[int, Set[str]] = {}
     for key, page in new.pages.items():
         was = before.pages.get(key)
@@ -554,12 +540,6 @@ def _mappings(lines: Iterable[str]) -> Iterator[tuple[str, Set[Key]]]:
             first, number = (int(digits, 16) for digits in match.groups())
             pages = {(process, page) for page in range(first, first + number)}
         yield line, pages
-
-
-def _locked_mappings(lines: Iterable[str]) -> Set[Key]:
-    """Return the pages of mappings that are locked."""
-    found = (pages for line, pages in _mappings(lines) if _LOCKED_MAPPING.search(line))
-    return frozenset().union(*found)
 
 
 def _without_age(stage: Stage) -> Stage:
@@ -645,11 +625,6 @@ def wrongs(layout: Layout) -> list[str]:
         for line in lines
         if _WRONG.search(line)
     ]
-
-
-def pages_moved(layout: Layout) -> int:
-    """Return how many pages there were after the first move."""
-    return len(parse_stage(layout.stages.get("there", ())).pages)
 
 
 def contiguous(layout: Layout) -> int:

@@ -144,9 +144,7 @@ TWIN = recorded.Guest(
 """The guest whose layouts are recorded."""
 
 
-def prepare(
-    paths: Paths, out: Path, config: str = "base", seeds: range | None = None
-) -> Kernels:
+def prepare(paths: Paths, out: Path, config: str = "base", seeds: range | None = None) -> Kernels:
     """Build the kernels, the guest's programs, and the modules.
 
     `seeds` are all that run, if they run in virtual time alone: a twin is not built then whose
@@ -173,12 +171,10 @@ def _module(paths: Paths, kernel: build.Kernel) -> bytes:
     key = [kernel.key, tree.subset_key(f"^{_DIRECTORY}/")]
     if jsonio.recall(list[str], record) != key:
         objects.mkdir(exist_ok=True)
-        process.run_logged(
-            [*build.make(kernel.tree, kernel.objects, architecture=kernel.architecture),
-             f"M={tree.path / _DIRECTORY}", f"MO={objects}", "modules"],
-            paths.logs / f"{MODULE}-{kernel.config}.log",
-            f"module {MODULE} for {kernel.config}",
-        )  # fmt: skip
+        words = (f"M={tree.path / _DIRECTORY}", f"MO={objects}", "modules")
+        make = build.make(kernel.tree, kernel.objects, *words, architecture=kernel.architecture)
+        log = paths.logs / f"{MODULE}-{kernel.config}.log"
+        process.run_logged(make, log, f"module {MODULE} for {kernel.config}")
         jsonio.write(record, key)
     return built.read_bytes()
 
@@ -190,24 +186,15 @@ def parse_boot(results: str) -> Boot:
 
 
 def _boot(
-    kernels: Kernels,
-    config: str,
-    machine: Machine,
-    seeds: range,
-    directory: Path,
+    kernels: Kernels, config: str, machine: Machine, seeds: range, directory: Path,
     progress: Callable[[str], None],
-) -> Boot:
+) -> Boot:  # fmt: skip
     """Run some seeds on one kernel; HarnessError if anything but a layout goes wrong."""
     run = suite.run_quietly(
-        kernels.paths,
-        kernels.ready[config],
-        SUITE,
-        directory,
-        {f"{MODULE}.ko": kernels.modules[config]},
-        args=machine.args(seeds, config),
-        cpus=machine.vcpus,
-        progress=progress,
-    )
+        kernels.paths, kernels.ready[config], SUITE, directory,
+        {f"{MODULE}.ko": kernels.modules[config]}, args=machine.args(seeds, config),
+        cpus=machine.vcpus, progress=progress,
+    )  # fmt: skip
     where = f"layouts: {config}, {len(seeds)} seeds from {seeds[0]}"
     try:
         boot = parse_boot(run.finished(where).results)
@@ -275,7 +262,8 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
             boot, found = look(seeds)
             layouts = boot.layouts.values()
             outcome.seeds += len(seeds)
-            outcome.pages += sum(map(dump.pages_moved, layouts))
+            moved = (dump.parse_stage(one.stages.get("there", ())) for one in layouts)
+            outcome.pages += sum(len(stage.pages) for stage in moved)
             outcome.together += sum(map(dump.moved_together, layouts))
             outcome.contiguous += sum(map(dump.contiguous, layouts))
             outcome.totals += wrong_totals(boot.totals, machine)

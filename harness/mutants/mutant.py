@@ -19,10 +19,7 @@ from harness.kernel import topics
 
 _WHY = 120  # characters of a reason in the table
 # Options that choose cases; of several a selftest runs what any of them chooses.
-_CASES = {
-    "guest": re.compile(r"(?: -[frtv] \S+)+$"),
-    "pytest": re.compile(r" -k (?:'[^']*'|\S+)$"),
-}
+_CASES = {"guest": re.compile(r"(?: -[frtv] \S+)+$"), "pytest": re.compile(r" -k (?:'[^']*'|\S+)$")}
 
 Lines = Annotated[str, msgspec.Meta(min_length=1)]
 
@@ -247,13 +244,6 @@ def is_known(mutant: Mutant, broken: bool, notes: Mapping[str, Note], key: str) 
     note = notes.get(mutant.title(broken))
     taught = {Kind.GREEN, *mutant.expected} if broken else {Kind.GREEN}
     return note is not None and note.key == key and note.result.kind in taught
-
-
-def outcome(mutant: Mutant, notes: Mapping[str, Note]) -> Outcome:
-    """Return what became of a mutant, by what is noted of its test without it and with it."""
-    note = notes[mutant.title(broken=True)]
-    fate, why = judge(mutant, notes[mutant.title(broken=False)].result, note.result)
-    return Outcome(mutant, fate, why, note.seconds)
 
 
 def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:

@@ -157,23 +157,25 @@ class Checkout:
             self._git("clean", "-fdq")
 
     def _pytest(self, words: str) -> Result:
-        xml = self._root / "out" / "junit.xml"
-        xml.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "pytest", f"--junitxml={xml}", *shlex.split(words)]
-        _, said = process.attempt(argv, self._root, timeout=_PYTEST_SECONDS)
-        if not xml.exists():
-            return Result(Kind.ERROR, process.first_error(said))
-        return of_junit(xml.read_text())
+        xml = self._root / "out/junit.xml"
+        argv = ["-m", "pytest", f"--junitxml={xml}", *shlex.split(words)]
+        return self._told_in(xml, argv, _PYTEST_SECONDS, of_junit)
 
     def _check(self, stage: str) -> Result:
         """Run a stage of `make check`, which builds what it needs."""
         stages = self._root / "out/check/stages.jsonl"
-        stages.unlink(missing_ok=True)
-        argv = [sys.executable, "-m", "harness", "check", f"--only={stage}"]
-        _, said = process.attempt(argv, self._root, timeout=_CHECK_SECONDS)
-        if not stages.exists():
+        argv = ["-m", "harness", "check", f"--only={stage}"]
+        return self._told_in(stages, argv, _CHECK_SECONDS, lambda text: of_stages(text, stage))
+
+    def _told_in(
+        self, file: Path, argv: Sequence[str], seconds: int, told: Callable[[str], Result]
+    ) -> Result:
+        """Run Python, and return what it tells in a file."""
+        file.unlink(missing_ok=True)
+        _, said = process.attempt([sys.executable, *argv], self._root, timeout=seconds)
+        if not file.exists():
             return Result(Kind.ERROR, process.first_error(said))
-        return of_stages(stages.read_text(), stage)
+        return told(file.read_text())
 
 
 class Kernels:
@@ -305,10 +307,10 @@ class Kernels:
 
         def run() -> Result:
             args, directory = ",".join(words[1:]), room / "guest"
-            enough = ktap.is_failure if brief else never
             done = suite.run_suite(
-                self._paths, kernel, words[0], args, directory, enough=enough
-            )
+                self._paths, kernel, words[0], args, directory,
+                enough=lambda line: brief and ktap.is_failure(line),
+            )  # fmt: skip
             return of_guest(done.run.verdict, done.cases)
 
         return run
@@ -318,14 +320,8 @@ class Kernels:
         return layouts.prepare(self._paths, self._out / layouts.SUITE)
 
     def _layouts(
-        self,
-        ours: build.Kernel,
-        room: Path,
-        brief: bool,
-        vcpus: int,
-        count: int,
-        first: int = 1,
-    ) -> Run:
+        self, ours: build.Kernel, room: Path, brief: bool, vcpus: int, count: int, first: int = 1,
+    ) -> Run:  # fmt: skip
         kernels = replace(self._twins.instead(ours), out=room)
         machine = layouts.Machine(vcpus)
 
@@ -353,11 +349,6 @@ def compile_alone(mutant: Mutant, ours: Path, tree: Path) -> None:
     patches.replace(tree / mutant.compiles, tree / mutant.compiles)
 
 
-def never(_line: str) -> bool:
-    """Let a guest run to its end."""
-    return False
-
-
 def end(prepared: Future[Run]) -> tuple[Result, float]:
     """Run a test; what keeps it from running, such as a stale mutant, is a result as well.
 
@@ -381,10 +372,12 @@ def main(paths: Paths, only: str) -> int:
     with ExitStack() as scratch:
         checkout, kernels = Checkout(paths, out / "repo"), Kernels(paths, out, scratch, chosen)
         notes = _run(paths, {"repo": checkout, "kernel": kernels}, chosen)
-    outcomes = [model.outcome(mutant, notes) for mutant in chosen]
-    jsonio.write_text(
-        out / "results.md", f"{model.table(outcomes)}\n\n{model.totals(outcomes)}\n"
-    )
+    outcomes = []
+    for one in chosen:
+        without, note = (notes[one.title(broken)] for broken in (False, True))
+        fate, why = model.judge(one, without.result, note.result)
+        outcomes.append(model.Outcome(one, fate, why, note.seconds))
+    jsonio.write_text(out / "results.md", f"{model.table(outcomes)}\n\n{model.totals(outcomes)}\n")
     ui.plain(f"\n{model.table(outcomes)}\n")
     ui.say(f"results.json and results.md are in {out}")
     ui.plain(model.totals(outcomes))
@@ -400,9 +393,7 @@ def _run(
     of_tests = {mutant.test: places[mutant.tree].key(mutant.test) for mutant in chosen}
 
     def key(mutant: Mutant, broken: bool) -> str:
-        more = (
-            (mutant.expect, mutant.file, mutant.compiles, str(mutant.edits)) if broken else ()
-        )
+        more = (mutant.expect, mutant.file, mutant.compiles, str(mutant.edits)) if broken else ()
         return jsonio.digest(of_tests[mutant.test], *more)
 
     def known(mutant: Mutant, broken: bool) -> bool:

@@ -235,9 +235,7 @@ def running(pid: int) -> bool:
 
 
 @pytest.mark.usefixtures("no_host")
-def test_what_few_commands_need_is_installed_for_them_only(
-    checkout: Path, tmp_path: Path
-) -> None:
+def test_what_few_commands_need_is_installed_for_them_only(checkout: Path, tmp_path: Path) -> None:
     rare = {"debhelper", "lintian"}
     for target, wanted in (("demo", set()), ("deb", {"debhelper"}), ("check-debian", rare)):
         done = make(checkout, target, cache=tmp_path / "cache")

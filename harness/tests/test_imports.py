@@ -4,8 +4,6 @@ import ast
 from graphlib import TopologicalSorter
 from pathlib import Path
 
-import pytest
-
 from harness.core.paths import ROOT
 
 # The rule. A package imports only itself and packages of rows above its own; none imports
@@ -21,9 +19,6 @@ LAYERS = (
 )
 DRAWING = {"lab.report.plots", "bench.plot"}
 """The modules that import matplotlib, which takes a while."""
-HEAVY = DRAWING | {"lab.report.report", "lab.run", "layouts.run", "checks.record"}
-"""They, and modules that import them: these may be imported inside functions."""
-
 HARNESS = ROOT / "harness"
 Imports = dict[str, set[str]]
 
@@ -98,28 +93,3 @@ def test_matplotlib_is_imported_where_pictures_are_drawn() -> None:
         if imports(tree, {"matplotlib", "matplotlib.figure", "matplotlib.pyplot"})
     }
     assert users == DRAWING
-
-
-def test_imports_in_functions_only_keep_matplotlib_away() -> None:
-    trees = sources(HARNESS)
-    modules = set(trees)
-    for name, tree in trees.items():
-        for node in ast.walk(tree):
-            if isinstance(node, ast.FunctionDef) and (late := imports(node, modules)):
-                heavy = {one for one in late if "." in one} - {"lab.report"}
-                assert heavy & HEAVY, f"{name}.{node.name}() imports {sorted(late)}"
-
-
-@pytest.mark.parametrize(
-    ("module", "other", "wrong"),
-    [
-        ("kernel.tree", "core.ui", False),
-        ("core.ui", "kernel.tree", True),
-        ("lab.run", "bench.copy", True),
-        ("guest.suite", "series.git", True),
-        ("checks.main", "cli", True),
-        ("cli", "checks.main", False),
-    ],
-)
-def test_the_rule_is_what_it_says(module: str, other: str, wrong: bool) -> None:
-    assert bool(wrong_way({module: {other}})) is wrong

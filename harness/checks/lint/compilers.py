@@ -39,11 +39,8 @@ def complaints(paths: Paths, tree: Tree, home: Path) -> list[Diagnostic]:
         build.configure(paths, tree, config)
         pristine = tree.source.pristine
         found = _compile(paths, tree.path, home / f"patched-{config}", tree, config, sources)
-        before = [
-            name
-            for name in diagnostics.suspects(found, sources, tree.files.__contains__)
-            if (pristine / name).exists()
-        ]
+        suspects = diagnostics.suspects(found, sources, tree.files.__contains__)
+        before = [name for name in suspects if (pristine / name).exists()]
         known = _compile(paths, pristine, home / f"vanilla-{config}", tree, config, before)
         ours += diagnostics.ours(found, known, tree.files.__contains__)
     return ours

@@ -80,9 +80,7 @@ def ours(
     Warnings count in files that the series touches; errors count anywhere, since after an
     error sparse keeps its warnings to itself.
     """
-    return [
-        one for one in new_ones(found, vanilla) if one.level != "warning" or touched(one.file)
-    ]
+    return [one for one in new_ones(found, vanilla) if one.level != "warning" or touched(one.file)]
 
 
 def suspects(

@@ -55,11 +55,8 @@ def toctree_entries(text: str) -> list[str]:
 def link_problems(tree: Path, document: str) -> list[str]:
     """Return what a document points to that does not exist."""
     text = (tree / document).read_text()
-    problems = [
-        f"{document}: kernel-doc: {name} does not exist"
-        for name in _KERNEL_DOC.findall(text)
-        if not (tree / name).is_file()
-    ]
+    lost = [name for name in _KERNEL_DOC.findall(text) if not (tree / name).is_file()]
+    problems = [f"{document}: kernel-doc: {name} does not exist" for name in lost]
     for name in (*toctree_entries(text), *_DOC_ROLE.findall(text)):
         base = tree / "Documentation" if name.startswith("/") else (tree / document).parent
         target = os.path.normpath(base / f"{name.strip('/').removesuffix('.rst')}.rst")
@@ -119,8 +116,7 @@ def check(tree: Path, files: Collection[str], new: Collection[str]) -> list[str]
 
 def kernel_doc(tree: Tree) -> list[str]:
     """Check kernel-doc comments: none wrong in our files, none newly so in edited ones."""
-    names = documented(tree.files)
-    pristine = tree.source.pristine
+    names, pristine = documented(tree.files), tree.source.pristine
     before = [name for name in names if (pristine / name).exists()]
     known = _kernel_doc(pristine, before) if before else []
     found = _kernel_doc(tree.path, names)

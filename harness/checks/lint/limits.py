@@ -81,8 +81,7 @@ def load(text: str) -> list[Limit]:
 def measure(paths: Paths) -> Lines:
     """Count all lines; nothing is built for that."""
     tree = {
-        name: (paths.root / name).read_bytes().count(b"\n")
-        for name in names.project_files(paths)
+        name: (paths.root / name).read_bytes().count(b"\n") for name in names.project_files(paths)
     }
     steps = topics.all_steps(topics.read(paths))
     return Lines(tree, {one.name: added.changes(one.mail(paths.overlay)) for one in steps})
@@ -106,10 +105,8 @@ def table(lines: Lines, limits: Sequence[Limit]) -> list[str]:
     series = by_series(lines)
     series["all"] = sum(series.values(), Counter())
     rows = [f"{'series':28}" + "".join(f"{kind:>9}" for kind in kinds)]
-    rows += [
-        f"{name:28}" + "".join(f"{counts[kind]:9,}" for kind in kinds)
-        for name, counts in series.items()
-    ]
+    for name, counts in series.items():
+        rows.append(f"{name:28}" + "".join(f"{counts[kind]:9,}" for kind in kinds))
     rows += ["", f"{'limit':28}{'lines':>9}{'cap':>9}{'goal':>9}"]
     for limit in limits:
         rows.append(f"{limit.name:28}{limit.count(lines) or 0:9,}{limit.cap:9,}{limit.goal:9,}")
@@ -139,14 +136,12 @@ def check(paths: Paths) -> list[str]:
     """Hold the tree against limits.toml; the table follows what is wrong."""
     limits = load((paths.root / "limits.toml").read_text())
     lines = measure(paths)
-    if found := problems(lines, limits):
-        found += ["", *table(lines, limits)]
-    return found
+    found = problems(lines, limits)
+    return [*found, "", *table(lines, limits)] if found else []
 
 
 def main(paths: Paths) -> int:
     """Run `make lines`."""
-    lines = measure(paths)
-    for row in table(lines, load((paths.root / "limits.toml").read_text())):
-        ui.plain(row)
+    limits = load((paths.root / "limits.toml").read_text())
+    ui.plain("\n".join(table(measure(paths), limits)))
     return 0

@@ -48,9 +48,7 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
     return {
         "checkpatch": series,
         "maintainers": lambda: docs.unmaintained(tree, new),
-        "W=1": lambda: [
-            str(one) for one in compiled() if one.from_gcc or one.level != "warning"
-        ],
+        "W=1": lambda: [str(one) for one in compiled() if one.from_gcc or one.level != "warning"],
         "sparse": lambda: [str(one) for one in compiled() if not one.from_gcc],
         "kernel-doc": lambda: docs.kernel_doc(tree),
         "documentation": lambda: docs.check(tree.path, tree.files, new),
@@ -94,8 +92,6 @@ def main(paths: Paths) -> int:
     cases = run_lint(paths, patches.get(paths, source.get(paths)))
     failed = [case.name for case in cases if case.status is Status.FAILED]
     if failed:
-        raise HarnessError(
-            f"lint: {len(failed)} of {len(cases)} checks fail: {', '.join(failed)}"
-        )
+        raise HarnessError(f"lint: {len(failed)} of {len(cases)} checks fail: {', '.join(failed)}")
     ui.say(f"lint: all {len(cases)} checks are clean")
     return 0

@@ -3,7 +3,7 @@
 import math
 import re
 import tomllib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from operator import attrgetter
 from typing import Any
@@ -17,6 +17,11 @@ SLACK = 0.03
 
 GOALS: dict[str, dict[str, Any]] = tomllib.loads((ROOT / "lab" / "goals.toml").read_text())
 """Goals, and why figures miss them, by patterns of claims' names."""
+
+Wanted = dict[str, object]
+"""Fields that a run has."""
+Promised = tuple[str, str, str, float | None]
+"""Group, what, unit and value of a claim: None if it was not planned, NaN if not measured."""
 
 
 def size(key: Key) -> tuple[int, float, int]:
@@ -54,6 +59,33 @@ class Measured:
         key = self.key(**wanted)
         figure: float | None = getattr(self.run(key), name, None) if key else None
         return math.nan if key and figure is None else figure
+
+    def inaccessible(self, part: str, **wanted: object) -> float | None:
+        """Return a part of the inaccessible time of key()'s run, as figure() does."""
+        times = self.figure("inaccessible_us", **wanted)
+        return getattr(times, part, times)
+
+    def waits(self, over: Wanted, under: Wanted) -> float | None:
+        """Return the 99th percentile of the inaccessible time of one run over another's."""
+        first, second = (self.inaccessible("p99", **one) for one in (over, under))
+        return None if first is None or second is None else first / second
+
+    def over(
+        self, name: str, over: Wanted, under: Wanted, *, alike: bool = True, less: float = 0
+    ) -> float | None:
+        """Return a figure of one run over that of another, of the same workload.
+
+        Unless both must be `alike`, another workload does if that was not planned. `less` is
+        what to leave out of both. NaN if a run was not measured, None if not planned.
+        """
+        if key := self.key(**over):
+            same = {"total_mib": key.total_mib, "folios_per_call": key.folios_per_call}
+            if alike or self.key(**under | same):
+                under = under | same
+        first, second = self.figure(name, **over), self.figure(name, **under)
+        if first is None or second is None:
+            return None
+        return (first - less) / (second - less) if second != less else math.nan
 
 
 def number(value: float) -> str:
@@ -106,15 +138,15 @@ class Claim:
         return next((why for name, why in causes if re.search(name, self.name)), "")
 
 
-def promise(group: str, what: str, unit: str, value: float | None) -> Iterator[Claim]:
-    """Yield a claim with its goal in lab/goals.toml, or nothing if `value` was not planned."""
-    if value is not None:
-        goals = GOALS["goal"].items()
-        goal: dict[str, float] = next(
-            (goal for name, goal in goals if re.fullmatch(name, f"{group}: {what}")), {}
-        )
-        low, high = goal.get("least", -math.inf), goal.get("most", math.inf)
-        yield Claim(group, what, unit, value, low, high)
+def promises(found: Iterable[Promised]) -> Iterator[Claim]:
+    """Yield claims with their goals in lab/goals.toml; none of a value that was not planned."""
+    for group, what, unit, value in found:
+        if value is not None:
+            goals = (goal for name, goal in GOALS["goal"].items()
+                     if re.fullmatch(name, f"{group}: {what}"))  # fmt: skip
+            goal: dict[str, float] = next(goals, {})
+            low, high = goal.get("least", -math.inf), goal.get("most", math.inf)
+            yield Claim(group, what, unit, value, low, high)
 
 
 def span(low: float, high: float, unit: str) -> str:

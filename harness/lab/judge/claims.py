@@ -63,26 +63,27 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     groups = {workload.group for workload in WORKLOADS.values()}
 
     def case(claim: Claim) -> Case:
-        allowed = programs.slack_of(claim) if claim.group in groups else SLACK
-        return verdict(claim, figures.get(claim.name), allowed)
+        slack = SLACK
+        if claim.group in groups:
+            slack = programs.RARE_SLACK if programs.RARE in claim.what else programs.SLACK
+        return verdict(claim, figures.get(claim.name), slack)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in found]
 
 
 def judge(results: Results, again: Results | None = None) -> list[Case]:
     """Judge results of the lab, and whether a part that was measured `again` is the same."""
-    repeats = [_repeats(results, again)] if again else []
+    repeats = []
+    if again:
+        names = {run.name for run in again.runs}
+        runs = tuple(run for run in results.runs if run.name in names)
+        part = structs.replace(results, runs=runs)
+        both = map(compare.all_figures, (part, again))
+        apart = [one for one in compare.differences(*both) if not one.repeats()]
+        name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
+        repeats = [Case.judged(name, not apart, "; ".join(map(str, apart[:3])))]
     found = [case for _, case in judged(results) if case]
     return [*repeats, *found, *_runs(results)]
-
-
-def _repeats(first: Results, second: Results) -> Case:
-    names = {run.name for run in second.runs}
-    part = structs.replace(first, runs=tuple(run for run in first.runs if run.name in names))
-    both = map(compare.all_figures, (part, second))
-    apart = [one for one in compare.differences(*both) if not one.repeats()]
-    name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
-    return Case.judged(name, not apart, "; ".join(map(str, apart[:3])))
 
 
 def _runs(results: Results) -> Iterator[Case]:

@@ -29,9 +29,8 @@ LONGEST_SLACK, LONGEST_US = 0.15, 15.0
 """The longest time of a single folio is worse if it grows by more than both.
 
 It is one of hundreds, or thousands, and a tick of the guest's timer may fall into it, with what
-waited for one: programs or lines elsewhere move the tick. Seen: 0.62 and 1.13 us (2 MB, live),
-14.9 and 19.4 (4 KB, live), 26.9 and 36.5 (4 KB, vanilla's demotion), where no other figure
-moved by 3 %.
+waited for one: programs or lines elsewhere move the tick. Seen: 0.62 and 1.13 us (2 MB, live), 14.9
+and 19.4 (4 KB, live), 26.9 and 36.5 (4 KB, vanilla's demotion), where no other figure moved by 3 %.
 """
 
 LEAST_FOLIOS = 2
@@ -72,9 +71,8 @@ class Difference:
     def is_worse(self, slack: float) -> bool:
         """Whether the second figure of a run is worse than the first, or not there.
 
-        Of GB/s more is better, and less of all else; LEAST_US, LONGEST_US and
-        LEAST_FOLIOS are granted. A number of split folios below 0 could not be seen, and is
-        always worse.
+        Of GB/s more is better, and less of all else; LEAST_US, LONGEST_US and LEAST_FOLIOS are
+        granted. A number of split folios below 0 could not be seen, and is always worse.
         """
         if self.first is None:
             return False  # more was measured than is recorded
@@ -109,9 +107,7 @@ def apart(first: Mapping[str, float], second: Mapping[str, float]) -> list[Diffe
 def all_figures(results: Results) -> dict[str, float]:
     """Return every figure; what identifies a run is in the name."""
     found = {
-        f"{run.name}: {name}": value
-        for run in results.runs
-        for name, value in figures(run).items()
+        f"{run.name}: {name}": value for run in results.runs for name, value in figures(run).items()
     }
     if results.calibration:
         found["calibration: dilation"] = results.calibration.dilation

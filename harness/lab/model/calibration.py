@@ -28,9 +28,7 @@ def fit(sizes: Sequence[Run]) -> float:
     """
     speeds = {run.folio_kib: run.gbps for run in sizes if run.move == 1}
     ratios = [
-        speeds[row.folio_kib] / row.gbps
-        for row in rows(BASELINE)
-        if row.folio_kib != UNFITTED_KIB
+        speeds[row.folio_kib] / row.gbps for row in rows(BASELINE) if row.folio_kib != UNFITTED_KIB
     ]
     return 2 / (min(ratios) + max(ratios))
 

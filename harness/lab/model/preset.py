@@ -43,8 +43,7 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
     def total_mbps(self, active: int) -> float:
         """Return the whole engine's MB/s with that many channels active.
 
-        Linear between the numbers that the preset names. HarnessError if the engine has
-        fewer.
+        Linear between the numbers that the preset names. HarnessError if the engine has fewer.
         """
         known = sorted((int(key), mbps) for key, mbps in self.bandwidth.items())
         for (low, slow), (high, fast) in pairwise([(0, 0), *known]):

@@ -6,12 +6,10 @@ a name says otherwise, and all of it is in the published machine's time.
 
 import csv
 from functools import cache
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from harness.core.errors import HarnessError
 from harness.core.paths import ROOT
 from harness.lab.results import size_name
 
@@ -54,15 +52,12 @@ class Row(Struct, frozen=True):
 
 
 @cache
-def rows(table: str, directory: Path = DIRECTORY) -> tuple[Row, ...]:
-    """Read a table; HarnessError names the file and line that cannot be read."""
-    path, found = directory / f"{table}.csv", []
+def rows(table: str) -> tuple[Row, ...]:
+    """Read a table."""
+    path, found = DIRECTORY / f"{table}.csv", []
     with path.open(newline="", encoding="utf-8") as file:
-        for number, item in enumerate(csv.DictReader(file), start=2):
-            try:
-                if order := item.get("order"):
-                    item["folio_kib"] = str(PAGE_KIB << int(order))
-                found.append(msgspec.convert({**item, "table": table}, Row, strict=False))
-            except ValueError as error:
-                raise HarnessError(f"{path}:{number}: {error}") from error
+        for item in csv.DictReader(file):
+            if order := item.get("order"):
+                item["folio_kib"] = str(PAGE_KIB << int(order))
+            found.append(msgspec.convert({**item, "table": table}, Row, strict=False))
     return tuple(found)

@@ -26,19 +26,11 @@ PALETTE = (BLUE, RED, GREEN, PURPLE, SKY, ORANGE)
 MARKERS = ("o", "s", "^", "D", "v", "P", "X")  # one more, so that no pair comes twice soon
 
 _STYLE: dict[Any, Any] = {
-    "font.size": 9,
-    "axes.grid": True,
-    "axes.axisbelow": True,
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "axes.titlesize": 10,
-    "xtick.labelsize": 8,
-    "grid.color": "#dddddd",
-    "grid.linewidth": 0.6,
-    "lines.linewidth": 1.5,
-    "lines.markersize": 5,
-    "legend.frameon": False,
-}
+    "font.size": 9, "axes.grid": True, "axes.axisbelow": True, "axes.spines.top": False,
+    "axes.spines.right": False, "axes.titlesize": 10, "xtick.labelsize": 8,
+    "grid.color": "#dddddd", "grid.linewidth": 0.6, "lines.linewidth": 1.5,
+    "lines.markersize": 5, "legend.frameon": False,
+}  # fmt: skip
 
 Points = Sequence[tuple[float, float]]
 

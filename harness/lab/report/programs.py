@@ -41,16 +41,11 @@ def _figure(value: float) -> str:
 
 
 _COUNTS: dict[Counted, str] = {
-    "near": "hot set near, %",
-    "demoted_per_s": "demoted a second",
-    "promoted_per_s": "promoted a second",
-    "huge": "large pages",
-    "huge_missed": "missed",
-    "stalls": "waits for compaction",
-    "compactions": "compactions",
-    "compactions_failed": "failed",
+    "near": "hot set near, %", "demoted_per_s": "demoted a second",
+    "promoted_per_s": "promoted a second", "huge": "large pages", "huge_missed": "missed",
+    "stalls": "waits for compaction", "compactions": "compactions", "compactions_failed": "failed",
     "moved": "pages moved",
-}
+}  # fmt: skip
 
 
 def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
@@ -66,22 +61,14 @@ def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
         if not counted:
             shown = (one.move_ms, one.mover_ms)
             return [f"{value:,.1f}" if one.moves else "-" for value in shown]
-        counts = [
-            _figure(one.counts[name] * (100 if name == "near" else 1))
-            if name in one.counts
-            else "-"
-            for name in counted
-        ]
+        share = {name: one.counts[name] * (100 if name == "near" else 1) for name in one.counts}
+        counts = [_figure(share[name]) if name in share else "-" for name in counted]
         used = f"{one.mover_ms:,.1f}" if one.state == "moving" else "-"
         return [f"{one.cpu_us:.3g}", *counts, used]
 
-    rows = [
-        [
-            size_name(one.folio_kib), one.case, WAY_NAMES[one.way], _STATES[one.state],
-            f"{one.per_s:,.0f}",
-            *map(_figure, (one.p50_us, one.p99_us, one.p999_us, one.longest_us)),
-            *last(one),
-        ]
-        for one in programs
-    ]  # fmt: skip
+    rows = []
+    for one in programs:
+        times = map(_figure, (one.p50_us, one.p99_us, one.p999_us, one.longest_us))
+        words = (size_name(one.folio_kib), one.case, WAY_NAMES[one.way], _STATES[one.state])
+        rows.append([*words, f"{one.per_s:,.0f}", *times, *last(one)])
     return head, rows

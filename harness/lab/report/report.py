@@ -6,9 +6,9 @@ Published figures are other people's, and every caption says what ours come from
 
 import base64
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import jinja2
 from msgspec import structs
@@ -19,25 +19,13 @@ from harness.lab import bench
 from harness.lab.judge import claims
 from harness.lab.judge.claim import number
 from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
-from harness.lab.report import plots, programs
+from harness.lab.report import plots, programs, select
 from harness.lab.report.plots import BLACK, GREY, Curve, Look
-from harness.lab.report.select import (
-    Configuration,
-    by_size,
-    configuration,
-    phase_panels,
-    tradeoff_curves,
-    waits,
-)
-from harness.lab.results import ENGINE_DESIGNS, Program, Results, convert, size_name
+from harness.lab.report.select import Configuration, Curves, by_size, configuration
+from harness.lab.results import ENGINE_DESIGNS, Program, Results, Run, convert, size_name
 from harness.lab.workloads import WORKLOADS
 
-FIGURES = (
-    "tradeoff.png",
-    "inaccessible.png",
-    "throughput.png",
-    *programs.FIGURES,
-)
+FIGURES = ("tradeoff.png", "inaccessible.png", "throughput.png", *programs.FIGURES)
 """All figures that a report can have."""
 
 _CPU_LOOKS = {
@@ -48,19 +36,11 @@ _CPU_LOOKS = {
 _CPU_NAMES = {"off": "off", "cpu": "CPU copy"}
 
 
-@dataclass
-class Group:
-    """Claims of one section: rows of a table, and which of them miss their goal for a cause."""
-
-    rows: list[list[str]] = field(default_factory=list)
-    causes: dict[str, list[str]] = field(default_factory=dict)
-
-
-def groups_of(results: Results) -> dict[str, Group]:
-    """Return claims by section."""
-    groups: dict[str, Group] = {}
+def groups_of(results: Results) -> dict[str, dict[str, Any]]:
+    """Return claims by section: rows of a table, and causes with the claims that miss for them."""
+    groups: dict[str, dict[str, Any]] = {}
     for claim, case in claims.judged(results):
-        group = groups.setdefault(claim.group, Group())
+        group = groups.setdefault(claim.group, {"rows": [], "causes": {}})
         value, error = "-", "-"
         if not math.isnan(claim.value):
             value = f"{number(claim.value)} {claim.unit}".rstrip()
@@ -70,9 +50,9 @@ def groups_of(results: Results) -> dict[str, Group]:
         if case:
             verdict = case.status.value.removesuffix("es")
             bound = case.name.removeprefix(f"{claim.name}: ").partition(" (")[0]
-        group.rows.append([claim.what, claim.goal or "-", value, error, bound, verdict])
+        group["rows"].append([claim.what, claim.goal or "-", value, error, bound, verdict])
         if claim.cause and not claim.met and not claim.fitted:
-            group.causes.setdefault(claim.cause, []).append(claim.what)
+            group["causes"].setdefault(claim.cause, []).append(claim.what)
     return groups
 
 
@@ -104,9 +84,7 @@ class Report:
             "touched": self._touched(),
             "throughput": self._throughput(),
             "phases": self._phases(),
-            "unmoved": [
-                f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed
-            ],
+            "unmoved": [f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
             "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
             "programs": self._programs(),
             "workloads": WORKLOADS,
@@ -130,32 +108,20 @@ class Report:
         rank = self._channels.index(channels or 0)
         return Look(
             plots.PALETTE[rank % len(plots.PALETTE)],
-            {"segments": "d", "live": "*"}.get(
-                design, plots.MARKERS[rank % len(plots.MARKERS)]
-            ),
+            {"segments": "d", "live": "*"}.get(design, plots.MARKERS[rank % len(plots.MARKERS)]),
             {"segments": "-.", "live": ":"}.get(design, "--" if kernel == "heart" else "-"),
         )
 
     def _tradeoff(self) -> str:
         """Draw the figure, and return what its caption says of batches."""
-        measured = tradeoff_curves(self._results.runs)
-        panels: dict[str, list[Curve]] = {}
-        for kib in sorted({kib for kib, _ in measured}):
-            hollow: dict[Configuration, list[tuple[float, float]]] = {}
-            for row in rows(SWEEP):
-                if row.folio_kib == kib:
-                    key = ("ours", "batch", row.channels)
-                    hollow.setdefault(key, []).append((row.first_us, row.gbps))
-            curves = {
-                key: [(run.first_folio_us or 0.0, run.gbps) for run in runs]
-                for (size, key), runs in measured.items()
-                if size == kib
-            }
-            panels[f"{size_name(kib)} folios"] = [
-                Curve(_name(key), self._look(key), curves.get(key, ()), hollow.get(key, ()))
-                for key in dict.fromkeys((*curves, *hollow))
-            ]
-        self._draw("tradeoff.png", panels, "first-folio latency")
+        measured = select.tradeoff_curves(self._results.runs)
+        hollow: dict[tuple[int, Configuration], list[tuple[float, float]]] = {}
+        for row in rows(SWEEP):
+            if any(kib == row.folio_kib for kib, _ in measured):
+                place = row.folio_kib, ("ours", "batch", row.channels)
+                hollow.setdefault(place, []).append((row.first_us, row.gbps))
+        name, time = "tradeoff.png", "first-folio latency"
+        self._draw(name, time, measured, lambda run: run.first_folio_us or 0.0, hollow)
         pages = {run.batch_pages or 0 for runs in measured.values() for run in runs} - {0}
         if len(pages) < 2:
             return ""
@@ -163,19 +129,26 @@ class Report:
 
     def _waits(self) -> None:
         """Draw what throughput costs in time for which memory is inaccessible."""
-        panels: dict[str, list[Curve]] = {}
-        for (kib, key), runs in waits(self._results.runs).items():
-            points = [
-                (run.inaccessible_us.p99, run.gbps) for run in runs if run.inaccessible_us
-            ]
-            curve = Curve(_name(key), self._look(key), points, ())
-            panels.setdefault(f"{size_name(kib)} folios", []).append(curve)
-        self._draw("inaccessible.png", panels, "inaccessible, 99th percentile")
+        name, time = "inaccessible.png", "inaccessible, 99th percentile"
+        curves = select.waits(self._results.runs)
+        self._draw(
+            name, time, curves, lambda run: run.inaccessible_us.p99 if run.inaccessible_us else 0
+        )
 
-    def _draw(self, name: str, panels: Mapping[str, Sequence[Curve]], time: str) -> None:
+    def _draw(
+        self, name: str, time: str, curves: Curves, x: Callable[[Run], float],
+        published: Mapping[tuple[int, Configuration], plots.Points] | None = None,
+    ) -> None:  # fmt: skip
+        """Draw throughput against a time of runs, a panel for each folio size."""
+        panels: dict[str, list[Curve]] = {}
+        others = published or {}
+        for kib, key in dict.fromkeys((*curves, *others)):
+            points = [(x(run), run.gbps) for run in curves.get((kib, key), ())]
+            curve = Curve(_name(key), self._look(key), points, others.get((kib, key), ()))
+            panels.setdefault(f"{size_name(kib)} folios", []).append(curve)
         if panels:
-            label = self._results.label
-            plots.tradeoff(self._directory / name, panels, time, self._word, label)
+            path, label = self._directory / name, self._results.label
+            plots.tradeoff(path, panels, time, self._word, label)
 
     def _touched(self) -> list[list[str]]:
         """Return the table of memory that threads use while it moves."""
@@ -242,7 +215,7 @@ class Report:
     def _phases(self) -> list[list[str]]:
         """Return the table."""
         cells = []
-        for kib, runs in phase_panels(self._results.runs).items():
+        for kib, runs in select.phase_panels(self._results.runs).items():
             for run in runs:
                 assert run.phases_us
                 times = structs.astuple(run.phases_us)
@@ -255,13 +228,9 @@ class Report:
 def _published(key: Configuration) -> dict[int, float]:
     """Return published speeds of a configuration by folio size."""
     kernel, _, channels = key
-    if kernel == "vanilla":
-        return {row.folio_kib: row.gbps for row in rows(BASELINE)}
-    return {
-        row.folio_kib: row.gbps
-        for row in rows(OFFLOAD)
-        if kernel == "heart" and row.channels == channels
-    }
+    table = {"vanilla": BASELINE, "heart": OFFLOAD}.get(kernel)
+    known = rows(table) if table else ()
+    return {row.folio_kib: row.gbps for row in known if row.channels == (channels or 0)}
 
 
 def _pages(batch: int | None) -> str:

@@ -1,7 +1,6 @@
 """The benchmark of routines that copy ranges: what it builds, reads, claims and refuses."""
 
 import dataclasses
-import json
 import platform
 import re
 import subprocess
@@ -10,9 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import copy, native, plot
-from harness.bench.copy import Bench, Result
-from harness.bench.native import Quartiles
+from harness.bench import copy, plot
+from harness.bench.copy import Bench, Quartiles, Result
 from harness.core import jsonio
 from harness.core.errors import HarnessError
 from harness.core.paths import default_paths
@@ -67,36 +65,15 @@ def test_the_choices_are_those_of_the_kernel() -> None:
     assert names == ["default", *copy.CHOICES]
 
 
-def document() -> dict[str, object]:
-    return json.loads(json.dumps(dataclasses.asdict(GOOD)))  # type: ignore[no-any-return]
-
-
-def test_results_survive_json() -> None:
-    assert jsonio.decode(Bench, json.dumps(document()), "r.json") == GOOD
-
-
-@pytest.mark.parametrize(
-    ("change", "message"),
-    [
-        ({"format": 1}, "Invalid enum value 1"),
-        ({"results": []}, r"length >= 1 - at `\$.results`"),
-        ({"rounds": "many"}, "rounds"),
-    ],
-)
-def test_results_that_say_nothing_are_refused(change: dict[str, object], message: str) -> None:
-    with pytest.raises(HarnessError, match=message):
-        jsonio.decode(Bench, json.dumps(document() | change), "r.json")
-
-
 def test_other_machines_are_told(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setattr(platform, "machine", lambda: "aarch64")
     with pytest.raises(HarnessError, match="not aarch64"):
-        native.build(default_paths(), "copy_bench", tmp_path)
+        copy.build(default_paths(), tmp_path)
 
 
 @pytest.fixture(scope="module")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return native.build(default_paths(), "copy_bench", tmp_path_factory.mktemp("bench"))
+    return copy.build(default_paths(), tmp_path_factory.mktemp("bench"))
 
 
 @ON_X86
@@ -118,10 +95,10 @@ def test_a_short_run_is_read(
     subprocess.run(argv, check=True)
     found = jsonio.load(Bench, output)
     assert len(found.results) == 2 * 3 * 5
-    copy.show(found, native.processor())
+    copy.show(found, copy.processor())
     printed = capsys.readouterr().out
     assert len(re.findall(r"^│ +(?:4|64) │", printed, re.MULTILINE)) == 2
-    points = [(str(one.routine), one.kib, one.ratio) for one in found.results]
+    points = [(str(one.routine), one.kib, dataclasses.astuple(one.ratio)) for one in found.results]
     plot.draw(tmp_path / "ratios.png", {"one": points, "two": points}, "a footer")
     assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
 
@@ -137,10 +114,3 @@ def test_bad_arguments_are_told(program: Path, argument: str) -> None:
     assert done.returncode == 2
     assert done.stderr
     assert not done.stdout
-
-
-@ON_X86
-def test_an_output_that_cannot_be_written_is_told(program: Path) -> None:
-    argv = [str(program), "--output=/nonexistent/r.json"]
-    done = subprocess.run(argv, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -74,21 +74,11 @@ def test_a_case_that_never_passes_fails() -> None:
     assert asked == list(range(2, compare.ROUNDS + 1))
 
 
-def test_nothing_runs_again_without_doubt() -> None:
-    def run(_: int) -> list[Case]:
-        raise AssertionError
-
-    bad = Case("cow/with base page", Status.FAILED, CHANCE)
-    assert compare.repeat([bad], run) == [bad]
-
-
 def test_another_failure_in_a_repeat_counts() -> None:
     bad = Case("cow/with base page", Status.FAILED, CHANCE)
     wrong = Case(SWAPPED, Status.FAILED, "Leak from parent into child")
     assert compare.repeat([MISSED], lambda _: [PASSED, bad]) == [bad, PASSED]
-    assert compare.repeat([MISSED], lambda number: [wrong if number == 2 else PASSED]) == [
-        wrong
-    ]
+    assert compare.repeat([MISSED], lambda number: [wrong if number == 2 else PASSED]) == [wrong]
 
 
 def test_only_programs_that_did_not_pass_run_without_the_offload() -> None:

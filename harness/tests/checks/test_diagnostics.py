@@ -2,16 +2,7 @@
 
 from pathlib import Path
 
-from harness.checks.lint.diagnostics import (
-    CHECKPATCH,
-    COMPILER,
-    KERNEL_DOC,
-    Diagnostic,
-    new_ones,
-    ours,
-    parse,
-    suspects,
-)
+from harness.checks.lint.diagnostics import COMPILER, Diagnostic, new_ones, ours, parse, suspects
 
 TREE = Path("/t/tree")
 OUTPUT = """\
@@ -32,23 +23,6 @@ def test_parse_compiler() -> None:
     assert gcc.from_gcc
     assert (sparse.file, sparse.line, sparse.from_gcc) == ("mm/migrate.c", 20, False)
     assert header.level == "error"
-
-
-def test_parse_kernel_doc() -> None:
-    line = "Warning: mm/migrate.c:114 No description found for return value of 'f'\n"
-    (found,) = parse(KERNEL_DOC, line * 2, TREE)
-    assert (found.file, found.line) == ("mm/migrate.c", 114)
-    assert found.text == "No description found for return value of 'f'"
-
-
-def test_parse_checkpatch() -> None:
-    line = "mm/Kconfig:688: WARNING:CONFIG_DESCRIPTION: please write\n"
-    (found,) = parse(CHECKPATCH, line, TREE)
-    assert (found.file, found.kind, found.level) == (
-        "mm/Kconfig",
-        "CONFIG_DESCRIPTION",
-        "warning",
-    )
 
 
 def warning(file: str, line: int, text: str, level: str = "warning") -> Diagnostic:

@@ -4,7 +4,6 @@ import pytest
 
 from harness.checks.lint import added, limits, words
 from harness.core.errors import HarnessError
-from harness.core.paths import ROOT, default_paths
 
 PATCH = """\
 Subject: mm: add a line
@@ -81,9 +80,7 @@ def test_a_part_above_its_cap_fails(text: str, count: int | None) -> None:
         return
     assert limits.problems(tree, [enough, every]) == []
     above = limit(f"{text}, cap = {count - 1}")
-    assert limits.problems(tree, [above, every]) == [
-        f"part: {count} lines, {count - 1} allowed"
-    ]
+    assert limits.problems(tree, [above, every]) == [f"part: {count} lines, {count - 1} allowed"]
 
 
 def test_each_series_has_a_limit_of_its_own() -> None:
@@ -94,12 +91,7 @@ def test_each_series_has_a_limit_of_its_own() -> None:
 
 @pytest.mark.parametrize(
     "text",
-    [
-        "cap = 1",
-        'room = ["*"]',
-        'room = ["*"], cap = 1, goal = 2',
-        'room = ["*"], cap = 1, x = 1',
-    ],
+    ["cap = 1", 'room = ["*"]', 'room = ["*"], cap = 1, goal = 2', 'room = ["*"], cap = 1, x = 1'],
 )
 def test_a_limit_that_limits_nothing_is_refused(text: str) -> None:
     with pytest.raises(HarnessError, match=r"limits\.toml"):
@@ -146,13 +138,3 @@ def test_files_that_are_listed_may_have_some_words() -> None:
     assert len(words.judge([*found, ("old/b", "nobody")], [allowed])) == 4
     with pytest.raises(HarnessError, match=r"limits\.toml"):
         words.load('words = [{ paths = ["old/*"] }]')
-
-
-def test_this_tree_is_read() -> None:
-    paths = default_paths()
-    text = (ROOT / "limits.toml").read_text()
-    assert words.load(text) is not None
-    tree = limits.measure(paths)
-    assert all(one.count(tree) for one in limits.load(text))
-    names = [name for name, _, _ in words.texts(paths)]
-    assert {"README.md", "kernel/patches/live/cover-letter.txt"} <= set(names)

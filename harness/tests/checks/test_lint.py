@@ -41,9 +41,7 @@ def test_ignored_types() -> None:
     assert not checkpatch.is_ignored(complaint("mm/a.c", "TRAILING_WHITESPACE"))
     page = complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <__SetPageOffline>")
     assert checkpatch.is_ignored(page)
-    assert not checkpatch.is_ignored(
-        complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>")
-    )
+    assert not checkpatch.is_ignored(complaint("mm/a.c", "CAMELCASE", "Avoid CamelCase: <myName>"))
 
 
 def test_maintained() -> None:

@@ -116,9 +116,7 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
         return result(finished(0), GOOD)
 
     monkeypatch.setattr(suite, "run_suite", run)
-    (stage,) = (
-        one for one in main.tests(default_paths(), GROUPS[2:]) if one.name == "base-faults"
-    )
+    (stage,) = (one for one in main.tests(default_paths(), GROUPS[2:]) if one.name == "base-faults")
     assert stage.run(None, default_paths().out) == [GOOD]
     assert told == ["faults,engines"]
 

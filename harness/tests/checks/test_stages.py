@@ -5,7 +5,7 @@ import re
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -44,23 +44,28 @@ def kept(out: Path) -> dict[str, list[list[str]]]:
     return {line["stage"]: line["cases"] for line in lines}
 
 
-def check(
-    out: Path, capfd: pytest.CaptureFixture[str], *some: Stage
-) -> tuple[int, str, list[str]]:
-    """Run stages; return the status, the last line, and what was printed."""
-    status = stages.run(out, some)
-    lines = capfd.readouterr().out.splitlines()
-    return status, lines[-1], lines
+Check = Callable[..., tuple[int, str, list[str]]]
+"""Runs stages; returns the status, the last line, and what was printed."""
 
 
-def test_counts_of_a_check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+@pytest.fixture
+def check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> Check:
+    def run(*some: Stage) -> tuple[int, str, list[str]]:
+        status = stages.run(tmp_path, some)
+        lines = capfd.readouterr().out.splitlines()
+        return status, lines[-1], lines
+
+    return run
+
+
+def test_counts_of_a_check(tmp_path: Path, check: Check) -> None:
     some = (
         Stage("unit", having(GOOD, GOOD, SKIPPED)),
         Stage("demo", lambda ready, _: [Case(ready, Status.PASSED)], "kernel"),
         Stage("kernel", lambda *_: "a kernel", background=True),
         Stage("lint", having(GOOD), background=True),
     )
-    status, last, lines = check(tmp_path, capfd, *some)
+    status, last, lines = check(*some)
     assert (status, last) == (0, "4 passed, 0 failed, 1 skipped")
     assert "SKIPPED [1] unit: no huge pages" in lines
     xml = (tmp_path / "junit.xml").read_text()
@@ -74,93 +79,69 @@ def test_counts_of_a_check(tmp_path: Path, capfd: pytest.CaptureFixture[str]) ->
     }
 
 
-def test_a_failure_is_told_in_full_and_fails(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    status, last, lines = check(tmp_path, capfd, Stage("unit", having(GOOD, BAD)))
+def test_a_failure_is_told_in_full_and_fails(tmp_path: Path, check: Check) -> None:
+    status, last, lines = check(Stage("unit", having(GOOD, BAD)))
     assert (status, last) == (1, "1 passed, 1 failed, 0 skipped")
     assert {"first line", "second line", "FAILED unit::bad - first line"} <= set(lines)
     assert "second line" in (tmp_path / "junit.xml").read_text()
 
 
-def test_nothing_that_passes_is_a_failure(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    assert check(tmp_path, capfd, Stage("unit", having(SKIPPED)))[0] == 1
-    assert check(tmp_path, capfd)[:2] == (1, "0 passed, 0 failed, 0 skipped")
+def test_nothing_that_passes_is_a_failure(check: Check) -> None:
+    assert check(Stage("unit", having(SKIPPED)))[0] == 1
+    assert check()[:2] == (1, "0 passed, 0 failed, 0 skipped")
 
 
-def test_known_misses_are_counted_apart_and_listed(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_known_misses_are_counted_apart_and_listed(check: Check) -> None:
     known = Case("goal", Status.KNOWN, "3 % short")
-    status, last, lines = check(tmp_path, capfd, Stage("lab", having(GOOD, known)))
+    status, last, lines = check(Stage("lab", having(GOOD, known)))
     assert (status, last) == (0, "1 passed, 0 failed, 0 skipped, 1 known misses")
     assert "known misses: lab: 3 % short: goal" in lines
 
 
-def test_an_error_in_a_stage_fails_and_ends_nothing(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_error_in_a_stage_fails_and_ends_nothing(tmp_path: Path, check: Check) -> None:
     some = (
         Stage("demo", having(GOOD), "kernel"),
         Stage("odd", failing(KeyError("odd"))),
         Stage("unit", having(GOOD)),
         Stage("kernel", failing(HarnessError("no compiler", "details")), background=True),
     )
-    status, last, lines = check(tmp_path, capfd, *some)
+    status, last, lines = check(*some)
     assert (status, last) == (1, "1 passed, 2 failed, 1 skipped")
     assert {"details", "no compiler", "SKIPPED [1] demo: there is no kernel"} <= set(lines)
     assert kept(tmp_path)["odd"][0][2].endswith("a mistake in the harness: KeyError('odd')")
 
 
-def test_results_are_kept_before_the_next_stage_begins(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_results_are_kept_before_the_next_stage_begins(tmp_path: Path, check: Check) -> None:
     seen: list[str] = []
 
     def look(*_: object) -> list[Case]:
         seen.extend(kept(tmp_path))
         return [GOOD]
 
-    check(tmp_path, capfd, Stage("first", having(BAD)), Stage("second", look))
+    check(Stage("first", having(BAD)), Stage("second", look))
     assert seen == ["first"]
 
 
-def test_an_unsteady_case_is_printed_and_passes(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_an_unsteady_case_is_printed_and_passes(tmp_path: Path, check: Check) -> None:
     passed = Case(COUNT.name, Status.PASSED)
     stage = Stage("churn", in_turn([GOOD, COUNT], [GOOD, passed], [passed]), counts=("few/*",))
-    status, last, lines = check(tmp_path, capfd, stage)
+    status, last, lines = check(stage)
     assert (status, last) == (0, "2 passed, 0 failed, 0 skipped")
     assert "unsteady: churn: few/times" in lines
     assert {"churn", "churn-again-1", "churn-again-2"} == set(kept(tmp_path))
 
 
-def test_a_case_that_misses_again_fails(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
-    passed = Case(COUNT.name, Status.PASSED)
-    stage = Stage("churn", in_turn([GOOD, COUNT], [passed], [COUNT]), counts=("few/*",))
-    assert check(tmp_path, capfd, stage)[:2] == (1, "1 passed, 1 failed, 0 skipped")
-
-
-def test_two_unsteady_cases_fail_a_check(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_two_unsteady_cases_fail_a_check(check: Check) -> None:
     passed = Case(COUNT.name, Status.PASSED)
     some = [
         Stage(name, in_turn([COUNT], [passed], [passed]), counts=("few/*",))
         for name in ("churn", "keys")
     ]
-    status, last, _ = check(tmp_path, capfd, *some)
+    status, last, _ = check(*some)
     assert (status, last) == (1, "2 passed, 1 failed, 0 skipped")
 
 
-def test_suites_run_again_when_nothing_runs_beside_them(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_suites_run_again_when_nothing_runs_beside_them(tmp_path: Path, check: Check) -> None:
     runs = in_turn([COUNT], [COUNT], [COUNT])
     beside: list[bool] = []
 
@@ -172,16 +153,13 @@ def test_suites_run_again_when_nothing_runs_beside_them(
         time.sleep(0.3)
         return [GOOD]
 
-    some = (
-        Stage("churn", run, counts=("few/*",)),
-        Stage("lint", slow, background=True),
-    )
-    check(tmp_path, capfd, *some)
+    some = (Stage("churn", run, counts=("few/*",)), Stage("lint", slow, background=True))
+    check(*some)
     assert beside == [True, False, False]
 
 
 def test_two_stages_in_virtual_time_run_beside_builds_and_one_of_the_foreground(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    check: Check,
 ) -> None:
     all_at_once = threading.Barrier(4)
 
@@ -190,8 +168,6 @@ def test_two_stages_in_virtual_time_run_beside_builds_and_one_of_the_foreground(
         return [GOOD]
 
     _, last, _ = check(
-        tmp_path,
-        capfd,
         Stage("churn", meet),
         Stage("kernel", meet, background=True),
         *(Stage(name, meet, virtual=True) for name in ("faults", "rules")),
@@ -199,9 +175,7 @@ def test_two_stages_in_virtual_time_run_beside_builds_and_one_of_the_foreground(
     assert last == "4 passed, 0 failed, 0 skipped"
 
 
-def test_the_time_goes_to_the_stage_that_took_it(
-    tmp_path: Path, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_the_time_goes_to_the_stage_that_took_it(tmp_path: Path, check: Check) -> None:
     def burn(seconds: float) -> Run:
         script = f"import time\nwhile time.process_time() < {seconds}: pass"
 
@@ -216,7 +190,7 @@ def test_the_time_goes_to_the_stage_that_took_it(
         return run
 
     some = (Stage("short", burn(0.2)), Stage("long", burn(0.8), background=True))
-    _, _, lines = check(tmp_path, capfd, *some)
+    _, _, lines = check(*some)
     times = {
         line["stage"]: line["seconds"]["busy"]
         for line in map(json.loads, (tmp_path / "stages.jsonl").read_text().splitlines())

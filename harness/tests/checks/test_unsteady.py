@@ -49,14 +49,5 @@ def test_what_fails_only_alone_fails_too() -> None:
     panic = Case("guest", Status.FAILED, "the guest panicked")
     cases, names = unsteady.decide([COUNT], [[GOOD], [GOOD, panic]])
     assert [case.status for case in cases] == [Status.PASSED, Status.FAILED]
-    assert (cases[1].name, cases[1].detail) == (
-        "guest",
-        "when it ran alone: the guest panicked",
-    )
+    assert (cases[1].name, cases[1].detail) == ("guest", "when it ran alone: the guest panicked")
     assert names == [GOOD.name]
-
-
-def test_one_unsteady_case_is_the_most() -> None:
-    assert not unsteady.too_many([])
-    assert not unsteady.too_many(["a"])
-    assert unsteady.too_many(["a", "b"])

@@ -48,8 +48,3 @@ def test_a_damaged_note_is_as_good_as_none(tmp_path: Path, text: str) -> None:
     with pytest.raises(HarnessError, match=r"n\.json: "):
         jsonio.load(Note, tmp_path / "n.json")
     assert jsonio.recall(Note, tmp_path / "none") is None
-
-
-def test_a_mistake_is_told_with_its_place() -> None:
-    with pytest.raises(HarnessError, match=r"r\.json: Expected `int`, got `str`.*runs\[1\]"):
-        jsonio.decode(Note, '{"key": "", "runs": [1, "2"]}', "r.json")

@@ -33,10 +33,7 @@ def test_only_the_package_that_is_wanted_stays(tmp_path: Path) -> None:
         (tmp_path / name).write_text(name)
     found = packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
     assert found == out / "linux-image-7_2_amd64.deb"
-    assert sorted(path.name for path in tmp_path.iterdir()) == [
-        "linux-image-7_1_amd64.deb",
-        "out",
-    ]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["linux-image-7_1_amd64.deb", "out"]
     with pytest.raises(HarnessError, match="has 0 files linux-image"):
         packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
 

@@ -20,9 +20,7 @@ GUESTS = [PLAIN, TRACED]
 def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
     """Return a project whose `traced` kernel has one patch, and a record of both guests."""
     project.write(project.paths.configs / "a.config", "CONFIG_A=y\n")
-    project.write(
-        project.paths.guest / "suites/lab", "# check: base\n# qemu: memory=1G\nmeasure\n"
-    )
+    project.write(project.paths.guest / "suites/lab", "# check: base\n# qemu: memory=1G\nmeasure\n")
     project.write(project.paths.root / FILE, "")
     monkeypatch.setattr(pristine, "get", lambda _: project.source)
     monkeypatch.setattr(qemu, "version", lambda _: "QEMU 10")
@@ -54,13 +52,7 @@ def test_what_fits_is_known(project: Project, capsys: pytest.CaptureFixture[str]
         ("guest/suites/lab", "memory=1G", "memory=2G", "suite", set()),
         ("guest/suites/lab", "# check: base", "# check: debug", "", {"plain", "traced"}),
         ("kernel/overlay/drivers/new/dcbm.c", "dcbm", "dcbm2", "programs", set()),
-        (
-            "kernel/overlay/drivers/new/dcbm.c",
-            "int",
-            "/* x\n * y */\nint",
-            "",
-            {"plain", "traced"},
-        ),
+        ("kernel/overlay/drivers/new/dcbm.c", "int", "/* x\n * y */\nint", "", {"plain", "traced"}),
         ("kernel/patches/speed/0001-ten.patch", "+ten", "+TEN", "patches", {"plain"}),
         ("kernel/overlay/mm/offload.c", "int", "long", "patches", {"plain"}),
         ("kernel/patches/speed/0001-ten.patch", "It is better", "So", "", {"plain", "traced"}),

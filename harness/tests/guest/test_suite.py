@@ -84,15 +84,6 @@ def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
         suite.machine_of(X86_64, Settings(machine="zcu102"))
 
 
-def test_the_debug_kernel_has_longer_limits(tmp_path: Path) -> None:
-    def guest(config: str) -> vm.Guest:
-        kernel = Kernel(config, "", "", tmp_path, tmp_path)
-        return suite._guest(vm.DEBIAN, kernel, "hello", "", Settings(), "tcg", vm.Clock())
-
-    base, debug = guest("base"), guest("debug")
-    assert debug.timeout > base.timeout and debug.silent > base.silent
-
-
 def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

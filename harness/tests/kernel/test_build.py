@@ -31,27 +31,6 @@ def test_jobs_come_from_the_environment(monkeypatch: pytest.MonkeyPatch) -> None
         build.jobs()
 
 
-def test_an_unknown_configuration_is_refused_with_the_list() -> None:
-    with pytest.raises(HarnessError, match="no configuration 'fast': there are base, debug"):
-        build.fragments(default_paths(), "fast")
-
-
-@pytest.mark.parametrize("config", list(build.CONFIGS))
-def test_every_line_of_the_fragments_is_an_option_or_a_comment(config: str) -> None:
-    for line in build.fragments(default_paths(), config).splitlines():
-        if "CONFIG_" in line:
-            assert kconfig.parse(line), line
-
-
-def test_the_debug_kernel_looks_for_what_it_must() -> None:
-    wanted = kconfig.parse(build.fragments(default_paths(), "debug"))
-    for option in (
-        "KASAN", "PROVE_LOCKING", "PROVE_RCU", "DEBUG_ATOMIC_SLEEP", "DMA_API_DEBUG",
-        "DEBUG_VM", "PAGE_POISONING", "DEBUG_KMEMLEAK", "DEBUG_OBJECTS", "DEBUG_LIST",
-    ):  # fmt: skip
-        assert wanted.get(f"CONFIG_{option}") == "y"
-
-
 def test_kasan_looks_at_all_that_the_series_touches(tmp_path: Path) -> None:
     makefile = tmp_path / "Makefile"
     makefile.write_text("all:\n\t@echo $(KASAN_SANITIZE)\n")
@@ -89,10 +68,7 @@ def test_the_kernel_without_the_feature_is_base_otherwise() -> None:
     assert "CONFIG_MIGRATION_COPY_OFFLOAD" in ours
     assert {name for name in base if base[name] != without[name]} == ours
     assert {without[name] for name in ours} == {"n"}
-    assert (build.CONFIGS["lab-without"].only, build.CONFIGS["lab-without"].seed) == (
-        None,
-        "base",
-    )
+    assert (build.CONFIGS["lab-without"].only, build.CONFIGS["lab-without"].seed) == (None, "base")
 
 
 def test_commands_of_copied_objects_name_the_other_tree(tmp_path: Path) -> None:

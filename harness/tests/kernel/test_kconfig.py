@@ -13,12 +13,9 @@ DEBUG = 'CONFIG_DMATEST=y\nCONFIG_NR_CPUS=16\nCONFIG_CMDLINE="a=b c"\n'
 
 def test_the_last_line_of_an_option_counts() -> None:
     assert kconfig.parse(BASE + DEBUG) == {
-        "CONFIG_NUMA": "y",
-        "CONFIG_SLUB_TINY": "n",
-        "CONFIG_DMATEST": "y",
-        "CONFIG_NR_CPUS": "16",
+        "CONFIG_NUMA": "y", "CONFIG_SLUB_TINY": "n", "CONFIG_DMATEST": "y", "CONFIG_NR_CPUS": "16",
         "CONFIG_CMDLINE": '"a=b c"',
-    }
+    }  # fmt: skip
 
 
 def test_every_option_that_vanished_is_named(tmp_path: Path) -> None:

@@ -46,11 +46,7 @@ def paths(
 
 def pack(paths: Paths, one: str) -> Path:
     source = paths.root / "source"
-    for name in (
-        "hw/misc",
-        "configs/devices/x86_64-softmmu",
-        "configs/devices/aarch64-softmmu",
-    ):
+    for name in ("hw/misc", "configs/devices/x86_64-softmmu", "configs/devices/aarch64-softmmu"):
         (source / name).mkdir(parents=True, exist_ok=True)
     (source / "one").write_text(one)
     (source / "configure").write_text(CONFIGURE)

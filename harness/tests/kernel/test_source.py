@@ -26,11 +26,7 @@ def make_tree(where: Path, *version: object) -> Path:
 
 @pytest.mark.parametrize(
     ("fields", "version"),
-    [
-        ((7, 3, 4, ""), "7.3.4"),
-        ((7, 3, 0, ""), "7.3"),
-        ((7, 3, 4, " -custom"), "7.3.4-custom"),
-    ],
+    [((7, 3, 4, ""), "7.3.4"), ((7, 3, 0, ""), "7.3"), ((7, 3, 4, " -custom"), "7.3.4-custom")],
 )
 def test_every_point_release_is_accepted(
     tmp_path: Path, fields: tuple[object, ...], version: str
@@ -73,9 +69,7 @@ def paths_in(tmp_path: Path) -> Paths:
     return Paths(root=tmp_path, cache=tmp_path / "cache", out=tmp_path / "out")
 
 
-def test_a_tree_is_copied_and_left_alone(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_tree_is_copied_and_left_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     tree = make_tree(tmp_path / "mine", 7, 3, 9, "")
     (tree / ".config").write_text("CONFIG_X=y\n")
     (tree / "mm/migrate.o").write_text("object")
@@ -147,8 +141,7 @@ def test_a_tarball_of_another_version_is_refused_and_forgotten(
 
 
 @pytest.mark.parametrize(
-    ("name", "words"),
-    [("junk", "cannot unpack .*/junk"), ("none", "no such file or directory")],
+    ("name", "words"), [("junk", "cannot unpack .*/junk"), ("none", "no such file or directory")]
 )
 def test_what_is_neither_a_tree_nor_a_tarball_is_refused(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, words: str

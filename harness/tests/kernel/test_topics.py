@@ -34,11 +34,7 @@ def test_topics_in_order_with_steps_and_all_needs(project: Project) -> None:
         ("fix/series", "0001-four.patch\n0002-x.patch\n", "names 0002-x.patch, which does not"),
         ("fix/needs", "lab\n", "fix/needs: no topic lab before fix"),
         ("speed/series", "0002-more.patch mm/ drivers\n0001-ten.patch\n", "not in the order"),
-        (
-            "speed/series",
-            "0001-ten.patch mm\n0002-more.patch\n",
-            "overlay/drivers/new/dcbm.c be",
-        ),
+        ("speed/series", "0001-ten.patch mm\n0002-more.patch\n", "overlay/drivers/new/dcbm.c be"),
         ("lab/series", "0001-rmap.patch mm/offload.c\n", "mm/offload.c belongs to speed/0001-"),
         ("lab/series", "0001-rmap.patch mm/gone.c\n", "mm/gone.c is not in kernel/overlay"),
     ],

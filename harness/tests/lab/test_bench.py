@@ -77,14 +77,6 @@ def test_virtual_time_is_divided_and_instructions_are_not() -> None:
     assert run.addresses == "heads"
 
 
-def test_every_page_named_is_another_workload() -> None:
-    document = bench(addresses="all")
-    (run,) = bench_module.runs_of(parse(document), "b.json")
-    assert run.addresses == "all"
-    with pytest.raises(HarnessError, match="addresses"):
-        parse(bench(addresses="some"))
-
-
 def test_kinds_of_memory_and_bounds_are_workloads() -> None:
     document = bench(memory="shmem", offload=offload(max_inaccessible_us=2000))
     (run,) = bench_module.runs_of(parse(document), "b.json", 4.0)
@@ -141,10 +133,7 @@ def test_what_was_not_measured_stays_unknown() -> None:
         (offload(channels=4), ("ours", "segments", "idxd", 4, 512)),
         (offload(providers=["idxd", "ptdma"]), ("ours", "segments", "idxd+ptdma", 8, 512)),
         (offload(providers=None, channels=None), ("ours", "segments", "dcbm", None, 512)),
-        (
-            offload(parameters={"segments": "N", "lists": "N"}),
-            ("ours", "batch", "idxd", 8, 512),
-        ),
+        (offload(parameters={"segments": "N", "lists": "N"}), ("ours", "batch", "idxd", 8, 512)),
     ],
 )
 def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -> None:
@@ -195,17 +184,3 @@ def test_files_that_do_not_go_together_are_refused() -> None:
     assert "0.json: runs[0]: 0 channels with engine 'idxd'" in refused(
         bench(offload=offload(channels=0))
     )
-
-
-@pytest.mark.parametrize(
-    ("document", "message"),
-    [
-        (bench(program="dmatest"), "b.json: Invalid enum value 'dmatest'"),
-        (bench(one_run(gbps_mean=0)), "b.json: Expected `float` > 0.0 - at `$.runs[0]"),
-        (bench(offload={"enabled": True}), "b.json: Object missing required field `migrator`"),
-    ],
-)
-def test_other_json_is_refused(document: dict[str, Any], message: str) -> None:
-    with pytest.raises(HarnessError) as caught:
-        parse(document)
-    assert str(caught.value).startswith(message)

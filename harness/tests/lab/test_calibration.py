@@ -1,11 +1,8 @@
 """The one constant, and which published rows it reproduces."""
 
-from pathlib import Path
-
 import pytest
 from msgspec import structs
 
-from harness.core.errors import HarnessError
 from harness.lab.model import calibration
 from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, WORKLOAD, Row, rows
 from harness.lab.results import Run
@@ -64,18 +61,3 @@ def test_the_published_tables_are_whole() -> None:
     assert (first.name, rows(WORKLOAD)[-1].name) == (
         "4 KB, 512 pages, 1 channels", "order 9, 512 folios",
     )  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("folio_kib,sd\n4,3\n", "csv:2: Object missing required field `gbps`"),
-        ("folio_kib,gbps,sd\n4,fast,0\n", "csv:2: Expected `float`, got `str`"),
-        ("order,gbps\n3,1\nx,1\n", "csv:3: invalid literal"),
-        ("folio_kib,gbps\n4\n", "csv:2: "),
-    ],
-)
-def test_a_broken_table_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    (tmp_path / f"{BASELINE}.csv").write_text(text)
-    with pytest.raises(HarnessError, match=message):
-        rows(BASELINE, tmp_path)

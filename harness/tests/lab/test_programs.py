@@ -14,8 +14,8 @@ from harness.lab import programs, workloads
 from harness.lab.judge import claims
 from harness.lab.judge import programs as judge
 from harness.lab.programs import Boot
-from harness.lab.report import plots, report
-from harness.lab.results import Program, Results, dump
+from harness.lab.report import plots
+from harness.lab.results import Program, Results
 from harness.tests.lab.sample import FULL
 
 SAID = """Latency by percentile distribution:
@@ -174,24 +174,6 @@ def test_a_workload_is_judged_by_what_is_recorded(monkeypatch: pytest.MonkeyPatc
     assert set(verdicts(*FOUND)) == {("failed", "no figure is recorded")}
 
 
-def reported(found: tuple[Program, ...], directory: Path) -> str:
-    """Write the report of one workload's results, and return its page."""
-    path = directory / f"{found[0].workload}.json"
-    path.write_text(dump(results(*found)))
-    again = report.load([path])
-    assert again.programs == found
-    report.write(again, directory)
-    assert path.with_suffix(".png").stat().st_size > 10_000
-    return (directory / "report.html").read_text()
-
-
-def test_the_report_shows_programs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.setattr(claims, "recorded_programs", lambda: FOUND)
-    page = reported(FOUND, tmp_path)
-    assert "<h2>redis while its memory moves</h2>" in page
-    assert "What virtual time hides" in page
-
-
 TIMES = "times: 1000 1 2 3 4 5e-1\nnear: 0.25\n"
 TIERS = "tiers: 10 20 1000 1.5 110 320 3000 3.5\n"
 HUGE = "huge: 30 2 32 2 30 9000 5000\n"
@@ -250,17 +232,6 @@ def test_where_the_kernel_moves_memory_by_itself_every_way_is_compared_with_vani
     )  # fmt: skip
     values = [claim.value for claim in judge.claims_of((tiers, off))]
     assert values == pytest.approx([1, 1, 0.5, 1.5, 4 / 3])
-
-
-def test_the_report_shows_what_the_kernel_counted(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    rest = program(200, 4, workload="compaction", case="first writes", state="rest", cpu_us=2)
-    found = (rest, *heaps())
-    monkeypatch.setattr(claims, "recorded_programs", lambda: found)
-    page = reported(found, tmp_path)
-    assert "<h2>A heap that grows in large pages</h2>" in page
-    assert "<th>waits for compaction</th>" in page
 
 
 def test_each_bar_of_the_picture_is_beside_its_name(

@@ -15,45 +15,20 @@ from harness.lab import run as lab
 from harness.lab.plan import Boot, Measurement
 from harness.lab.results import Results
 from harness.tests.lab.sample import FULL, QUICK
+from harness.tests.lab.test_bench import bench, offload, one_run
 
 BOOT = Boot("b", plan.OURS, 16, (Measurement("batch", 16, (2048,), 64, 8192, moves=1),))
 
 
-OFFLOAD: dict[str, Any] = {
-    "enabled": True,
-    "migrator": "dcbm",
-    "parameters": {"segments": "N", "lists": "N"},
-    "providers": ["ptdma"],
-    "channels": 16,
-}
+OFFLOAD = offload(parameters={"segments": "N", "lists": "N"}, providers=["ptdma"], channels=16)
 
 
-def printed(offload: dict[str, Any] | None = OFFLOAD, pages: int = 8192, **changes: Any) -> str:
-    run = {
-        "folio_kib": 2048,
-        "move": 1,
-        "folios": 32,
-        "gbps_mean": 12.0,
-        "elapsed_ns": [5_600_000],
-        "cpu_ns": [640_000],
-        "folios_failed": 0,
-        "folios_split": 0,
-        "latency_lost": 0,
-        "first_folio_ns": 2_400_000.0,
-        "inaccessible_ns": {"p50": 2_400_000, "p99": 2_500_000, "max": 2_600_000},
-        "phases_ns": {"unmap": 1, "flush": 1, "copy": 1, "move": 1, "batches": 1},
-        **changes,
-    }
-    bench = {
-        "program": "migrate_bench",
-        "kernel": "7.3.4",
-        "machine": {},
-        "mib": 64,
-        "folios_per_call": 0,
-        "offload": offload,
-        "runs": [run],
-    }
-    return f"noise\nresult: 0 {pages} {json.dumps(bench)}\n"
+def printed(told: dict[str, Any] | None = OFFLOAD, pages: int = 8192, **changes: Any) -> str:
+    ns = {"p50": 2_400_000, "p99": 2_500_000, "max": 2_600_000}
+    run = one_run(folios=32, gbps_mean=12.0, cpu_ns=[640_000], folios_split=0, latency_lost=0,
+                  first_folio_ns=2_400_000.0, inaccessible_ns=ns)  # fmt: skip
+    document = bench(run | changes, offload=told, mib=64)
+    return f"noise\nresult: 0 {pages} {json.dumps(document)}\n"
 
 
 def test_a_result_becomes_a_run_in_the_time_of_the_machine() -> None:

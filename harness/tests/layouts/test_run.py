@@ -573,9 +573,7 @@ def test_what_only_ours_marks_may_be_split_by_ours() -> None:
     marked = changed("there", "anon,", "anon,partial,queued,")
     small = changed("back", "order 2", "order 0", marked)
     assert [line for line in compare(GOOD, small) if "vanilla" in line] == []
-    assert any(
-        "vanilla" in line for line in compare(GOOD, changed("back", "order 2", "order 0"))
-    )
+    assert any("vanilla" in line for line in compare(GOOD, changed("back", "order 2", "order 0")))
 
 
 def test_contiguous_ptes_are_required_where_there_are_any() -> None:

@@ -10,12 +10,10 @@ import msgspec
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.core.paths import ROOT, Paths
+from harness.core.paths import Paths
 from harness.guest import ktap, vm
 from harness.guest.ktap import Case, Status
-from harness.kernel import build, source
-from harness.kernel.arch import X86_64
-from harness.layouts import run as layouts
+from harness.kernel import source
 from harness.mutants import mutant as model
 from harness.mutants import run
 from harness.mutants.mutant import Fate, Kind, Outcome, Result
@@ -81,13 +79,6 @@ def test_a_description_that_cannot_be_right_is_refused(
         model.load(tmp_path)
 
 
-def test_a_name_is_given_once(tmp_path: Path) -> None:
-    add(tmp_path, "one", room="a")
-    add(tmp_path, "one", room="b")
-    with pytest.raises(HarnessError, match=r"b\.toml: one: a\.toml has one of this name"):
-        model.load(tmp_path)
-
-
 def test_mutants_of_a_group_have_what_it_says(tmp_path: Path) -> None:
     group = '[[in]]\nfile = "a.c"\ntest = "pytest a"\n'
     both = '[in.{0}]\nclaim = "c"\nold = "x"\n{1}'
@@ -117,14 +108,6 @@ def test_lines_are_replaced_where_they_are_there_once(tmp_path: Path) -> None:
         broken(file="b.c")
     with pytest.raises(HarnessError, match=r"^stale: there is no b.c"):
         broken(old="one", compiles="b.c")
-
-
-def test_the_projects_mutants_can_be_read_in_every_room() -> None:
-    mutants = model.load(ROOT / "mutants")
-    assert len(mutants) >= 300
-    assert {mutant.room for mutant in mutants} == {
-        path.stem for path in (ROOT / "mutants").glob("*.toml")
-    }
 
 
 def test_mutants_are_chosen_by_room_name_prefix_and_glob(tmp_path: Path) -> None:
@@ -213,9 +196,7 @@ def test_a_crash_is_no_failed_assertion() -> None:
         ([("clock", "passed"), ("unit", "failed")], Kind.ERROR),
     ],
 )
-def test_only_a_case_of_its_own_stage_is_a_find(
-    stages: list[tuple[str, str]], kind: Kind
-) -> None:
+def test_only_a_case_of_its_own_stage_is_a_find(stages: list[tuple[str, str]], kind: Kind) -> None:
     lines = [
         json.dumps({"stage": name, "seconds": {}, "cases": [["case", status, "why"]]})
         for name, status in stages
@@ -257,9 +238,7 @@ def test_what_is_known_is_not_run_again(
 ) -> None:
     ran: list[str] = []
 
-    def prepare(
-        _: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool
-    ) -> run.Run:
+    def prepare(_: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool) -> run.Run:
         ran.append(mutant.name if mutant else f"without: {test}")
         assert brief is (mutant is not None)
         kind = Kind.CASE if mutant else Kind.GREEN
@@ -298,9 +277,7 @@ def test_cases_that_are_red_together_run_alone(
 ) -> None:
     ran: list[str] = []
 
-    def prepare(
-        _: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool
-    ) -> run.Run:
+    def prepare(_: run.Checkout, test: str, mutant: model.Mutant | None, *, brief: bool) -> run.Run:
         ran.append(test)
         kind = Kind.CASE if mutant or test in ("pytest p", "pytest q -k z") else Kind.GREEN
         return lambda: Result(kind)
@@ -321,15 +298,10 @@ def test_cases_that_are_red_together_run_alone(
 def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> None:
     one = "guest base one as-is"
     tests = {
-        "a": f"{one} rules -t x",
-        "b": f"{one} live",
-        "c": f"{one} rules -f y -t z",
-        "d": f"{one} live -t w",
-        "e": "guest debug one as-is rules -t x",
-        "f": "pytest p -k 'x or y'",
-        "g": "pytest p -k z",
-        "h": "layouts 1 9",
-    }
+        "a": f"{one} rules -t x", "b": f"{one} live", "c": f"{one} rules -f y -t z",
+        "d": f"{one} live -t w", "e": "guest debug one as-is rules -t x",
+        "f": "pytest p -k 'x or y'", "g": "pytest p -k z", "h": "layouts 1 9",
+    }  # fmt: skip
     for name, test in tests.items():
         add(tmp_path, name, test=test)
 
@@ -350,35 +322,6 @@ def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> Non
         assert not job.broken or names(job) == "e" or names(job) in "".join(alone)
 
 
-@pytest.mark.parametrize(("brief", "ran"), [(True, [(1, 50), (51, 50)]), (False, None)])
-def test_layouts_end_at_the_first_boot_that_finds_a_mutant(
-    project: Project,
-    monkeypatch: pytest.MonkeyPatch,
-    brief: bool,
-    ran: list[tuple[int, int]] | None,
-) -> None:
-    asked: list[tuple[int, int]] = []
-
-    def layouts_run(
-        _: layouts.Kernels, machine: layouts.Machine, first: int, count: int
-    ) -> layouts.Outcome:
-        asked.append((first, count))
-        return layouts.Outcome(machine, first, wrong={60: ["wrong"]} if first == 51 else {})
-
-    paths = project.paths
-    ours = build.Kernel("base", "7.3", "key", paths.out, paths.out, X86_64)
-    monkeypatch.setattr(layouts, "run", layouts_run)
-    monkeypatch.setattr(layouts, "_module", lambda *_: b"")
-    monkeypatch.setattr(
-        layouts, "prepare", lambda *_: layouts.Kernels(paths, {}, {}, paths.out)
-    )
-    with ExitStack() as scratch:
-        kernels = run.Kernels(paths, paths.out, scratch, ())
-        result = kernels._layouts(ours, paths.out, brief, 1, 120)()
-    assert asked == (ran or [(1, 50), (51, 50), (101, 20)])
-    assert (result.kind, result.detail.partition(":")[0]) == (Kind.CASE, "seed 60")
-
-
 def test_a_mutant_of_a_header_may_compile_one_source(tmp_path: Path) -> None:
     mutant = one(tmp_path, file="a.h", compiles="a.c")
     ours, tree = tmp_path / "ours", tmp_path / "tree"
@@ -393,9 +336,7 @@ def test_a_mutant_of_a_header_may_compile_one_source(tmp_path: Path) -> None:
     assert (tree / "a.h").read_text() == (tree / "a.c").read_text() == "tree"
 
 
-def test_what_decides_a_test_in_a_guest(
-    project: Project, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_decides_a_test_in_a_guest(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source, "get", lambda _: project.source)
     root, overlay = project.paths.root, project.paths.overlay
     tests = "tools/testing/selftests/m"
@@ -410,11 +351,7 @@ def test_what_decides_a_test_in_a_guest(
         "kernel/configs/lab.config": "",
     }.items():
         project.write(root / name, text)
-    for name, text in (
-        ("prog", "int main(void)\n"),
-        ("other", "int main(void)\n"),
-        ("lib", ""),
-    ):
+    for name, text in (("prog", "int main(void)\n"), ("other", "int main(void)\n"), ("lib", "")):
         project.write(overlay / tests / f"{name}.c", text)
     series = project.patch("lab/series")
     series.write_text(f"{series.read_text().strip()} {tests}/\n")
