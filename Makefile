@@ -23,6 +23,7 @@
 #   ONLY=<a,b>           names, prefixes or globs: stages (check); files of mutants/, mutants
 #   TURN=<a,b>           groups of .ci/groups that check leaves out, or all (check, guest)
 #   STEPS=1              build the kernel at each step (series)
+#   TEST=<a,b>           series to build, boot and test with only their needs, or all (series)
 #   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
 #   ALL=1, SHARED=1      clean removes the cache as well, if the harness made it; and what no
 #                        harness uses of what is for all clones
@@ -36,7 +37,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL SHARED SHARED_GB PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN
+	ALL SHARED SHARED_GB PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN TEST
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -52,7 +53,8 @@ help:
 	@echo "make check-debian  a Debian 13 guest installs, uses and removes them"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make qemu     the emulators that guests run in, with the devices in qemu/, in out/qemu/"
-	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step]"
+	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step;"
+	@echo "              TEST=a,b or all: build and test series with only their needs]"
 	@echo "make edit     a git tree of the kernel at a patch: PATCH=topic/number [DISCARD=1]"
 	@echo "make save     write the edit back to kernel/patches and kernel/overlay"
 	@echo "make lint     checkpatch, sparse, W=1, kernel-doc, ruff, mypy, shellcheck, limits.toml"
@@ -87,7 +89,7 @@ deb:
 	$(HARNESS) $@ $(if $(filter command environment,$(origin CONFIG)),--config "$$CONFIG")
 
 series:
-	$(HARNESS) $@ $(if $(STEPS),--build)
+	$(HARNESS) $@ $(if $(STEPS),--build) --test="$$TEST"
 
 edit:
 	$(HARNESS) $@ $(if $(DISCARD),--discard) "$$PATCH"

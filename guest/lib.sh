@@ -151,18 +151,23 @@ ktap_provider()
 }
 
 # ktap_only <program> [argument...]: the whole report of a suite that runs nothing else; ends it.
-# With the argument "provider" that is ktap_provider.
+# With the argument "provider" that is ktap_provider, and with "dmatest" the kernel's own test.
 ktap_only()
 {
 	program=$1
 	shift
-	if [ "$1" = provider ]; then
+	case $1 in
+	provider)
 		ktap_plan 2
-		ktap_provider
-	else
+		ktap_provider ;;
+	dmatest)
+		ktap_plan 2
+		ktap_command all_channels all_channels 16
+		ktap_command dmatest dmatest 16 20 ;;
+	*)
 		ktap_plan 1
-		ktap_program "$program" "$selftests/$program" "$@"
-	fi
+		ktap_program "$program" "$selftests/$program" "$@" ;;
+	esac
 	ktap_done
 	exit
 }

@@ -77,7 +77,8 @@ def parser() -> argparse.ArgumentParser:
     command("qemu", "build the emulators that guests run in", _qemu)
     steps = _flag("build the kernel at every step")
     what = "write each topic as a series for git am"
-    command("series", what, _locked(export.main), build=steps)
+    apart = _option("series to build and test with only their needs: a,b, or all", "")
+    command("series", what, _locked(export.main), build=steps, test=apart)
     discard, patch = _flag("drop an edit that is not saved"), "<topic>/<number>, or part of a name"
     what = "check a git tree of the kernel out at a patch"
     command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)

@@ -29,7 +29,7 @@ from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.layouts import run as layouts
 from harness.layouts.run import Machine
-from harness.series import export
+from harness.series import ends, export
 
 KERNELS = ("base", "debug", "arm64")
 """Kernels that suites may name in their heads, in the order in which they run."""
@@ -95,6 +95,7 @@ def builds(paths: Paths) -> list[Stage]:
         *(layouts_of(*which) for which in LAYOUTS),
         background("lab", _lab, "kernels-lab"),
         background("vanilla", partial(_vanilla, paths), "kernel-base", "layouts"),
+        background("series-ends", lambda *_: ends.main(paths), "kernel-base", turns.ALL),
     ]
 
 

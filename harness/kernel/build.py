@@ -73,6 +73,8 @@ CONFIGS = {
     "lab-heart": Config(_BASE, only=_HEART, edit="lab-heart.patch", seed="base"),
     # and ours with the feature compiled out
     "lab-without": Config((*_BASE, "without.config"), seed="base"),
+    # the end of one series after the other (harness/series/ends.py), which picks its patches
+    "series": Config(_BASE, only=(), seed="base"),
     # base and vanilla, for programs of Debian
     "programs": Config(_PROGRAMS, seed="base"),
     "programs-vanilla": Config(_PROGRAMS, only=(), seed="lab-vanilla"),

@@ -11,10 +11,10 @@ from harness.kernel.tree import Tree
 
 OURS = ("migrate_offload", "migrate_large")
 
-# The tree's own tests that the feature must not change the outcome of.
+# The tree's own tests that the feature must not change the outcome of, and the feature's.
 MM_TESTS = (
     "migration", "compaction_test", "cow", "gup_longterm", "split_huge_page_test", "rmap",
-    "hmm-tests",
+    "hmm-tests", "migrate_offload",
 )  # fmt: skip
 
 # Of six tests that take 20 s each, and all processors.

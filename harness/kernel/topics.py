@@ -2,7 +2,8 @@
 
 kernel/patches/topics names the topics in the order of the stack. Each has a directory with
 `series` (one line a step: a patch, then the overlay files and directories that it brings),
-`cover-letter.txt` and, where other topics go first, `needs`.
+`cover-letter.txt`, `tests` (suites of the guest, a line each, that prove the topic alone)
+and, where other topics go first, `needs`.
 """
 
 import re
@@ -45,13 +46,31 @@ class Step:
 
 
 @dataclass(frozen=True)
+class SuiteCall:
+    """A suite of the guest with its arguments, on `machine` if it is not ''."""
+
+    suite: str
+    arguments: tuple[str, ...] = ()
+    machine: str = ""
+
+    def __str__(self) -> str:
+        """Return it as one writes it in `tests`."""
+        machine = (f"machine={self.machine}",) if self.machine else ()
+        return " ".join((self.suite, *self.arguments, *machine))
+
+
+@dataclass(frozen=True)
 class Topic:
-    """A part of the stack that is mailed by itself; `needs` holds all that go before it."""
+    """A part of the stack that is mailed by itself; `needs` holds all that go before it.
+
+    `tests` run on a kernel of the topic and its needs alone.
+    """
 
     name: str
     steps: tuple[Step, ...]
     needs: tuple[str, ...]
     cover: str
+    tests: tuple[SuiteCall, ...] = ()
 
 
 def read_text(path: Path) -> str:
@@ -133,7 +152,8 @@ def read(paths: Paths, *, whole: bool = True) -> tuple[Topic, ...]:
         if not cover.is_file():
             raise HarnessError(f"{where}/{COVER_LETTER} is missing")
         in_order = tuple(topic for topic in topics if topic in needs)
-        topics[name] = Topic(name, tuple(steps), in_order, cover.read_text())
+        tests = _read_tests(home / "tests")
+        topics[name] = Topic(name, tuple(steps), in_order, cover.read_text(), tests)
     if whole and (homeless := [file for file in files if file not in owners]):
         raise HarnessError(
             f"kernel/overlay/{homeless[0]} belongs to no patch: name it behind the patch that "
@@ -141,6 +161,20 @@ def read(paths: Paths, *, whole: bool = True) -> tuple[Topic, ...]:
             "\n".join(homeless[1:]),
         )
     return tuple(topics.values())
+
+
+def _read_tests(path: Path) -> tuple[SuiteCall, ...]:
+    """Read the tests of a topic; a topic without tests has to say why, in a comment."""
+    if not path.is_file() or not path.read_text().strip():
+        raise HarnessError(
+            f"kernel/patches/{path.parent.name}/tests is missing: name suites of the guest "
+            "that test the series with only its needs, or say in a comment why there is none"
+        )
+    found = []
+    for suite, *words in lines_of(path):
+        machine = words.pop()[8:] if words and words[-1].startswith("machine=") else ""
+        found.append(SuiteCall(suite, tuple(words), machine))
+    return tuple(found)
 
 
 def _compare(what: str, named: Sequence[str], present: Sequence[str]) -> None:

@@ -11,13 +11,14 @@ from pathlib import Path
 from harness.core import ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
+from harness.guest.ktap import Status
 from harness.kernel import build, source, stack, topics
 from harness.kernel import tree as patches
 from harness.kernel.source import Source
 from harness.kernel.stack import Stack
 from harness.kernel.topics import Topic
-from harness.series import rules
-from harness.series.build import Builder
+from harness.series import ends, rules
+from harness.series.build import build_steps
 
 COVER_LETTER = "0000-cover-letter.txt"  # not .patch: git am stops at a mail without changes
 
@@ -88,24 +89,39 @@ def export(made: Stack, out: Path) -> None:
         )
 
 
-def run(paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool) -> None:
-    """Export to out/series, compare with the tree that is built; with `steps`, build each."""
+def run(
+    paths: Paths, origin: Source, tree: patches.Tree, *, steps: bool = False, test: str = ""
+) -> None:
+    """Export to out/series, compare with the tree that is built; with `steps`, build each.
+
+    `test` names the series that are tested at their ends.
+    """
     with stack.assemble(paths, origin) as made:
         export(made, paths.out / "series")
         if different := patches.differences(made, tree.path):
             error = f"series: {different[0]} is not the same as in the tree that is built"
             raise HarnessError(error, "\n".join(different[1:]))
-        for config in build.CONFIGS.values():
-            if (edit := paths.configs / config.edit).is_file():
-                few = topics.select(topics.all_steps(made.topics), config.only or ())
-                made.pick(few, edit)
+        prove_edits(paths, made)
+        if names := test.replace(",", " ").split():
+            cases = ends.run(paths, made, () if ends.ALL in names else names)
+            if failed := [case for case in cases if case.status is Status.FAILED]:
+                error = f"series: {len(failed)} of {len(cases)} tests failed: {failed[0].name}"
+                raise HarnessError(error)
         if steps:
-            kernel = build.get(paths, tree, "base", objects=True)
-            Builder(paths, made, kernel.config, tree).run()
+            build_steps(paths, made, tree)
 
 
-def main(paths: Paths, steps: bool = False) -> int:
+def prove_edits(paths: Paths, made: Stack) -> None:
+    """Apply the patches in kernel/configs to the few series that their kernels have."""
+    for config in build.CONFIGS.values():
+        if config.edit:
+            if not (edit := paths.configs / config.edit).is_file():
+                raise HarnessError(f"kernel/configs/{config.edit} is missing")
+            made.pick(topics.select(topics.all_steps(made.topics), config.only or ()), edit)
+
+
+def main(paths: Paths, steps: bool = False, test: str = "") -> int:
     """Run `make series`."""
     origin = source.get(paths)
-    run(paths, origin, patches.get(paths, origin), steps=steps)
+    run(paths, origin, patches.get(paths, origin), steps=steps, test=test)
     return 0

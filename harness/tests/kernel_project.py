@@ -52,7 +52,9 @@ class Project:
         }.items():
             self.write(self.paths.patches / name, text)
         for topic in ("fix", "speed", "lab"):
-            self.write(self.paths.patches / topic / "cover-letter.txt", f"mm: {topic}\n\nBody.\n")
+            home = self.paths.patches / topic
+            self.write(home / "cover-letter.txt", f"mm: {topic}\n\nBody.\n")
+            self.write(home / "tests", "# none\n")
         self.write(self.paths.overlay / "mm/offload.c", "int offload;\n")
         self.write(self.paths.overlay / "drivers/new/dcbm.c", "int dcbm;\nno end of line")
 

@@ -35,7 +35,8 @@ def test_an_error_is_one_line_after_its_details(
 @pytest.mark.parametrize(
     ("argv", "function", "handed_over"),
     [
-        (["series", "--build"], "series.export.main", (True,)),
+        (["series", "--build"], "series.export.main", (True, "")),
+        (["series", "--test", "a,b"], "series.export.main", (False, "a,b")),
         (["edit", "--discard", "fixes/0001"], "series.edit.main_edit", ("fixes/0001", True)),
         (
             ["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],

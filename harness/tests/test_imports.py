@@ -11,7 +11,8 @@ from harness.core.paths import ROOT
 LAYERS = (
     ("core",),
     ("kernel",),
-    ("guest", "series"),
+    ("guest",),
+    ("series",),
     ("lab", "layouts", "bench", "demo", "deb"),
     ("mutants",),
     ("checks",),

@@ -44,6 +44,20 @@ def test_contradictions(project: Project, file: str, text: str, problem: str) ->
     assert problem in problems(project)
 
 
+def test_each_topic_names_its_tests_or_says_that_it_has_none(project: Project) -> None:
+    assert [one.tests for one in topics.read(project.paths)] == [(), (), ()]
+    project.write(project.patch("fix/tests"), "kunit\none as-is move -t x machine=ptdma # y\n")
+    first, second = topics.read(project.paths)[0].tests
+    assert (first.suite, first.arguments, first.machine) == ("kunit", (), "")
+    assert (second.arguments, second.machine) == (("as-is", "move", "-t", "x"), "ptdma")
+    assert str(second) == "one as-is move -t x machine=ptdma"
+    for text in ("\n", ""):
+        project.write(project.patch("fix/tests"), text)
+        assert "kernel/patches/fix/tests is missing: name suites" in problems(project)
+    project.patch("fix/tests").unlink()
+    assert "kernel/patches/fix/tests is missing: name suites" in problems(project)
+
+
 def test_missing_cover_letter_and_symbolic_link(project: Project) -> None:
     project.patch("lab/cover-letter.txt").unlink()
     assert "kernel/patches/lab/cover-letter.txt is missing" in problems(project)

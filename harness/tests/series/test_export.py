@@ -7,11 +7,11 @@ import pytest
 
 from harness.core import process
 from harness.core.errors import HarnessError
-from harness.kernel import stack
+from harness.kernel import build, stack
 from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
 from harness.series import export
-from harness.tests.kernel_project import Project
+from harness.tests.kernel_project import Project, patch
 
 
 @pytest.fixture
@@ -83,9 +83,33 @@ def test_topics_must_give_the_whole_stack(project: Project, made: Stack) -> None
         export.prove(made, exported)
 
 
+@pytest.fixture
+def configs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have one configuration, with an edit on top of `fix`."""
+    one = {"edited": build.Config((), only=("fix",), edit="edit.patch")}
+    monkeypatch.setattr(build, "CONFIGS", one)
+    text = patch("mm: edit", "mm/migrate.c", 17, "line 17", "edited")
+    project.write(project.paths.configs / "edit.patch", text)
+
+
+@pytest.mark.usefixtures("configs")
 def test_stack_must_be_the_tree_that_is_built(project: Project) -> None:
     tree = patches.get(project.paths, project.source)
-    export.run(project.paths, project.source, tree, steps=False)
+    export.run(project.paths, project.source, tree)
     (tree.path / "mm/stray.c").touch()
     with pytest.raises(HarnessError, match=r"mm/stray.c is not the same"):
-        export.run(project.paths, project.source, tree, steps=False)
+        export.run(project.paths, project.source, tree)
+
+
+@pytest.mark.usefixtures("configs")
+def test_the_edit_of_a_configuration_must_be_there_and_apply(
+    project: Project, made: Stack
+) -> None:
+    export.prove_edits(project.paths, made)
+    edit = project.paths.configs / "edit.patch"
+    edit.write_text(edit.read_text().replace("-line 17", "-line seventeen"))
+    with pytest.raises(HarnessError, match=r"edit.patch does not apply to Linux 7.3.4"):
+        export.prove_edits(project.paths, made)
+    edit.unlink()
+    with pytest.raises(HarnessError, match=r"kernel/configs/edit.patch is missing"):
+        export.prove_edits(project.paths, made)
