@@ -16,7 +16,7 @@ fail()
 	moving_rc=1
 }
 
-# setup off|cpu|dcbm <live> <us>: who copies. Only migratepages(8) moves anything. On one
+# setup off|cpu|dcbm <live> <us>: set the copier. Only migratepages(8) moves anything. On one
 # processor khugepaged, which is nice 19, may keep a program's mmap_lock until the mover is done.
 setup()
 {

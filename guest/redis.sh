@@ -22,7 +22,7 @@ serve()
 	return 1
 }
 
-# request <words>: what redis-benchmark is to ask for, besides sizes.
+# request <words>: the requests that redis-benchmark sends, besides sizes.
 request()
 {
 	$debian/redis-benchmark -s $socket -r $keys -d $bytes --seed 1 --precision 3 "$@" >/run/requests

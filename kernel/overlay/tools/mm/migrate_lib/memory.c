@@ -439,7 +439,7 @@ size_t memory_folios(const void *addr, size_t len)
 	return folios;
 }
 
-/* @pfns: what is mapped at naturally aligned addresses of one folio's size. */
+/* @pfns: the pages mapped at a naturally aligned range of one folio's size. */
 static bool is_folio(struct flags_reader *reader, const uint64_t *pfns, size_t nr)
 {
 	uint64_t kind = nr > 1 ? FLAG(KPF_COMPOUND_HEAD) : 0;

@@ -133,7 +133,7 @@ static const uint64_t *written_to(const struct area *area, const struct folio *f
 	       NULL;
 }
 
-/* A word in each page, not zero: what migrates is no zero page. */
+/* Write a word to each page, not zero: no page is the zero page. */
 static void touch(const struct area *area)
 {
 	size_t nr = 0;

@@ -32,7 +32,7 @@ static long call_one(const struct area *area, size_t first, size_t nr)
 		       mask.bits, MEMORY_MAX_NODES + 1, MPOL_MF_MOVE);
 }
 
-/* Reclaim gives up where it gets no further: what is left is counted later. */
+/* Reclaim may give up: folios that are left behind are counted later. */
 static int demote(const struct area *area)
 {
 	char request[64];
@@ -105,7 +105,7 @@ static void time_calls(const struct area *area, struct sample *sample)
 		errx(1, "cannot move pages between nodes %lu and %lu: %s", area->options->from,
 		     area->options->to, strerror(-err));
 
-	/* Whatever the clock's resolution, nothing is done in no time. */
+	/* A move takes time, even if the clock's resolution hides it. */
 	sample->elapsed = end > start ? end - start : 1;
 	sample->cpu = cpu[1] - cpu[0];
 }

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Settings of the machine: what they were, and making them so again. The process that
- * puts back is not the one that changes: it remembers everything before anything changes.
+ * Save and restore settings of the machine. The process that restores settings is not the
+ * one that changes them: it saves everything before anything changes.
  */
 #include <errno.h>
 #include <string.h>

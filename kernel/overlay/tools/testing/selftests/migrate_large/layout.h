@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Random layouts of memory: what a seed stands for, and what can be seen of it.
+ * Random layouts of memory: a seed gives a layout, whose visible state is printed.
  *
  * All of it lies in an arena at a fixed address. Up to three processes have it: one
  * that builds it, and children that it forked on the way. The text has no
@@ -143,7 +143,7 @@ int layout_add_region(struct layout *layout);
 void layout_write_pages(struct rng *rng, char *addr, size_t len, unsigned int percent);
 void layout_read_pages(char *addr, size_t len);
 
-/* layout_operations.c: what can be done to it */
+/* layout_operations.c: operations on a layout */
 
 /* A random operation on a random part of a mapping; prints both. Returns what it touched. */
 struct touched layout_operate(struct layout *layout);
@@ -160,7 +160,7 @@ void layout_drain_batches(void);
 /* Migrates the memory of all processes; with @threaded another CPU runs this process. */
 void layout_move(struct layout *layout, int node, bool threaded);
 
-/* layout_show.c: what can be seen of it */
+/* layout_show.c: the visible state of a layout */
 
 /* The pages at one stage. */
 struct snapshot;

@@ -375,8 +375,8 @@ struct operation {
 	/* The part of @vma is whole pages; 0 or -errno. */
 	int (*run)(struct layout *layout, const struct vma *vma, struct range part);
 	/*
-	 * What it can be done to while a migration is paused, without a wait for its end:
-	 * any memory (ZAPS removes migration entries), what is present, or none. No pin is
+	 * The memory that it can be done to while a migration is paused, without a wait for
+	 * its end: any (ZAPS removes migration entries), present pages, or none. No pin is
 	 * taken then: a pin for long faults pages in, and may itself migrate them, and either
 	 * waits for the paused migration. The writers of live_stress pin while memory migrates
 	 * (O_DIRECT, process_vm_writev()).

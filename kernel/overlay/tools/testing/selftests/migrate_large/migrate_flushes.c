@@ -12,7 +12,7 @@
 #define EVENT_PID	TRACE_DIR "/set_event_pid"
 #define BATCH_PAGES	"/sys/module/migrate/parameters/batch_pages"
 #define ROUNDS		4
-/* From so many pages on, none is flushed by itself. */
+/* From this number of pages on, none is flushed by itself. */
 #define CEILING		32
 #define FEW		16
 #define MANY		(2 * CEILING)

@@ -178,7 +178,7 @@ static bool fill_node(int node)
 	    !take_huge_pages(node, MOST_LEFT))
 		return false;
 	for (size_t left = MOST_LEFT; left >= LEAST_LEFT; left /= 2)
-		/* Compaction drains the lists of CPUs: what they hold counts as free. */
+		/* Compaction drains the lists of CPUs, whose pages count as free. */
 		if (!take_pages(node, left) || setting_write("/proc/sys/vm/compact_memory", "1"))
 			return false;
 	return true;

@@ -459,7 +459,7 @@ static uint64_t folio_entry(long folio)
 	return entry;
 }
 
-/* In the first eighth of the folio: what the kernel looks at first, it clears long after. */
+/* In the first eighth of the folio: the kernel clears long after it has looked there. */
 static long *touched_word(long round, long folio)
 {
 	size_t page = (round * 7919 + folio * 104729) % (TOUCHED_SIZE / memory_page_size() / 8);

@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * /dev/page_state: what page tables and folios of a process look like, for tests that
+ * /dev/page_state: the state of page tables and folios of a process, for tests that
  * compare kernels. Reading changes nothing: no bit, no reference that stays. It can also
- * pause a migration, so that a test decides what happens to memory meanwhile.
+ * pause a migration, so that a test changes memory meanwhile.
  */
 #include <linux/file.h>
 #include <linux/fs.h>

@@ -76,7 +76,7 @@ struct page_state {
 	__u32 reserved;
 	/* Of the contents, also of a file's page that is not mapped; 0 for zeros. */
 	__u32 hash;
-	/* Of the contents, too: what the kernel sees there. */
+	/* Of the contents, too: a word as the kernel reads it. */
 	__u64 word;
 };
 

@@ -144,7 +144,7 @@ TEST_F_TIMEOUT(engines, ring_of_one_without_interrupts, TIMEOUT)
 	EXPECT_LT(area_folios(&area) / 2, copied);
 }
 
-/* A small ring that interrupts only if asked to: what fills it up must ask. */
+/* A small ring that interrupts only if asked to: the descriptor that fills it must ask. */
 TEST_F_TIMEOUT(engines, small_rings_without_interrupts, TIMEOUT)
 {
 	static const unsigned int depths[] = { 3, 6, 15, 17 };

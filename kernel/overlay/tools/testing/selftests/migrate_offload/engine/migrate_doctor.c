@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * migrate-offload-doctor: what it says of an engine that works, and of ones that lie, hang and
- * corrupt; and that it leaves the machine as it was, also when it is interrupted.
+ * migrate-offload-doctor: its verdict on an engine that works, and on ones that lie, hang and
+ * corrupt. It restores the machine's settings, also when it is interrupted.
  */
 #include "run.h"
 #include "window.h"
@@ -110,7 +110,7 @@ struct event {
 	int sig;
 };
 
-/* Runs the doctor. Its exit status, or -1; what it said on stdout is in @said. */
+/* Runs the doctor. Its exit status, or -1; its standard output is in @said. */
 static int run(struct event event, const char *option)
 {
 	const char * const argv[] = {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * PTDMA and AE4DMA with the drivers that are in the tree: what the drivers promise to any
- * client, with dmatest, and what dcbm makes of it.
+ * PTDMA and AE4DMA with the drivers of the tree: the promises of the drivers to any client,
+ * with dmatest, and copies by dcbm.
  *
  * Needs QEMU's models of the two.
  */

@@ -105,8 +105,8 @@ bool engine_dmatest_gives_up(const char *parameters);
 /*
  * Moves @area back and forth, @moves times in each of several rounds, and looks after
  * each for pages that are neither free nor have an owner that the kernel counts.
- * Returns how many more there are after a round, the median of all rounds: what else
- * the machine does in some of them does not count. LONG_MAX if a move fails.
+ * Returns how many more there are after a round, the median of all rounds, so that other
+ * work of the machine in some of them does not count. LONG_MAX if a move fails.
  */
 long pages_leaked(struct area *area, const int nodes[2], unsigned int moves);
 
@@ -133,8 +133,8 @@ struct engine_test {
  */
 const char *engine_test_begin(struct engine_test *test);
 /*
- * Unloads all; restores the settings. How many things went wrong: what cannot be
- * unloaded, DMA mappings that are left, complaints in the kernel log; prints them.
+ * Unloads all; restores the settings. Returns the number of faults, and prints them: modules
+ * that cannot be unloaded, DMA mappings that are left, complaints in the kernel log.
  */
 size_t engine_test_end(struct engine_test *test);
 

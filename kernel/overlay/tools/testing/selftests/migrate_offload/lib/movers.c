@@ -51,7 +51,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 		if (area.folio_size > memory_page_size())
 			mover->splits += !area_is_whole(&area);
 		mover->moves++;
-		/* New contents: what an old copy still writes would show. */
+		/* New contents, so that a late write of an old copy would show. */
 		if (mover->moves % 2)
 			area_stamp(&area, mover->moves * NR_ALL_AREA_KINDS + kind);
 	}

@@ -358,8 +358,8 @@ static bool is_writable(void *addr)
 }
 
 /*
- * Folios are copied while one half of each is unmapped or made read-only: what is
- * left must come along, and the kernel must know which folios lost a part.
+ * Folios are copied while one half of each is unmapped or made read-only: the other
+ * half must come along, and the kernel must know which folios lost a part.
  */
 TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 {

@@ -466,7 +466,7 @@ static void die(struct process *process)
 	let_go(ends);
 	if (process->fate == OOM_KILLED) {
 		EXPECT_EQ(kills_before + 1, oom_kills());
-		/* Out of memory, the kernel shows its stack; what else it has to say counts. */
+		/* Out of memory, the kernel shows its stack; all other complaints count. */
 		EXPECT_EQ(0, kernel_log_bad_besides(test.log, "Call Trace"));
 		EXPECT_EQ(0, setting_write(GROUP "memory.max", "max"));
 	}

@@ -267,7 +267,7 @@ static bool read_fixed(struct writer *writer, uint64_t *addr, size_t len)
 		.addr = (uintptr_t)addr,
 		.len = len,
 	};
-	/* The only entry there is: what the ring says of it stays 0. */
+	/* The only entry there is: its place in the array of the ring stays 0. */
 	__atomic_store_n(sq_tail, *sq_tail + 1, __ATOMIC_RELEASE);
 	if (syscall(SYS_io_uring_enter, writer->out, 1, 1, IORING_ENTER_GETEVENTS, NULL, 0) != 1)
 		return false;
@@ -384,7 +384,7 @@ static void *writer_run(void *arg)
 }
 
 /*
- * Incremental dumps: what is written after soft-dirty bits were cleared must have them.
+ * Incremental dumps: pages written after soft-dirty bits were cleared must have them.
  * No other thread clears them.
  */
 static void *dump_run(void *arg)

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory that is copied while it is mapped: what is copied so, what is not, and what
- * its page tables are afterwards. The migrator is "cpu", so nothing else is needed.
+ * Memory that is copied while it is mapped: which memory is, which is not, and its
+ * page tables afterwards. The migrator is "cpu", so nothing else is needed.
  */
 #include <sys/resource.h>
 

@@ -37,7 +37,7 @@ enum offload_part {
 
 struct memory_kind {
 	size_t size;
-	/* Size of its folios; 0: whatever the file system chooses. */
+	/* Size of its folios; 0: the file system chooses. */
 	size_t folio_size;
 	/* Mapped more than once: takes MPOL_MF_MOVE_ALL. */
 	bool shared;
@@ -390,8 +390,8 @@ static void swap_nodes(void)
 
 /*
  * Leaves holes of one folio's size all over a stretch of the node's memory, as
- * many as the area needs, so that it comes to lie in them: what lies between
- * them are folios of that size, or no hole would hold one. Compaction ends as soon
+ * many as the area needs, so that it comes to lie in them. Between the holes are
+ * folios of that size, or no hole would hold one. Compaction ends as soon
  * as it meets a folio larger than any hole: use the node with less page cache, and
  * drop cached files.
  */
