@@ -75,10 +75,11 @@ def parser() -> argparse.ArgumentParser:
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
     command("qemu", "build the emulators that guests run in", _qemu)
-    steps = _flag("build the kernel at every step")
-    what = "write each topic as a series for git am"
-    apart = _option("series to build and test with only their needs: a,b, or all", "")
-    command("series", what, _locked(export.main), build=steps, test=apart)
+    command(
+        "series", "write each topic as a series for git am", _locked(export.main),
+        build=_flag("build the kernel at every step"),
+        test=_option("series to build and test with only their needs: a,b, or all", ""),
+    )  # fmt: skip
     discard, patch = _flag("drop an edit that is not saved"), "<topic>/<number>, or part of a name"
     what = "check a git tree of the kernel out at a patch"
     command("edit", what, _locked(edit.main_edit), patch=patch, discard=discard)
@@ -108,9 +109,10 @@ def parser() -> argparse.ArgumentParser:
         count=_option("how many", 500, type=int),
     )  # fmt: skip
     command("record", "build vanilla, and record what its guests print", _record)
-    only = _option("files of mutants/, names, prefixes or globs: a,b", "")
-    what = "break the code on purpose, and see tests go red"
-    command("mutants", what, mutants.main, only=only)
+    command(
+        "mutants", "break the code on purpose, and see tests go red", mutants.main,
+        only=_option("files of mutants/, names, prefixes or globs: a,b", ""),
+    )  # fmt: skip
     what = "results.json, or files that migrate_bench wrote; quote a name with a space twice"
     to = _option("directory (default: beside the first file)")
     options = {"from": _option(what, [], nargs="*"), "to": to}

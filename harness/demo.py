@@ -269,9 +269,7 @@ def main(paths: Paths, name: str = DMASIM.name) -> int:
         )
     if report.problems:
         more = f" (and {len(report.problems) - 1} more)" if len(report.problems) > 1 else ""
-        raise HarnessError(
-            f"demo failed: {report.problems[0]}{more}", "\n".join(report.problems)
-        )
+        raise HarnessError(f"demo failed: {report.problems[0]}{more}", "\n".join(report.problems))
     total = sum(result.bytes_verified for result in report.results)
     written = directory_of(paths, engine) / "results.json"
     ui.say(f"demo: {total:,} bytes verified, 0 wrong; {written}")

@@ -151,9 +151,7 @@ class Editor:
         """Commit kernel/patches and kernel/overlay; return the last commit."""
         with ui.step("edit commits") as progress:
             self._git.checkout("pristine")
-            self._git.apply_steps(
-                self._paths, self._steps, self._origin.version, tag="Patch: {}"
-            )
+            self._git.apply_steps(self._paths, self._steps, self._origin.version, tag="Patch: {}")
             progress.done(f"{len(self._steps)} patches")
         return self._git("rev-parse", "HEAD")
 
@@ -286,9 +284,7 @@ class Editor:
             adds = self._adds[commit.name]
             for file in commit.added:
                 if not topics.covers(adds, file):
-                    raise HarnessError(
-                        f"{file} is new, and no patch brings it: add it to {line}"
-                    )
+                    raise HarnessError(f"{file} is new, and no patch brings it: add it to {line}")
             for name in adds:
                 if not any(topics.covers([name], file) for file in commit.added):
                     raise HarnessError(
@@ -320,8 +316,7 @@ class Editor:
         for topic, members in groupby(new, lambda one: one.target.split("/")[0]):
             path = root / topic / "series"
             lines = [
-                [one.target.split("/")[1], *self._adds.get(one.name, one.added)]
-                for one in members
+                [one.target.split("/")[1], *self._adds.get(one.name, one.added)] for one in members
             ]
             if lines != topics.lines_of(path):
                 path.write_text("".join(" ".join(line) + "\n" for line in lines))

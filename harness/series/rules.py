@@ -35,8 +35,7 @@ def message_problems(text: str) -> list[str]:
         "no date (Date:)": not header(text, "Date"),
         f"subject is not 'subsystem: summary': '{subject}'": not _SUBJECT.match(subject),
         "subject ends with a full stop": subject.endswith("."),
-        f"subject has {len(subject)} columns, {MAX_COLUMNS} allowed": len(subject)
-        > MAX_COLUMNS,
+        f"subject has {len(subject)} columns, {MAX_COLUMNS} allowed": len(subject) > MAX_COLUMNS,
         "no message body": not body.strip(),
     }
     found = [problem for problem, wrong in problems.items() if wrong]
@@ -73,9 +72,7 @@ def check(topics: Iterable[Topic]) -> None:
         if not topic.steps:
             problems.append(f"{topic.name}: the topic is empty")
         for step in topic.steps:
-            problems += [
-                f"{step.name}: {one}" for one in patch_problems(step.text, step.overlay)
-            ]
+            problems += [f"{step.name}: {one}" for one in patch_problems(step.text, step.overlay)]
         found = cover_problems(topic.cover)
         problems += [f"{topic.name}/{COVER_LETTER}: {one}" for one in found]
     if problems:

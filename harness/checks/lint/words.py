@@ -23,9 +23,7 @@ ROOMS = ("README.md", "CONTRIBUTING.md", "docs/*", "deb/*", "*/README.md", "kern
 _EVERYWHERE = re.compile(r"\b(?:nobody|somebody|so\s+(?:much|many)|shall)\b", re.IGNORECASE)
 _MESSAGES = re.compile(r"\b(?:topics?|lanes?|laborator(?:y|ies)|doubles?)\b", re.IGNORECASE)
 # The start of a sentence, or of a clause; "What:" is a field of Documentation/ABI.
-_SUBJECT = re.compile(
-    r"\b(?:What|Who)(?:ever)?\b(?!:)|(?<=[:;])\s+(?:what|who)(?:ever)?\s+[a-z]"
-)
+_SUBJECT = re.compile(r"\b(?:What|Who)(?:ever)?\b(?!:)|(?<=[:;])\s+(?:what|who)(?:ever)?\s+[a-z]")
 _END = re.compile(r"[.?!](?=[\s\"'`)|]|\Z)|\n\s*\n|\Z")
 # The marks of comments, quotes and lists before a line of prose.
 _LEADER = re.compile(r"^[ \t]*(?:/\*+|\*/?|//|#+|>|-)?[ \t]*", re.MULTILINE)

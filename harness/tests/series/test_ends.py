@@ -33,9 +33,7 @@ class Guests:
         self.says = result(GOOD)
         self.broken = ""
 
-    def prepare(
-        self, _: object, config: str, tree: patches.Tree, programs: patches.Tree
-    ) -> str:
+    def prepare(self, _: object, config: str, tree: patches.Tree, programs: patches.Tree) -> str:
         assert (config, tree.path.is_dir()) == (CONFIG, True)
         assert "mm/rmap.c" in programs.files
         if self.broken in tree.files:
@@ -135,9 +133,7 @@ def test_a_test_must_run_and_skip_nothing() -> None:
     assert ends.problem(result(GOOD, status=1)) == "the suite failed: the suite ended"
 
 
-def test_make_series_says_which_test_failed(
-    project: Project, guests: Guests, made: Stack
-) -> None:
+def test_make_series_says_which_test_failed(project: Project, guests: Guests, made: Stack) -> None:
     tree = patches.get(project.paths, project.source)
 
     def run(**how: Any) -> None:

@@ -62,9 +62,7 @@ def test_an_exported_patch_must_give_what_was_committed(project: Project, made: 
     export.prove(made, exported)
     mail = exported["speed"][0]
     mail.write_text(mail.read_text().replace("+int offload;", "+int other;"))
-    with pytest.raises(
-        HarnessError, match=r"topic speed, exported, gives another mm/offload.c"
-    ):
+    with pytest.raises(HarnessError, match=r"topic speed, exported, gives another mm/offload.c"):
         export.prove(made, exported)
     mail.write_text(mail.read_text().replace(" line 9", " line nine"))
     with pytest.raises(
@@ -77,9 +75,7 @@ def test_topics_must_give_the_whole_stack(project: Project, made: Stack) -> None
     out = project.paths.out / "series"
     exported = export.write_all(made, out)
     made.tip = made.commits["speed/0002-more.patch"]
-    with pytest.raises(
-        HarnessError, match=r"the stack of exported topics gives another mm/rmap"
-    ):
+    with pytest.raises(HarnessError, match=r"the stack of exported topics gives another mm/rmap"):
         export.prove(made, exported)
 
 
@@ -102,9 +98,7 @@ def test_stack_must_be_the_tree_that_is_built(project: Project) -> None:
 
 
 @pytest.mark.usefixtures("configs")
-def test_the_edit_of_a_configuration_must_be_there_and_apply(
-    project: Project, made: Stack
-) -> None:
+def test_the_edit_of_a_configuration_must_be_there_and_apply(project: Project, made: Stack) -> None:
     export.prove_edits(project.paths, made)
     edit = project.paths.configs / "edit.patch"
     edit.write_text(edit.read_text().replace("-line 17", "-line seventeen"))
