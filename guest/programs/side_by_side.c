@@ -7,6 +7,8 @@
  *	timer		how late the median timer is that wakes its processor, and the one that
  *			interrupts it, beside none and beside three busy processors
  *	ipi		an interrupt of 1, 2 and 3 other processors
+ *	accessed	how many accessed bits a second pass over pages sets: those of pages that
+ *			have lost their place in the TLB, whose size must not depend on the host
  */
 #define _GNU_SOURCE
 #include <linux/membarrier.h>
@@ -14,9 +16,11 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -27,6 +31,8 @@
 #define HOPS 2000
 #define SLEEP_NS 1000000L
 #define ROUNDS 20
+#define PAGES 2048
+#define PAGE 4096
 
 static atomic_int turn, waiting, stop;
 static long took[CPUS];
@@ -251,6 +257,54 @@ static void ipi(void)
 	}
 }
 
+/* Return the pages of this process that were accessed, or -1; @forget clears their bits. */
+static long accessed_pages(bool forget)
+{
+	FILE *file = fopen(forget ? "/proc/self/clear_refs" : "/proc/self/smaps_rollup",
+			   forget ? "w" : "r");
+	char line[128];
+	long kb = -1;
+
+	if (!file)
+		return -1;
+	if (forget)
+		kb = fputs("1", file) < 0 ? -1 : 0;
+	while (!forget && fgets(line, sizeof(line), file))
+		if (sscanf(line, "Referenced: %ld", &kb) == 1)
+			break;
+	return fclose(file) || kb < 0 ? -1 : kb / 4;
+}
+
+static void accessed(void)
+{
+	volatile char *area = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
+				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (area == MAP_FAILED || madvise((void *)area, PAGES * PAGE, MADV_NOHUGEPAGE)) {
+		perror("accessed");
+		exit(1);
+	}
+	for (int round = 0; round < 2 * ROUNDS; round++) {
+		/* A TLB grows at four flushes; the smaller it is, the more of these share entries. */
+		long step = round < 4 ? 1 : 16;
+
+		for (volatile long i = 0; i < WORK / 20; i++)
+			;
+		/* Each call flushes the whole TLB. */
+		mprotect((void *)area, PAGES * PAGE, PROT_READ);
+		mprotect((void *)area, PAGES * PAGE, PROT_READ | PROT_WRITE);
+		for (long i = 0; i < PAGES; i += step)
+			area[i * PAGE] = 1;
+		if (accessed_pages(true)) {
+			perror("clear_refs");
+			exit(1);
+		}
+		for (long i = 0; i < PAGES; i += step)
+			area[i * PAGE] = 2;
+		printf("accessed %d %ld\n", round, accessed_pages(false));
+	}
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -258,7 +312,7 @@ int main(int argc, char **argv)
 		void (*run)(void);
 	} tests[] = {
 		{ "threads", threads }, { "pingpong", pingpong },
-		{ "timer", timer }, { "ipi", ipi },
+		{ "timer", timer }, { "ipi", ipi }, { "accessed", accessed },
 	};
 
 	setvbuf(stdout, NULL, _IOLBF, 0);
@@ -269,6 +323,6 @@ int main(int argc, char **argv)
 			return 0;
 		}
 	}
-	fprintf(stderr, "usage: side_by_side threads|pingpong|timer|ipi\n");
+	fprintf(stderr, "usage: side_by_side threads|pingpong|timer|ipi|accessed\n");
 	return 2;
 }

@@ -14,7 +14,7 @@ from harness.kernel.build import Kernel
 SUITE = "virtual-time"
 CLOCK = vm.Clock(quantum_ns=2000, ipi_ns=3000)
 
-_LINE = re.compile(r"^(threads|pingpong|timer|ipi) (\d+) ([\d ]+)$", re.MULTILINE)
+_LINE = re.compile(r"^(threads|pingpong|timer|ipi|accessed) (\d+) ([\d ]+)$", re.MULTILINE)
 
 Measured = dict[str, dict[int, list[int]]]
 
@@ -33,6 +33,8 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
     threads, hops = measured.get("threads", {}), measured.get("pingpong", {})
     timers, ipis = measured.get("timer", {}), measured.get("ipi", {})
     alone = threads.get(1, [0])[0]
+    missed = [row[0] for _, row in sorted(measured.get("accessed", {}).items())]
+    roomy = [turn for turn, pages in enumerate(missed) if pages < 100]
     return [
         Case.judged(
             "threads_are_as_fast_as_one",
@@ -63,6 +65,12 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
             set(ipis) == {1, 2, 3}
             and all(n * ipi < row[0] < n * ipi + 3 * quantum for n, row in ipis.items()),
             f"{ipis}",
+        ),
+        # A TLB that grew at four flushes shrinks a hundred flushes later, 6 or 7 a round.
+        Case.judged(
+            "flushes_decide_how_large_a_tlb_is",
+            len(missed) == 40 and roomy == list(range(3, len(roomy) + 3)) and 12 < len(roomy) < 20,
+            f"{missed}",
         ),
     ]
 

@@ -5,7 +5,9 @@ import pytest
 from harness.checks import clock
 from harness.guest.ktap import Status
 
-GOOD = """threads 1 60184940
+_PAGES = [2071] * 3 + [43] + [3] * 14 + [135] * 22
+GOOD = "".join(f"accessed {turn} {pages}\n" for turn, pages in enumerate(_PAGES))
+GOOD += """threads 1 60184940
 threads 2 60079568 60082337
 threads 4 60072326 60050668 60099236 60050663
 pingpong 0 1498
@@ -21,7 +23,7 @@ guest: done rc=0
 
 def failed(results: str) -> list[str]:
     cases = clock.judge(clock.parse(results))
-    assert len(cases) == 4
+    assert len(cases) == 5
     return [case.name for case in cases if case.status is Status.FAILED]
 
 
@@ -43,6 +45,8 @@ def test_what_a_guest_measured_is_right() -> None:
         # no charge, and one for the target alone
         ("ipi 3 10070", "ipi 3 1984", "an_interrupt_costs_its_sender_for_each_target"),
         ("ipi 2 7190", "ipi 2 4984", "an_interrupt_costs_its_sender_for_each_target"),
+        ("accessed 7 3\n", "accessed 7 132\n", "flushes_decide_how_large_a_tlb_is"),
+        ("accessed 30 135\n", "accessed 30 3\n", "flushes_decide_how_large_a_tlb_is"),
     ],
 )
 def test_a_promise_that_is_broken_is_told(old: str, new: str, case: str) -> None:
@@ -51,4 +55,4 @@ def test_a_promise_that_is_broken_is_told(old: str, new: str, case: str) -> None
 
 
 def test_a_guest_that_says_nothing_keeps_no_promise() -> None:
-    assert len(failed("guest: done rc=0\n")) == 4
+    assert len(failed("guest: done rc=0\n")) == 5
