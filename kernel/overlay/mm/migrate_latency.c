@@ -12,8 +12,7 @@
  *	first_folio	time from the entry of migrate_pages() to the first
  *			working PTE of the first folio accessible again
  *	inaccessible	histogram over all folios: time from the last PTE that
- *			became a migration entry to the first working PTE; a
- *			folio that was put off has two such times
+ *			became a migration entry to the first working PTE
  *
  * No probe is registered while the measurement is stopped.
  */

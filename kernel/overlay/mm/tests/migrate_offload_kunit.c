@@ -11,7 +11,6 @@
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/buffer_head.h>
-#include <linux/delay.h>
 #include <linux/file.h>
 #include <linux/highmem.h>
 #include <linux/hugetlb.h>
@@ -26,7 +25,7 @@
 #include <linux/uaccess.h>
 
 #include "../internal.h"
-#include "../migrate_offload.h"
+#include "../migrate.h"
 
 /* Nothing else in a test kernel migrates for this reason. */
 #define TEST_REASON	MR_DAMON
@@ -41,9 +40,11 @@ struct offload_test {
 	bool was_enabled;
 	unsigned int was_bound;
 	unsigned int was_live_min_order;
-	struct migrate_pace was_pace;
-	unsigned int was_cpu_page_ns;
+	struct migrator *cpu;
+	unsigned int was_cpu_ns;
 	struct file *file;
+	/* Of the file while it migrates; NULL: those of shmem. */
+	const struct address_space_operations *aops;
 	struct list_head folios;
 
 	/* Called by the migrator for each pair. */
@@ -51,7 +52,6 @@ struct offload_test {
 					    struct migrate_offload_pair *pair,
 					    unsigned int i);
 	int submit_error;
-	bool error_once;
 	unsigned int nr_submits;
 	unsigned int nr_batches;
 	unsigned long deadline;
@@ -59,14 +59,15 @@ struct offload_test {
 	unsigned int nr_dsts_at_first_submit;
 	unsigned int nr_dsts_at_first_copy;
 
+	int nid;
 	struct folio *dsts[MAX_FOLIOS];
 	unsigned int nr_dsts;
 	unsigned int nr_put;
 	bool put_with_marker;
-	bool switch_at_dst;
-	/* The so-manyeth from now on comes late, or never; 0: none. */
-	unsigned int late_dst;
+	/* The so-manyeth from now on never comes; 0: none. */
 	unsigned int missing_dst;
+	struct folio *first_src;
+	bool locked_at_dst;
 	size_t nr_left;
 
 	struct folio *held;
@@ -100,13 +101,12 @@ static struct folio *get_dst(struct folio *src, unsigned long private)
 	struct offload_test *ctx = (struct offload_test *)private;
 	struct folio *dst;
 
-	if (ctx->late_dst && !--ctx->late_dst)
-		msleep(50);
+	if (!ctx->nr_dsts)
+		ctx->first_src = src;
+	ctx->locked_at_dst |= folio_test_locked(ctx->first_src);
 	if (ctx->missing_dst && !--ctx->missing_dst)
 		return NULL;
-	dst = folio_alloc(GFP_KERNEL, folio_order(src));
-	if (ctx->switch_at_dst)
-		migrate_offload_set_enabled(ctx->nr_dsts % 2);
+	dst = __folio_alloc_node(GFP_KERNEL | __GFP_THISNODE, folio_order(src), ctx->nid);
 	if (dst && ctx->nr_dsts < MAX_FOLIOS)
 		ctx->dsts[ctx->nr_dsts++] = dst;
 	return dst;
@@ -126,11 +126,8 @@ static int test_submit(struct migrator *migrator,
 {
 	struct offload_test *ctx = container_of(migrator, struct offload_test,
 						migrator);
-	const int error = ctx->submit_error;
 	unsigned int i;
 
-	if (ctx->error_once)
-		ctx->submit_error = 0;
 	ctx->deadline = batch->deadline;
 	if (!ctx->nr_submits++)
 		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
@@ -140,12 +137,21 @@ static int test_submit(struct migrator *migrator,
 		migrate_offload_report(&batch->pairs[i],
 				       ctx->copy(ctx, &batch->pairs[i], i));
 
-	return error;
+	return ctx->submit_error;
 }
 
 static void test_wait(struct migrator *migrator,
 		      struct migrate_offload_batch *batch)
 {
+}
+
+/* Set the averages of a migrator for folios of a page. */
+static void set_folio_ns(const struct migrator *migrator, unsigned int ns)
+{
+	unsigned int nid;
+
+	for (nid = 0; nid < nr_node_ids; nid++)
+		migrator->folio_ns[nid * NR_PAGE_ORDERS] = ns;
 }
 
 static void unregister(void *data)
@@ -157,8 +163,7 @@ static void unregister(void *data)
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
 	migrate_max_inaccessible_us = ctx->was_bound;
-	*migrate_offload_pace(TEST_REASON) = ctx->was_pace;
-	migrate_cpu_page_ns = ctx->was_cpu_page_ns;
+	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
@@ -232,12 +237,16 @@ static void expect_stat(struct offload_test *ctx, enum migrate_offload_stat stat
 
 static int migrate(struct offload_test *ctx)
 {
+	const struct address_space_operations *old_aops = ctx->file->f_mapping->a_ops;
 	int nr_failed;
 
+	if (ctx->aops)
+		ctx->file->f_mapping->a_ops = ctx->aops;
 	save_stats(ctx);
 	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst,
 				  (unsigned long)ctx, MIGRATE_ASYNC,
 				  TEST_REASON, NULL);
+	ctx->file->f_mapping->a_ops = old_aops;
 	ctx->nr_left = list_count_nodes(&ctx->folios);
 	putback_movable_pages(&ctx->folios);
 	return nr_failed;
@@ -337,8 +346,11 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_enabled = migrate_offload_set_enabled(false);
 	ctx->was_bound = migrate_max_inaccessible_us;
 	migrate_max_inaccessible_us = 0;
-	ctx->was_pace = *migrate_offload_pace(TEST_REASON);
-	ctx->was_cpu_page_ns = migrate_cpu_page_ns;
+	migrate_offload_set_route(TEST_REASON, "cpu");
+	ctx->cpu = migrate_offload_get_route(TEST_REASON);
+	migrate_offload_set_route(TEST_REASON, "none");
+	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
+	ctx->nid = numa_mem_id();
 	ctx->was_live_min_order = migrate_live_min_order;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, unregister, ctx);
@@ -954,167 +966,184 @@ static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
 	}
 }
 
+/* Of a file that is offered to migrators, though it is not mapped. */
+static const struct address_space_operations plain_aops = {
+	.dirty_folio	= noop_dirty_folio,
+	.migrate_folio	= migrate_folio,
+};
+
+#define SLOW_NS		(SLOW_MS * NSEC_PER_MSEC)
+
+/* As setup(), with time for five slow folios on a route to a migrator that was fast. */
+static struct offload_test *setup_bound(struct kunit *test, unsigned int nr)
+{
+	struct offload_test *ctx = setup(test, nr);
+
+	if (!nr)
+		ctx->file = new_file(test, 50);
+	ctx->aops = &plain_aops;
+	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
+	set_folio_ns(&ctx->migrator, SLOW_NS / 8);
+	migrate_max_inaccessible_us = 5 * SLOW_MS * USEC_PER_MSEC;
+	return ctx;
+}
+
+static unsigned int submits_of_a_round(struct offload_test *ctx)
+{
+	ctx->nr_submits = 0;
+	migrate_rounds(ctx, 1, 50);
+	return ctx->nr_submits;
+}
+
 static void bound_makes_batches_small(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
+	struct offload_test *ctx = setup_bound(test, 0);
 
 	ctx->copy = copy_slowly;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
-
-	/*
-	 * It takes one call that is too long to learn that a folio takes SLOW_MS. Nothing is
-	 * learnt where a tick ends the batch.
-	 */
-	migrate_max_inaccessible_us = 5 * SLOW_MS * USEC_PER_MSEC;
+	KUNIT_EXPECT_LE(test, submits_of_a_round(ctx), 2);
 	migrate_rounds(ctx, 3, 50);
-	add_folios(ctx, 50);
-	ctx->nr_submits = 0;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_GE(test, ctx->nr_submits, 5);
+	/* A batch that a tick has made longer is followed by smaller ones, if by any. */
+	KUNIT_EXPECT_GE(test, submits_of_a_round(ctx), 7);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 50);
 	expect_contents(ctx, 50);
 }
 
-/* Learn that the CPU takes SLOW_MS for a folio, and then that the migrator is fast. */
-static void learn_slow_cpu(struct offload_test *ctx)
+/* Batches are as small as the CPU is slow while a migrator is busy, and no longer. */
+static void bound_knows_a_busy_migrator(struct kunit *test)
 {
+	struct offload_test *ctx = setup_bound(test, 0);
+
 	ctx->submit_error = -EBUSY;
-	migrate_rounds(ctx, 30, 2);
-	KUNIT_EXPECT_GT(ctx->test, migrate_cpu_page_ns,
-			SLOW_MS * NSEC_PER_MSEC / 2);
+	migrate_rounds(ctx, 4, 50);
+	KUNIT_EXPECT_GE(test, submits_of_a_round(ctx), 7);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY, 50);
 	ctx->submit_error = 0;
-	migrate_rounds(ctx, 8, 50);
+	migrate_rounds(ctx, 4, 50);
+	KUNIT_EXPECT_LE(test, submits_of_a_round(ctx), 3);
+	expect_contents(ctx, 50);
 }
 
-/* As setup(), on a route with a bound for which that has been learnt. */
-static struct offload_test *setup_slow_cpu(struct kunit *test)
+/* A batch of which the CPU may copy nothing is short: that tells nothing. */
+static void bound_learns_nothing_from_failures(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
+	struct offload_test *ctx = setup_bound(test, 50);
 
-	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
-	learn_slow_cpu(ctx);
-	return ctx;
+	require(test);
+	set_folio_ns(&ctx->migrator, SLOW_NS);
+	ctx->submit_error = -EBUSY;
+	KUNIT_EXPECT_EQ(test, 50, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, SLOW_NS,
+			ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
 }
 
 /* A NUMA hint moves one folio: it stores nothing that other CPUs read. */
 static void bound_learns_nothing_from_one_folio(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 1);
-	struct migrate_pace *pace = migrate_offload_pace(TEST_REASON);
+	struct offload_test *ctx = setup_bound(test, 1);
 
-	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
-	*pace = (struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
-	migrate_cpu_page_ns = 4;
+	migrate_max_inaccessible_us = 1;
 	ctx->submit_error = -EBUSY;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, 4, pace->page_ns);
-	KUNIT_EXPECT_EQ(test, 4, pace->folio_ns);
-	KUNIT_EXPECT_EQ(test, 4, migrate_cpu_page_ns);
+	KUNIT_EXPECT_EQ(test, SLOW_NS / 8,
+			ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
 	expect_contents(ctx, 1);
 }
 
-/* What was learnt of one migrator does not count for the next one. */
+/* Memory of one node may be slower than that of another. */
+static void bound_knows_each_node(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 0);
+	int nid;
+
+	for_each_node_state(nid, N_MEMORY) {
+		ctx->nid = nid;
+		set_folio_ns(&ctx->migrator, NSEC_PER_USEC);
+		ctx->migrator.folio_ns[nid * NR_PAGE_ORDERS] = SLOW_NS;
+		ctx->nr_dsts = 0;
+		ctx->nr_submits = 0;
+		migrate_rounds(ctx, 1, 50);
+		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 5);
+
+		set_folio_ns(&ctx->migrator, SLOW_NS);
+		ctx->migrator.folio_ns[nid * NR_PAGE_ORDERS] = NSEC_PER_USEC;
+		KUNIT_EXPECT_EQ(test, 1, submits_of_a_round(ctx));
+	}
+	expect_contents(ctx, 50);
+}
+
+/* The CPU copies one folio, for which the other four may not teach anything. */
+static void bound_learns_by_share(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 4);
+
+	set_folio_ns(&ctx->migrator, SLOW_NS);
+	set_folio_ns(ctx->cpu, NSEC_PER_USEC);
+	add_folio(ctx, new_file(test, 1), 0);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_LT(test, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS], SLOW_NS);
+	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, ctx->cpu->folio_ns[ctx->nid * NR_PAGE_ORDERS]);
+	expect_contents(ctx, 4);
+}
+
+/* The averages of one migrator say nothing about the next one. */
 static void bound_learns_each_migrator(struct kunit *test)
 {
-	setup(test, 0);
-	migrate_offload_pace(TEST_REASON)->page_ns = 1;
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "none"));
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_pace(TEST_REASON)->page_ns);
-}
+	struct offload_test *ctx = setup_bound(test, 0);
 
-/*
- * What the CPU has no time for is mapped again, once, and migrates all the same. The
- * migrator has been asked for it, and is not asked again.
- */
-static void bound_puts_off_what_nobody_copies(struct kunit *test)
-{
-	struct offload_test *ctx = setup_slow_cpu(test);
-
-	ctx->nr_put = 0;
-	ctx->submit_error = -EBUSY;
-	migrate_rounds(ctx, 1, 50);
-	KUNIT_EXPECT_GT(test, ctx->nr_put, 0);
-	KUNIT_EXPECT_LE(test, ctx->nr_put, 2 * 50);
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY, 50);
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 0);
-	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
-	expect_contents(ctx, 50);
-}
-
-/* Also where there is no memory for the folios that were not put off. */
-static void bound_puts_off_without_memory(struct kunit *test)
-{
-	struct offload_test *ctx = setup_slow_cpu(test);
-
-	ctx->submit_error = -EBUSY;
-	add_folios(ctx, 50);
-	ctx->missing_dst = 26;
-	KUNIT_EXPECT_EQ(test, -ENOMEM, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
-	expect_contents(ctx, 50);
-}
-
-/* A migrator that leaves one batch to the CPU gets some of the same call again. */
-static void bound_offers_again(struct kunit *test)
-{
-	struct offload_test *ctx = test->priv;
-	struct migrate_pace *pace = migrate_offload_pace(TEST_REASON);
-
-	ctx->migrator.min_pages = 10;
-	setup(test, 200);
-	kunit_activate_static_stub(test, folio_mc_copy, slow_cpu);
-	migrate_max_inaccessible_us = 4 * SLOW_MS * USEC_PER_MSEC;
-	migrate_cpu_page_ns = SLOW_MS * NSEC_PER_MSEC;
-	pace->page_ns = migrate_cpu_page_ns / 10;
-	pace->folio_ns = 4;
-	ctx->submit_error = -EBUSY;
-	ctx->error_once = true;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_GE(test, ctx->nr_submits, 2);
-	expect_contents(ctx, 200);
-}
-
-/* No folio is unmapped any more when the time is over. */
-static void bound_ends_a_batch_that_waits(struct kunit *test)
-{
-	struct offload_test *ctx = setup(test, 20);
-
-	migrate_max_inaccessible_us = USEC_PER_MSEC;
-	ctx->late_dst = 3;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 3);
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED, 20);
-	expect_contents(ctx, 20);
+	migrate_offload_unregister(&ctx->migrator);
+	ctx->registered = !migrate_offload_register(&ctx->migrator);
+	KUNIT_ASSERT_TRUE(test, ctx->registered);
+	KUNIT_EXPECT_NE(test, SLOW_NS / 8, ctx->migrator.folio_ns[0]);
 }
 
 /* However short the time is, one folio after the other migrates. */
 static void bound_too_short_for_a_folio(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
+	struct offload_test *ctx = setup_bound(test, 50);
 
 	migrate_max_inaccessible_us = 1;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	ctx->submit_error = -EBUSY;
-	migrate_rounds(ctx, 4, 50);
-	KUNIT_EXPECT_GE(test, ctx->nr_submits, 4 * 50);
+	KUNIT_EXPECT_EQ(test, 50, ctx->nr_submits);
 	expect_contents(ctx, 50);
 }
 
-/* The main switch is turned off before the first of two batches is unmapped, and on later. */
-static void bound_while_switched(struct kunit *test)
+/* The allocation of a dst may sleep: nothing is locked yet, or unmapped. */
+static void dsts_come_first(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 2);
+	struct offload_test *ctx = setup(test, 20);
 
-	migrate_max_inaccessible_us = 1;
-	ctx->switch_at_dst = true;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	migrate_rounds(ctx, 4, 2);
-	KUNIT_EXPECT_GT(test, ctx->nr_submits, 0);
-	expect_contents(ctx, 2);
+	KUNIT_EXPECT_EQ(test, 20, ctx->nr_dsts_at_first_submit);
+	KUNIT_EXPECT_FALSE(test, ctx->locked_at_dst);
+	expect_contents(ctx, 20);
+}
+
+/* Without memory for more, the folios that have a dst migrate. */
+static void dst_missing(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+
+	ctx->missing_dst = 26;
+	KUNIT_EXPECT_EQ(test, -ENOMEM, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
+	KUNIT_EXPECT_EQ(test, 0, ctx->nr_put);
+	expect_contents(ctx, 50);
+}
+
+/* A folio that is locked is tried often, with one dst. */
+static void dst_of_locked_folio(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 3);
+	struct folio *src = shmem_read_folio(ctx->file->f_mapping, 1);
+
+	KUNIT_ASSERT_FALSE(test, IS_ERR(src));
+	folio_lock(src);
+	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
+	folio_unlock(src);
+	folio_put(src);
+	KUNIT_EXPECT_EQ(test, 3, ctx->nr_dsts);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_put);
+	expect_contents(ctx, 3);
 }
 
 static int count_first_batch(struct folio *dst, struct folio *src)
@@ -1144,30 +1173,26 @@ static void bound_knows_what_the_cpu_copies(struct kunit *test)
 		.migrate_folio	= not_plainly,
 	};
 	static const struct {
-		unsigned int cpu_page_ns;
+		unsigned int cpu_ns;
 		unsigned int most;
-	} rounds[] = { { 4, HPAGE_PMD_NR }, { NSEC_PER_SEC / 10, 10 } };
+	} rounds[] = { { 64, HPAGE_PMD_NR }, { NSEC_PER_SEC / 10, 10 } };
 	struct offload_test *ctx = setup(test, 0);
-	const struct address_space_operations *old_aops;
 	unsigned int i;
 
 	if (HPAGE_PMD_NR >= MAX_FOLIOS)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx->file = new_file(test, MAX_FOLIOS);
-	old_aops = ctx->file->f_mapping->a_ops;
+	ctx->aops = &aops;
 	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
 	migrate_max_inaccessible_us = USEC_PER_SEC;
 	for (i = 0; i < ARRAY_SIZE(rounds); i++) {
 		add_folios(ctx, MAX_FOLIOS);
 		ctx->nr_dsts = 0;
 		ctx->nr_dsts_at_first_copy = 0;
-		*migrate_offload_pace(TEST_REASON) =
-			(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
-		migrate_cpu_page_ns = rounds[i].cpu_page_ns;
-		ctx->file->f_mapping->a_ops = &aops;
+		set_folio_ns(&ctx->migrator, 64);
+		set_folio_ns(ctx->cpu, rounds[i].cpu_ns);
 		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-		ctx->file->f_mapping->a_ops = old_aops;
 		KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
 		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, rounds[i].most);
 		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING, MAX_FOLIOS);
@@ -1182,9 +1207,8 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 
 	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
 	migrate_max_inaccessible_us = USEC_PER_SEC;
-	*migrate_offload_pace(TEST_REASON) =
-		(struct migrate_pace) { .page_ns = 4, .folio_ns = 4 };
-	migrate_cpu_page_ns = NSEC_PER_SEC / 10;
+	set_folio_ns(&ctx->migrator, 64);
+	set_folio_ns(ctx->cpu, NSEC_PER_SEC / 10);
 	ctx->migrator.min_pages = 64;
 	ctx->migrator.min_order = 1;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
@@ -1564,15 +1588,17 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(time_out_ends_offload),
 	KUNIT_CASE(time_out_ends_a_required_call),
 	KUNIT_CASE(no_batch_without_eligible_folio),
-	KUNIT_CASE(bound_learns_nothing_from_one_folio),
+	KUNIT_CASE(dsts_come_first),
+	KUNIT_CASE(dst_missing),
+	KUNIT_CASE(dst_of_locked_folio),
 	KUNIT_CASE(bound_makes_batches_small),
+	KUNIT_CASE(bound_knows_a_busy_migrator),
+	KUNIT_CASE(bound_learns_nothing_from_failures),
+	KUNIT_CASE(bound_learns_nothing_from_one_folio),
+	KUNIT_CASE(bound_knows_each_node),
+	KUNIT_CASE(bound_learns_by_share),
 	KUNIT_CASE(bound_learns_each_migrator),
-	KUNIT_CASE(bound_puts_off_what_nobody_copies),
-	KUNIT_CASE(bound_puts_off_without_memory),
-	KUNIT_CASE(bound_offers_again),
-	KUNIT_CASE(bound_ends_a_batch_that_waits),
 	KUNIT_CASE(bound_too_short_for_a_folio),
-	KUNIT_CASE(bound_while_switched),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(retry_copies_afresh),
