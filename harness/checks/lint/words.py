@@ -6,15 +6,9 @@ have no word that only this project knows.
 """
 
 import re
-import tomllib
-from collections import Counter
-from collections.abc import Iterator, Sequence
-from typing import Any
-
-import msgspec
+from collections.abc import Iterator
 
 from harness.checks.lint import added, names
-from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.kernel import topics
 
@@ -27,13 +21,6 @@ _SUBJECT = re.compile(r"\b(?:What|Who)(?:ever)?\b(?!:)|(?<=[:;])\s+(?:what|who)(
 _END = re.compile(r"[.?!](?=[\s\"'`)|]|\Z)|\n\s*\n|\Z")
 # The marks of comments, quotes and lists before a line of prose.
 _LEADER = re.compile(r"^[ \t]*(?:/\*+|\*/?|//|#+|>|-)?[ \t]*", re.MULTILINE)
-
-
-class Allowed(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Files that are still to be rewritten, and how many of the words they may have at most."""
-
-    paths: tuple[str, ...]
-    at_most: int
 
 
 def found_in(text: str, *, message: bool = False) -> list[str]:
@@ -65,38 +52,10 @@ def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
                 yield name, "\n".join(change.added), False
 
 
-def load(text: str) -> list[Allowed]:
-    """Read the list `words` of limits.toml."""
-    tables: list[dict[str, Any]] = tomllib.loads(text).get("words", [])
-    try:
-        return msgspec.convert(tables, list[Allowed])
-    except ValueError as error:
-        raise HarnessError(f"limits.toml: {error}") from error
-
-
-def judge(found: Sequence[tuple[str, str]], allowed: Sequence[Allowed]) -> list[str]:
-    """Return the words, each with its file, where files have more of them than they may."""
-    homes = [
-        next((place for place, one in enumerate(allowed) if added.matches(one.paths, name)), -1)
-        for name, _ in found
-    ]
-    counts = Counter(homes)
+def check(paths: Paths) -> list[str]:
+    """Return all such words in texts that are ours, each with its file."""
     return [
         f"{name}: {words}..."
-        for home, (name, words) in zip(homes, found, strict=True)
-        if home < 0 or counts[home] > allowed[home].at_most
-    ]
-
-
-def search(paths: Paths) -> list[tuple[str, str]]:
-    """Return all such words, each with its file."""
-    return [
-        (name, words)
         for name, text, message in texts(paths)
         for words in found_in(text, message=message)
     ]
-
-
-def check(paths: Paths) -> list[str]:
-    """Search all texts that are ours; limits.toml lists files that may still have some."""
-    return judge(search(paths), load((paths.root / "limits.toml").read_text()))

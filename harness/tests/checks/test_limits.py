@@ -129,12 +129,3 @@ def test_messages_have_no_word_of_ours() -> None:
     assert [one.split()[0] for one in words.found_in(text, message=True)] == [
         "topic", "laboratory", "doubles",
     ]  # fmt: skip
-
-
-def test_files_that_are_listed_may_have_some_words() -> None:
-    (allowed,) = words.load('words = [{ paths = ["old/*"], at_most = 2 }]')
-    found = [("old/a", "shall"), ("old/b", "shall"), ("new/a", "shall")]
-    assert words.judge(found, [allowed]) == ["new/a: shall..."]
-    assert len(words.judge([*found, ("old/b", "nobody")], [allowed])) == 4
-    with pytest.raises(HarnessError, match=r"limits\.toml"):
-        words.load('words = [{ paths = ["old/*"] }]')

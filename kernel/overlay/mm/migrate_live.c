@@ -2,12 +2,12 @@
 /*
  * Live copies: a folio is write-protected, copied while it is mapped, and then
  * unmapped and moved, so that it is inaccessible only for as long as that takes.
- * A chunk is copied together; its folios are unmapped and moved in groups. What
- * was written meanwhile is copied again after it is unmapped. Until then a chunk
+ * A chunk is copied together; its folios are unmapped and moved in groups. A folio
+ * that was written meanwhile is copied again after its unmap. Until then a chunk
  * is a batch of the migrator's, and its folios are on no list.
  *
- * All folios of a chunk are locked from their protection to their move. Nobody
- * needs the lock to access a folio that is mapped, writes included. Only
+ * All folios of a chunk are locked from their protection to their move. A thread
+ * that reads or writes a mapped folio does not need the lock. Only
  * MIGRATE_ASYNC steps are taken meanwhile: no wait for locks or writeback.
  */
 
@@ -21,7 +21,7 @@
 #include "internal.h"
 #include "migrate.h"
 
-/* Which routes copy live, and the smallest folio for which that is worth it. */
+/* The routes that copy live, and the order of the smallest folio that is copied live. */
 enum {
 	LIVE_NEVER,
 	LIVE_ALWAYS,
@@ -52,7 +52,7 @@ void __init migrate_live_debugfs(struct dentry *dir)
 #define MIGRATE_LIVE_GROUP_PAGES	48
 #define MIGRATE_LIVE_GROUP_FOLIOS	24
 
-/* Whether it is worth while to lock @folio and look more closely. */
+/* Return whether @folio is worth the lock and a closer look. */
 static bool folio_looks_live(struct folio *folio)
 {
 	return !page_has_movable_ops(&folio->page) &&
@@ -87,7 +87,7 @@ static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
 /*
  * Take folios of at least @max_pages from @from, and allocate their dst before
  * any of them is locked. Move folios that cannot be copied live to @rest, and
- * all folios if there is no memory: they are tried once more, with less locked.
+ * all folios if there is no memory: they are tried once more, with fewer locked.
  *
  * Return: false if @from is empty and the chunk, too.
  */
@@ -201,7 +201,7 @@ static void migrate_chunk_protect(struct migrate_call *call,
 					 chunk->reason);
 }
 
-/* The CPU copies what the migrator does not. That, too, is better done live. */
+/* The CPU copies all folios that the migrator does not copy, live as well. */
 static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 {
 	unsigned int i;
@@ -224,7 +224,7 @@ static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 	}
 }
 
-/* Unmap the folio of @pair into @b, and mark dst if it has what src has now. */
+/* Unmap the folio of @pair into @b, and mark dst if dst has the content of src. */
 static void migrate_pair_unmap(struct migrate_batch *b,
 			       struct migrate_offload_pair *pair,
 			       enum ttu_flags ttu, struct list_head *ret_folios)
@@ -252,7 +252,7 @@ static void migrate_pair_unmap(struct migrate_batch *b,
 	if (pair->status != MIGRATE_OFFLOAD_DONE)
 		return;
 
-	/* What made PTEs read-only was flushed before the copy: no CPU writes. */
+	/* Read-only PTEs were flushed before the copy: no CPU writes. */
 	if (unwritten && migrate_folio_may_copy_early(src, true, &why)) {
 		migrate_folio_set_copied(dst);
 		why = MIGRATE_OFFLOAD_STAT_LIVE_COPIED;
@@ -308,7 +308,7 @@ static int migrate_chunk_move(struct migrate_call *call,
 
 		/*
 		 * Only lost folios have failed so far, and they have for good.
-		 * What cannot be moved now is tried and counted again.
+		 * Folios that cannot be moved now are tried and counted again.
 		 */
 		nr_failed += b.nr_failed;
 		so_far = *stats;
@@ -325,7 +325,7 @@ static int migrate_chunk_move(struct migrate_call *call,
 }
 
 /*
- * Copy live and migrate what folios of @from may be copied so. The others, and
+ * Copy live and migrate all folios of @from that may be copied live. The others, and
  * those that could not be moved, stay in @from: they are migrated as without a
  * live route, after this. So no folio is copied live twice.
  *

@@ -49,10 +49,10 @@ static bool enabled;
  */
 static DEFINE_MUTEX(migrate_offload_route_mutex);
 
-/* For how long the administrator allows a batch to be copied. */
+/* The time that the administrator allows for the copy of a batch. */
 static unsigned int timeout_ms = 100;
 
-/* What the administrator has chosen for a reason. */
+/* The administrator's choice for a reason. */
 struct route_conf {
 	struct migrator __rcu *migrator;
 };
@@ -200,7 +200,7 @@ void migrate_offload_unregister(struct migrator *migrator)
 		update_keys();
 	}
 
-	/* Whoever has read the route fails to get the module, and leaves. */
+	/* A call that has read the route fails to get the module. */
 	synchronize_rcu();
 	mempool_destroy(migrator->batches);
 }

@@ -410,7 +410,7 @@ static void routes_are_per_reason(struct kunit *test)
 			   migrate_offload_get_route(TEST_REASON)->name);
 
 	KUNIT_EXPECT_EQ(test, -ENOENT,
-			migrate_offload_set_route(TEST_REASON, "nobody"));
+			migrate_offload_set_route(TEST_REASON, "absent"));
 	KUNIT_EXPECT_EQ(test, -EINVAL,
 			migrate_offload_set_route(TEST_REASON, "kunit always"));
 	KUNIT_EXPECT_STREQ(test, "cpu",
