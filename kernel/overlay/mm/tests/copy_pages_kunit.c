@@ -35,10 +35,7 @@ struct copy_test {
 	unsigned int stop_after;	/* bytes */
 };
 
-static void free_page_action(void *page)
-{
-	__free_page(page);
-}
+KUNIT_DEFINE_ACTION_WRAPPER(free_page_action, __free_page, struct page *);
 
 static struct page *alloc_range(struct kunit *test, int nid, unsigned int order)
 {
@@ -66,10 +63,9 @@ static int far_node(struct kunit *test)
 {
 	int nid;
 
-	for_each_node_state(nid, N_MEMORY) {
+	for_each_node_state(nid, N_MEMORY)
 		if (nid != numa_mem_id())
 			return nid;
-	}
 	kunit_skip(test, "there is one node");
 	return NUMA_NO_NODE;
 }
@@ -179,10 +175,7 @@ static void lengths(struct kunit *test)
 	}
 }
 
-static void put_folio(void *folio)
-{
-	folio_put(folio);
-}
+KUNIT_DEFINE_ACTION_WRAPPER(put_folio, folio_put, struct folio *);
 
 static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 {
@@ -330,7 +323,7 @@ static void unreadable_bytes_are_left(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, src);
 	memset(src, ~FILL, bytes);
-	for (routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++) {
+	for (routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++)
 		for (readable = 0; readable < bytes; readable += SMP_CACHE_BYTES) {
 			unsigned long left;
 
@@ -338,10 +331,8 @@ static void unreadable_bytes_are_left(struct kunit *test)
 			left = copy_by(routine, to, src + bytes - readable, bytes);
 			KUNIT_EXPECT_EQ(test, left, bytes - readable);
 			KUNIT_EXPECT_NULL(test, memchr_inv(to, (u8)~FILL, readable));
-			KUNIT_EXPECT_NULL(test, memchr_inv(to + readable, FILL,
-							   bytes - readable));
+			KUNIT_EXPECT_NULL(test, memchr_inv(to + readable, FILL, bytes - readable));
 		}
-	}
 	vfree(src);
 }
 

@@ -110,17 +110,18 @@ static pte_t migration_entry(struct table *table, unsigned int i)
 	return softleaf_to_pte(make_readable_migration_entry(table->pfn + i));
 }
 
-static void migration_entries(struct table *table)
-{
-	unsigned int i;
-
-	for (i = 0; i < NR; i++)
-		table->ptes[i] = migration_entry(table, i);
-}
-
 static int run_length(struct table *table)
 {
 	return swap_pte_batch(table->ptes, NR, table->ptes[0]);
+}
+
+/* The run ends at an entry that differs. */
+static void expect_end(struct kunit *test, pte_t odd)
+{
+	struct table *table = test->priv;
+
+	table->ptes[ODD] = odd;
+	KUNIT_EXPECT_EQ(test, run_length(table), ODD);
 }
 
 static void runs_of_migration_entries(struct kunit *test)
@@ -128,37 +129,25 @@ static void runs_of_migration_entries(struct kunit *test)
 	struct table *table = test->priv;
 	const unsigned long pfn = table->pfn + ODD;
 	swp_entry_t entry = make_readable_migration_entry(pfn);
+	unsigned int i;
 
-	migration_entries(table);
+	for (i = 0; i < NR; i++)
+		table->ptes[i] = migration_entry(table, i);
 	KUNIT_EXPECT_EQ(test, run_length(table), NR);
 	KUNIT_EXPECT_EQ(test, swap_pte_batch(table->ptes, ODD, table->ptes[0]), ODD);
 
-	table->ptes[ODD] = migration_entry(table, ODD + 1);
-	KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-
-	table->ptes[ODD] = softleaf_to_pte(make_writable_migration_entry(pfn));
-	KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-
-	table->ptes[ODD] = softleaf_to_pte(make_readable_exclusive_migration_entry(pfn));
-	KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-
+	expect_end(test, migration_entry(table, ODD + 1));
+	expect_end(test, softleaf_to_pte(make_writable_migration_entry(pfn)));
+	expect_end(test, softleaf_to_pte(make_readable_exclusive_migration_entry(pfn)));
 	if (migration_entry_supports_ad()) {
-		table->ptes[ODD] = softleaf_to_pte(make_migration_entry_young(entry));
-		KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-		table->ptes[ODD] = softleaf_to_pte(make_migration_entry_dirty(entry));
-		KUNIT_EXPECT_EQ(test, run_length(table), ODD);
+		expect_end(test, softleaf_to_pte(make_migration_entry_young(entry)));
+		expect_end(test, softleaf_to_pte(make_migration_entry_dirty(entry)));
 	}
-	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY)) {
-		table->ptes[ODD] = pte_swp_mksoft_dirty(migration_entry(table, ODD));
-		KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-	}
-	if (IS_ENABLED(CONFIG_HAVE_ARCH_USERFAULTFD_WP)) {
-		table->ptes[ODD] = pte_swp_mkuffd(migration_entry(table, ODD));
-		KUNIT_EXPECT_EQ(test, run_length(table), ODD);
-	}
-
-	table->ptes[ODD] = pfn_pte(pfn, PAGE_SHARED);
-	KUNIT_EXPECT_EQ(test, run_length(table), ODD);
+	if (IS_ENABLED(CONFIG_MEM_SOFT_DIRTY))
+		expect_end(test, pte_swp_mksoft_dirty(migration_entry(table, ODD)));
+	if (IS_ENABLED(CONFIG_HAVE_ARCH_USERFAULTFD_WP))
+		expect_end(test, pte_swp_mkuffd(migration_entry(table, ODD)));
+	expect_end(test, pfn_pte(pfn, PAGE_SHARED));
 }
 
 static int pte_batch_test_init(struct kunit *test)

@@ -19,13 +19,8 @@
 #define _GNU_SOURCE
 #include "migrate_measure/measure.h"
 
-#include <err.h>
-#include <errno.h>
 #include <getopt.h>
 #include <sched.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define DEMOTION	"/sys/kernel/mm/numa/demotion_enabled"
 #define PROACTIVENESS	"/proc/sys/vm/compaction_proactiveness"
@@ -36,18 +31,13 @@
 #define MAX_TOUCHES	100000000
 
 const char * const instrument_names[] = {
-	[INSTRUMENT_AUTO]	= "auto",
-	[INSTRUMENT_OFF]	= "off",
-	[INSTRUMENT_ONLY]	= "only",
+	[INSTRUMENT_AUTO] = "auto", [INSTRUMENT_OFF] = "off", [INSTRUMENT_ONLY] = "only",
 };
 
 const char * const addresses_names[] = {
-	[ADDRESSES_HEADS]	= "heads",
-	[ADDRESSES_ALL]		= "all",
-	[ADDRESSES_RANGE]	= "range",
-	[ADDRESSES_RECLAIM]	= "reclaim",
-	[ADDRESSES_COMPACTION]	= "compaction",
-	[ADDRESSES_CONTIG]	= "contig",
+	[ADDRESSES_HEADS] = "heads", [ADDRESSES_ALL] = "all", [ADDRESSES_RANGE] = "range",
+	[ADDRESSES_RECLAIM] = "reclaim", [ADDRESSES_COMPACTION] = "compaction",
+	[ADDRESSES_CONTIG] = "contig",
 };
 
 static void usage(void)
@@ -127,25 +117,21 @@ static unsigned long parse_number(const char *text, const char *option, unsigned
 	return value;
 }
 
-static void add_size(struct options *options, const char *text)
-{
-	unsigned long kib = parse_number(text, "folio-kib", MIN_FOLIO_KIB, MAX_HUGETLB_KIB);
-
-	if (kib & (kib - 1) || kib == 8)
-		errx(2, "--folio-kib: there are no folios of %lu KiB", kib);
-	for (unsigned int i = 0; i < options->nr_sizes; i++)
-		if (options->folio_kib[i] == kib)
-			errx(2, "--folio-kib: %lu is there twice", kib);
-	options->folio_kib[options->nr_sizes++] = kib;
-}
-
 static void parse_sizes(struct options *options, char *list)
 {
 	char *text;
 
 	options->nr_sizes = 0;
-	while ((text = strsep(&list, ",")))
-		add_size(options, text);
+	while ((text = strsep(&list, ","))) {
+		unsigned long kib = parse_number(text, "folio-kib", MIN_FOLIO_KIB, MAX_HUGETLB_KIB);
+
+		if (kib & (kib - 1) || kib == 8)
+			errx(2, "--folio-kib: there are no folios of %lu KiB", kib);
+		for (unsigned int i = 0; i < options->nr_sizes; i++)
+			if (options->folio_kib[i] == kib)
+				errx(2, "--folio-kib: %lu is there twice", kib);
+		options->folio_kib[options->nr_sizes++] = kib;
+	}
 }
 
 /* Which of @nr names @text is. */
@@ -237,8 +223,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 							NR_ADDRESSES);
 			break;
 		case 'M':
-			options->memory = parse_name(optarg, "memory", memory_names,
-						     NR_MEMORY);
+			options->memory = parse_name(optarg, "memory", memory_names, NR_MEMORY);
 			break;
 		case 'd':
 			options->dir = optarg;
@@ -307,8 +292,7 @@ static unsigned int check_machine(struct options *options)
 	if (makes_huge_pages(options) && !memory_frames_readable())
 		errx(1, "cannot see what has moved: needs root");
 	check_free(options, options->to);
-	if (options->addresses == ADDRESSES_RECLAIM &&
-	    access(own_cgroup("memory.reclaim"), W_OK))
+	if (options->addresses == ADDRESSES_RECLAIM && access(own_cgroup("memory.reclaim"), W_OK))
 		err(1, "cannot write %s", own_cgroup("memory.reclaim"));
 	return nr_nodes;
 }
@@ -328,53 +312,34 @@ static void prepare_machine(const struct options *options)
 		errx(1, "cannot keep others from compaction, and CPUs from what is free");
 }
 
-static void keep_processor(void)
-{
-	const struct sched_param param = { .sched_priority = 1 };
-
-	if (sched_setscheduler(0, SCHED_FIFO, &param))
-		err(1, "no real-time priority");
-}
-
-static FILE *open_output(const char *path)
-{
-	FILE *out = path ? fopen(path, "we") : stdout;
-
-	if (!out)
-		err(1, "cannot write %s", path);
-	return out;
-}
-
 int main(int argc, char **argv)
 {
 	static struct result results[MAX_SIZES * NR_MOVES];
 	struct options options = {
 		.folio_kib = { 4, 16, 64, 256, 1024, 2048 },
-		.nr_sizes = 6,
-		.mib = 256,
-		.from = ANY_NODE,
-		.to = ANY_NODE,
-		.moves = NR_MOVES,
-		.dir = "/tmp",
-		.warmup = 1,
-		.repeat = 3,
+		.nr_sizes = 6, .mib = 256, .from = ANY_NODE, .to = ANY_NODE, .moves = NR_MOVES,
+		.dir = "/tmp", .warmup = 1, .repeat = 3,
 	};
+	const struct sched_param realtime = { .sched_priority = 1 };
 	unsigned int nr_nodes;
+	FILE *out = stdout;
 	struct area area;
 	bool instrumented;
 	__u64 wrong = 0;
 	size_t nr = 0;
-	FILE *out;
 
 	parse_options(&options, argc, argv);
 	nr_nodes = check_machine(&options);
-	out = open_output(options.output);
+	if (options.output)
+		out = fopen(options.output, "we");
+	if (!out)
+		err(1, "cannot write %s", options.output);
 	area_prepare(&area, &options);
 	instrumented = options.instrument != INSTRUMENT_OFF && instrument_present();
 	prepare_machine(&options);
 	offload_mark();
-	if (options.realtime)
-		keep_processor();
+	if (options.realtime && sched_setscheduler(0, SCHED_FIFO, &realtime))
+		err(1, "no real-time priority");
 
 	for (unsigned int i = 0; i < options.nr_sizes; i++) {
 		measure_size(&area, options.folio_kib[i], &results[nr], instrumented);

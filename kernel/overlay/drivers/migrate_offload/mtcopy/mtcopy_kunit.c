@@ -66,9 +66,8 @@ static void helpers_that_cost_time_are_not_asked(struct kunit *test)
 
 	for (i = 0; i < ARRAY_SIZE(percent); i++) {
 		struct mtcopy_trial trial = { };
-		struct history history;
+		struct history history = copy_batches(&trial, 10 * MTCOPY_TRIAL, percent[i], 0);
 
-		history = copy_batches(&trial, 10 * MTCOPY_TRIAL, percent[i], 0);
 		KUNIT_EXPECT_EQ(test, history.helped, 10);
 		KUNIT_EXPECT_LE(test, history.cost * 98, 10ULL * MTCOPY_TRIAL * ALONE * 100);
 	}
@@ -117,14 +116,9 @@ static struct cpumask isolated, tickless;
 
 static bool housekeeping_of_test(unsigned int cpu, enum hk_type type)
 {
-	switch (type) {
-	case HK_TYPE_DOMAIN:
+	if (type == HK_TYPE_DOMAIN)
 		return !cpumask_test_cpu(cpu, &isolated);
-	case HK_TYPE_KERNEL_NOISE:
-		return !cpumask_test_cpu(cpu, &tickless);
-	default:
-		return false;
-	}
+	return type == HK_TYPE_KERNEL_NOISE && !cpumask_test_cpu(cpu, &tickless);
 }
 
 /* Helpers run only where the caller may run, and on no isolated or tickless CPU. */
@@ -176,10 +170,7 @@ static int copy_unless_poisoned(struct page *dst, struct page *src, unsigned int
 	return 0;
 }
 
-static void put_folio(void *folio)
-{
-	folio_put(folio);
-}
+KUNIT_DEFINE_ACTION_WRAPPER(put_folio, folio_put, struct folio *);
 
 static struct folio *get_folio(struct kunit *test, unsigned int order, u8 fill)
 {

@@ -86,9 +86,8 @@ static uint64_t stamp_value(uint64_t seed, size_t index)
 void memory_stamp(void *addr, size_t len, uint64_t seed)
 {
 	uint64_t *word = addr;
-	size_t i;
 
-	for (i = 0; i < len / sizeof(*word); i++)
+	for (size_t i = 0; i < len / sizeof(*word); i++)
 		word[i] = stamp_value(seed, i);
 }
 
@@ -168,10 +167,7 @@ bool memory_two_nodes(int *first, int *second)
 
 long memory_node_kib(int node, const char *name)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/meminfo", node);
-	return setting_find_number(path, name);
+	return setting_find_number(setting_path(NODE_DIR "/node%d/meminfo", node), name);
 }
 
 struct node_mask memory_node_mask(int node)
@@ -213,8 +209,7 @@ static long move_some(pid_t pid, const char *addr, size_t nr, size_t step, size_
 		nodes[i] = node;
 		status[i] = -ENODATA;
 	}
-	ret = syscall(__NR_move_pages, pid, nr, pages, query ? NULL : nodes, status,
-		      flags);
+	ret = syscall(__NR_move_pages, pid, nr, pages, query ? NULL : nodes, status, flags);
 	if (ret < 0) {
 		ret = -errno;
 		goto out;
@@ -581,7 +576,6 @@ long pages_unaccounted(void)
 	};
 	static int meminfo_fd = -1, zoneinfo_fd = -1;
 	static char meminfo[8192], zoneinfo[1024 * 1024];
-	const char * const *owner;
 	long kib;
 
 	/* Folios wait on lists of single CPUs, too. */
@@ -593,16 +587,15 @@ long pages_unaccounted(void)
 		read_again(&zoneinfo_fd, "/proc/zoneinfo", zoneinfo, sizeof(zoneinfo));
 	}
 	kib = meminfo_kib(meminfo, "MemTotal:");
-	for (owner = owners; *owner; owner++)
-		kib -= meminfo_kib(meminfo, *owner);
+	for (unsigned int i = 0; owners[i]; i++)
+		kib -= meminfo_kib(meminfo, owners[i]);
 	return kib * (long)KIB / (long)memory_page_size() - pages_on_cpu_lists(zoneinfo);
 }
 
 static long isolated_on(int node)
 {
-	char path[64];
+	const char *path = setting_path(NODE_DIR "/node%d/vmstat", node);
 
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/vmstat", node);
 	return setting_find_number(path, "nr_isolated_anon ") +
 	       setting_find_number(path, "nr_isolated_file ");
 }

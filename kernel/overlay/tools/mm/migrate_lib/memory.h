@@ -108,9 +108,8 @@ int memory_fill(void *addr, size_t len, size_t folio_size, int node, uint64_t se
 long memory_isolated(const int nodes[2]);
 
 /*
- * Pages that are neither free nor have an owner that the kernel counts. They grow
- * when something keeps pages and forgets them. Fewer than 0 if an owner counts some
- * that another one counts too.
+ * Pages that are neither free nor have an owner that the kernel counts. They grow when something
+ * keeps pages and forgets them. Fewer than 0 if an owner counts some that another one counts too.
  */
 long pages_unaccounted(void);
 

@@ -8,13 +8,11 @@
 #include <unistd.h>
 
 #include "module.h"
+#include "setting.h"
 
 static bool is_there(const char *name, const char *file)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "/sys/module/%s/%s", name, file);
-	return !access(path, F_OK);
+	return !access(setting_path("/sys/module/%s/%s", name, file), F_OK);
 }
 
 bool module_loaded(const char *name)

@@ -29,23 +29,19 @@ bool offload_enabled(void)
 	return setting_read_number(OFFLOAD_DIR "/enabled") == 1;
 }
 
-static bool is_on(const char *reason, char route[OFFLOAD_ROUTE_SIZE])
-{
-	return offload_enabled() && !offload_get_route(reason, route) && strcmp(route, "none");
-}
-
 bool offload_on_for(const char *reason)
 {
 	char route[OFFLOAD_ROUTE_SIZE];
 
-	return is_on(reason, route);
+	return offload_enabled() && !offload_get_route(reason, route) && strcmp(route, "none");
 }
 
 bool offload_on_only_for(const char *reason)
 {
 	char route[OFFLOAD_ROUTE_SIZE];
 
-	return is_on(reason, route) && !offload_route_only(reason, route);
+	return offload_on_for(reason) && !offload_get_route(reason, route) &&
+	       !offload_route_only(reason, route);
 }
 
 int offload_set_enabled(bool enabled)
@@ -66,18 +62,13 @@ int offload_set_live(bool live)
 
 int offload_set_route(const char *reason, const char *route)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", reason);
-	return setting_write(path, route);
+	return setting_write(setting_path(OFFLOAD_DIR "/routes/%s", reason), route);
 }
 
 int offload_get_route(const char *reason, char route[OFFLOAD_ROUTE_SIZE])
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), OFFLOAD_DIR "/routes/%s", reason);
-	return setting_read(path, route, OFFLOAD_ROUTE_SIZE);
+	return setting_read(setting_path(OFFLOAD_DIR "/routes/%s", reason), route,
+			    OFFLOAD_ROUTE_SIZE);
 }
 
 int offload_set_required(const char *reason, bool required)
@@ -158,10 +149,9 @@ uint64_t offload_grown(const char *prefix)
 void offload_show_grown(void)
 {
 	for (unsigned int i = 0; i < mark.nr; i++) {
-		uint64_t growth = offload_grown(mark.counter[i].name);
+		unsigned long long growth = offload_grown(mark.counter[i].name);
 
 		if (growth)
-			printf("# %s grew by %llu\n", mark.counter[i].name,
-			       (unsigned long long)growth);
+			printf("# %s grew by %llu\n", mark.counter[i].name, growth);
 	}
 }

@@ -2,8 +2,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,6 +24,17 @@ static struct {
 /* Read by signal handlers: an entry that counts is complete. */
 static unsigned int nr_saved;
 static pid_t saver;
+
+const char *setting_path(const char *format, ...)
+{
+	static __thread char path[VALUE_SIZE];
+	va_list arguments;
+
+	va_start(arguments, format);
+	vsnprintf(path, sizeof(path), format, arguments);
+	va_end(arguments);
+	return path;
+}
 
 int setting_write(const char *path, const char *value)
 {
@@ -105,24 +116,16 @@ long setting_count_lines(const char *path, const char *text)
 	return file ? nr : -1;
 }
 
-/* A file that shows all its values has the one that counts in brackets. */
-static void keep_selected(char *value)
-{
-	char *first = strchr(value, '[');
-	char *last = first ? strchr(first, ']') : NULL;
-
-	if (!last)
-		return;
-	*last = '\0';
-	memmove(value, first + 1, last - first);
-}
-
 int setting_value(const char *path, char *buf, size_t size)
 {
 	int ret = setting_read(path, buf, size);
+	char *first = ret ? NULL : strchr(buf, '[');
+	char *last = first ? strchr(first, ']') : NULL;
 
-	if (!ret)
-		keep_selected(buf);
+	if (last) {
+		*last = '\0';
+		memmove(buf, first + 1, last - first);
+	}
 	return ret;
 }
 
@@ -189,10 +192,8 @@ static void restore_at_end(void)
 	static const int signals[] = {
 		SIGHUP, SIGINT, SIGQUIT, SIGPIPE, SIGTERM, SIGBUS, SIGSEGV, SIGXCPU, 0
 	};
-	struct sigaction before, action = {
-		.sa_handler = restore_on_signal,
-		.sa_flags = SA_RESETHAND,
-	};
+	struct sigaction before, action = { .sa_handler = restore_on_signal,
+					    .sa_flags = SA_RESETHAND };
 
 	saver = getpid();
 	atexit(restore_at_exit);
@@ -274,11 +275,9 @@ static int thp_allow(size_t folio_size, const char *name, const char *value)
 
 	for (size_t kib = 8; kib <= MAX_THP_KIB; kib *= 2) {
 		bool wanted = kib * 1024 == folio_size;
-		char path[PATH_MAX];
-		int err;
+		int err = set_anew(setting_path(THP_DIR "/hugepages-%zukB/%s", kib, name),
+				   wanted ? value : "never", false);
 
-		snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", kib, name);
-		err = set_anew(path, wanted ? value : "never", false);
 		if (wanted || (err && err != -ENOENT))
 			ret = err;
 	}
@@ -301,38 +300,29 @@ int thp_only(size_t folio_size)
 	return thp_only_anon(folio_size);
 }
 
-static void hugetlb_path(char *path, size_t size, size_t folio_size, int node, const char *file)
+static const char *hugetlb_path(size_t folio_size, int node, const char *file)
 {
-	snprintf(path, size, NODE_DIR "/node%d/hugepages/hugepages-%zukB/%s_hugepages", node,
-		 folio_size / 1024, file);
-}
-
-static long hugetlb_read(size_t folio_size, int node, const char *file)
-{
-	char path[128];
-
-	hugetlb_path(path, sizeof(path), folio_size, node, file);
-	return setting_read_number(path);
+	return setting_path(NODE_DIR "/node%d/hugepages/hugepages-%zukB/%s_hugepages", node,
+			    folio_size / 1024, file);
 }
 
 long hugetlb_held(size_t folio_size, int node)
 {
-	return hugetlb_read(folio_size, node, "nr");
+	return setting_read_number(hugetlb_path(folio_size, node, "nr"));
 }
 
 long hugetlb_free(size_t folio_size, int node)
 {
-	return hugetlb_read(folio_size, node, "free");
+	return setting_read_number(hugetlb_path(folio_size, node, "free"));
 }
 
 long hugetlb_hold(size_t folio_size, int node, unsigned long nr)
 {
-	char path[128], value[24];
+	char value[24];
 
-	hugetlb_path(path, sizeof(path), folio_size, node, "nr");
 	snprintf(value, sizeof(value), "%lu", nr);
-	setting_change(path, value);
-	return setting_read_number(path);
+	setting_change(hugetlb_path(folio_size, node, "nr"), value);
+	return hugetlb_held(folio_size, node);
 }
 
 bool hugetlb_reserve(size_t folio_size, int node, unsigned long nr)

@@ -14,6 +14,8 @@
 #define KSM_DIR "/sys/kernel/mm/ksm"
 #define NUMA_BALANCING "/proc/sys/kernel/numa_balancing"
 
+/* As printf(3) would print it; good until this thread calls it again. */
+const char *setting_path(const char *format, ...);
 /* 0 or -errno, of the open or of the write. */
 int setting_write(const char *path, const char *value);
 int setting_write_number(const char *path, long value);
@@ -64,10 +66,7 @@ int thp_only_shmem(size_t folio_size);
 /* How many folios of @folio_size hugetlb has on @node, and how many of them are free. */
 long hugetlb_held(size_t folio_size, int node);
 long hugetlb_free(size_t folio_size, int node);
-/*
- * Let hugetlb have @nr of them; returns how many it has then. The pool gets its old size
- * back.
- */
+/* Let hugetlb have @nr of them; returns how many it has then. The pool gets its old size back. */
 long hugetlb_hold(size_t folio_size, int node, unsigned long nr);
 /* Let it have at least @nr. False if the machine has no room for them. */
 bool hugetlb_reserve(size_t folio_size, int node, unsigned long nr);

@@ -93,8 +93,7 @@ static inline void let_go(const int ends[2])
 /* A process with the memory of the test, which answers each time that it is asked. */
 struct child {
 	pid_t pid;
-	int question;
-	int answer;
+	int question, answer;
 };
 
 /* The answer is how much is wrong, as the child finds it. */

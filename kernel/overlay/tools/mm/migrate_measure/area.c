@@ -3,25 +3,11 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <err.h>
 #include <fcntl.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-
-#include "../migrate_lib/touch.h"
-
-#define MIN_FREE	"/proc/sys/vm/min_free_kbytes"
 
 const char * const memory_names[] = {
-	[MEMORY_ANON]		= "anon",
-	[MEMORY_SHMEM]		= "shmem",
-	[MEMORY_FILE]		= "file",
-	[MEMORY_HUGETLB]	= "hugetlb",
-	[MEMORY_MIXED]		= "mixed",
+	[MEMORY_ANON] = "anon", [MEMORY_SHMEM] = "shmem", [MEMORY_FILE] = "file",
+	[MEMORY_HUGETLB] = "hugetlb", [MEMORY_MIXED] = "mixed",
 };
 
 /*
@@ -62,8 +48,7 @@ size_t count_bytes(const struct options *options)
 
 bool makes_huge_pages(const struct options *options)
 {
-	return options->addresses == ADDRESSES_COMPACTION ||
-	       options->addresses == ADDRESSES_CONTIG;
+	return options->addresses >= ADDRESSES_COMPACTION;
 }
 
 size_t huge_size(const struct options *options)
@@ -74,8 +59,7 @@ size_t huge_size(const struct options *options)
 /* For compaction, twice as much memory is free. */
 __u64 huge_wanted(const struct options *options)
 {
-	return options->addresses == ADDRESSES_CONTIG ? 1 :
-	       options->mib * KIB / MAX_FOLIO_KIB / 2;
+	return options->addresses == ADDRESSES_CONTIG ? 1 : options->mib * KIB / MAX_FOLIO_KIB / 2;
 }
 
 void *allocate(size_t nr, size_t size)
@@ -97,8 +81,7 @@ void area_prepare(struct area *area, const struct options *options)
 	if (options->addresses == ADDRESSES_ALL)
 		smallest = memory_page_size() / KIB;
 	for (unsigned int i = 1; i < options->nr_sizes; i++)
-		if (options->folio_kib[i] < smallest)
-			smallest = options->folio_kib[i];
+		smallest = MIN(smallest, options->folio_kib[i]);
 	nr = options->mib * KIB / smallest;
 	if (options->addresses == ADDRESSES_COMPACTION)
 		nr *= 2;
@@ -125,12 +108,6 @@ static size_t neighbours(const struct area *area, size_t first)
 	       folio[nr].addr == folio->addr + nr * folio->size)
 		nr++;
 	return nr;
-}
-
-static const uint64_t *written_to(const struct area *area, const struct folio *folio)
-{
-	return area->written ? area->written + (folio->addr - area->addr) / memory_page_size() :
-	       NULL;
 }
 
 /* Write a word to each page, not zero: no page is the zero page. */
@@ -168,10 +145,11 @@ __u64 area_wrong(const struct area *area)
 
 	for (size_t nr, i = 0; i < area->folios; i += nr) {
 		const struct folio *folio = &area->list[i];
+		size_t page = (folio->addr - area->addr) / memory_page_size();
 
 		nr = neighbours(area, i);
 		wrong += memory_wrong(folio->addr, nr * folio->size, area->seed + i,
-				      written_to(area, folio));
+				      area->written ? area->written + page : NULL);
 	}
 	return wrong;
 }
@@ -184,8 +162,7 @@ __u64 count_elsewhere(const struct area *area, int node)
 		const struct folio *folio = &area->list[i];
 
 		nr = neighbours(area, i);
-		elsewhere += memory_folios_not_on(folio->addr, nr * folio->size, folio->size,
-						  node);
+		elsewhere += memory_folios_not_on(folio->addr, nr * folio->size, folio->size, node);
 	}
 	return elsewhere;
 }
@@ -236,8 +213,7 @@ static int create_file(const char *dir, size_t len, size_t folio_size)
 	return fd;
 }
 
-static struct part *map_part(struct area *area, enum memory memory, size_t folio_size,
-			     size_t len)
+static struct part *map_part(struct area *area, enum memory memory, size_t folio_size, size_t len)
 {
 	static const int flags[] = {
 		[MEMORY_ANON]		= MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
@@ -247,11 +223,10 @@ static struct part *map_part(struct area *area, enum memory memory, size_t folio
 	};
 	struct part *part = &area->parts[area->nr_parts++];
 	int size = memory == MEMORY_HUGETLB ? __builtin_ctzl(folio_size) << MAP_HUGE_SHIFT : 0;
-	size_t align = folio_size > MAX_FOLIO_KIB * KIB ? folio_size : MAX_FOLIO_KIB * KIB;
 
 	part->fd = memory == MEMORY_FILE ? create_file(area->options->dir, len, folio_size) : -1;
 	part->len = len;
-	part->addr = memory_map_aligned(len, align);
+	part->addr = memory_map_aligned(len, MAX(folio_size, MAX_FOLIO_KIB * KIB));
 	if (!part->addr ||
 	    mmap(part->addr, len, PROT_READ | PROT_WRITE, flags[memory] | size | MAP_FIXED,
 		 part->fd, 0) == MAP_FAILED)
@@ -264,16 +239,16 @@ static void add_part(struct area *area, enum memory memory, size_t folio_size, s
 {
 	bool small = folio_size == memory_page_size();
 	struct part *part;
-	int error;
+	int error = 0;
 
 	/* A fault takes the largest folio that is allowed. */
-	if (!small && (memory == MEMORY_ANON || memory == MEMORY_SHMEM)) {
-		error = memory == MEMORY_ANON ? thp_only_anon(folio_size) :
-			thp_only_shmem(folio_size);
-		if (error)
-			errx(1, "cannot allow folios of %zu KiB only: %s", folio_size / KIB,
-			     strerror(-error));
-	}
+	if (!small && memory == MEMORY_ANON)
+		error = thp_only_anon(folio_size);
+	else if (!small && memory == MEMORY_SHMEM)
+		error = thp_only_shmem(folio_size);
+	if (error)
+		errx(1, "cannot allow folios of %zu KiB only: %s", folio_size / KIB,
+		     strerror(-error));
 	part = map_part(area, memory, folio_size, len);
 	/* Without transparent huge pages there is no advice, and no need of it. */
 	if (memory != MEMORY_HUGETLB &&
@@ -311,7 +286,7 @@ static void fragment(struct area *area)
 	uint64_t state = 1;
 
 	/* The kernel raises it if huge pages are allowed. */
-	setting_change(MIN_FREE, "512");
+	setting_change("/proc/sys/vm/min_free_kbytes", "512");
 	hugetlb_hold(PMD_SIZE, node, node_kib(node, "MemTotal:") / MAX_FOLIO_KIB);
 	area->folios /= 2;
 	for (size_t i = 0; i < area->folios; i++) {

@@ -2,10 +2,6 @@
 /* The kernel's own instrument of latencies, in debugfs. */
 #include "measure.h"
 
-#include <err.h>
-#include <string.h>
-#include <unistd.h>
-
 #define INSTRUMENT_DIR	"/sys/kernel/debug/migrate_latency"
 #define MAX_BUCKETS	1024
 
@@ -34,17 +30,13 @@ static __u64 number_of(const char *path, const char *name)
 }
 
 struct bucket {
-	__u64 low;
-	__u64 high;
-	__u64 count;
+	__u64 low, high, count;
 };
 
 /* The middle of the bucket that holds the value with @percent of all below or equal. */
-static __u64 percentile(const struct bucket *buckets, size_t nr, __u64 count,
-			unsigned int percent)
+static __u64 percentile(const struct bucket *buckets, size_t nr, __u64 count, unsigned int percent)
 {
-	__u64 rank = (count * percent + 99) / 100;
-	__u64 below = 0;
+	__u64 rank = (count * percent + 99) / 100, below = 0;
 
 	for (size_t i = 0; i < nr; i++) {
 		below += buckets[i].count;
@@ -79,13 +71,9 @@ static void read_inaccessible(struct latency *latency)
 		nr++;
 	}
 	fclose(file);
-	latency->p50 = percentile(buckets, nr, latency->count, 50);
-	latency->p99 = percentile(buckets, nr, latency->count, 99);
 	/* The middle of the last bucket may be above all that is in it. */
-	if (latency->p50 > latency->max)
-		latency->p50 = latency->max;
-	if (latency->p99 > latency->max)
-		latency->p99 = latency->max;
+	latency->p50 = MIN(percentile(buckets, nr, latency->count, 50), latency->max);
+	latency->p99 = MIN(percentile(buckets, nr, latency->count, 99), latency->max);
 }
 
 void instrument_read(struct latency *latency)
@@ -106,6 +94,5 @@ void instrument_read(struct latency *latency)
 	read_inaccessible(latency);
 	/* Even if quiet: latencies are not those of all folios then. */
 	if (latency->lost)
-		fprintf(stderr, "migrate_bench: the instrument lost %llu folios\n",
-			latency->lost);
+		fprintf(stderr, "migrate_bench: the instrument lost %llu folios\n", latency->lost);
 }

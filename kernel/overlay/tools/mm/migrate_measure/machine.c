@@ -2,13 +2,6 @@
 /* Nodes, the sizes of folios that they have, and hugetlb's pages. */
 #include "measure.h"
 
-#include <err.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
-#define CGROUPS		"/sys/fs/cgroup"
-
 static unsigned long first_node(const int *nodes, unsigned long except)
 {
 	return (unsigned long)nodes[0] == except ? nodes[1] : nodes[0];
@@ -64,16 +57,14 @@ void check_free(const struct options *options, int node)
 
 static bool size_offered(const struct options *options, unsigned long kib)
 {
-	char path[128];
-
 	if (options->memory == MEMORY_HUGETLB)
 		return hugetlb_held(kib * KIB, options->from) >= 0;
 	/* A file system has folios as large as what is written to a new file. */
 	if (kib * KIB == memory_page_size() || options->memory == MEMORY_FILE)
 		return true;
-	snprintf(path, sizeof(path), THP_DIR "/hugepages-%lukB/%senabled", kib,
-		 options->memory == MEMORY_SHMEM ? "shmem_" : "");
-	return kib * KIB > memory_page_size() && !access(path, F_OK);
+	return kib * KIB > memory_page_size() &&
+	       !access(setting_path(THP_DIR "/hugepages-%lukB/%senabled", kib,
+				    options->memory == MEMORY_SHMEM ? "shmem_" : ""), F_OK);
 }
 
 void check_size(const struct options *options, unsigned long kib)
@@ -114,11 +105,9 @@ __u64 free_huge_pages(int node)
 
 const char *own_cgroup(const char *file)
 {
-	static char path[512];
 	char line[256];
 
 	if (setting_read("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3))
 		errx(1, "this process is in no cgroup of version 2");
-	snprintf(path, sizeof(path), CGROUPS "%s/%s", line + 3, file);
-	return path;
+	return setting_path("/sys/fs/cgroup%s/%s", line + 3, file);
 }

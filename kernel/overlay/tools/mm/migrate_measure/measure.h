@@ -9,16 +9,23 @@
 
 /* __u64 is printed by %llu on every architecture. */
 #define __SANE_USERSPACE_TYPES__
+#include <err.h>
+#include <errno.h>
 #include <limits.h>
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <linux/mempolicy.h>
 #include <linux/types.h>
+#include <sys/mman.h>
+#include <sys/param.h>
+#include <sys/syscall.h>
 
 #include "../migrate_lib/memory.h"
 #include "../migrate_lib/offload.h"
 #include "../migrate_lib/setting.h"
+#include "../migrate_lib/touch.h"
 
 #define ARRAY_SIZE(x)	(sizeof(x) / sizeof((x)[0]))
 
@@ -32,12 +39,7 @@
 /* The first move goes from the node where memory was allocated, the second back. */
 #define NR_MOVES	2
 
-enum instrument_use {
-	INSTRUMENT_AUTO,
-	INSTRUMENT_OFF,
-	INSTRUMENT_ONLY,
-	NR_INSTRUMENT_USES,
-};
+enum instrument_use { INSTRUMENT_AUTO, INSTRUMENT_OFF, INSTRUMENT_ONLY, NR_INSTRUMENT_USES };
 
 /*
  * The ways to move memory: move_pages(2), which gets addresses of each folio; mbind(2), which
@@ -45,23 +47,11 @@ enum instrument_use {
  * and who allocates a contiguous range.
  */
 enum addresses {
-	ADDRESSES_HEADS,
-	ADDRESSES_ALL,
-	ADDRESSES_RANGE,
-	ADDRESSES_RECLAIM,
-	ADDRESSES_COMPACTION,
-	ADDRESSES_CONTIG,
-	NR_ADDRESSES,
+	ADDRESSES_HEADS, ADDRESSES_ALL, ADDRESSES_RANGE, ADDRESSES_RECLAIM, ADDRESSES_COMPACTION,
+	ADDRESSES_CONTIG, NR_ADDRESSES
 };
 
-enum memory {
-	MEMORY_ANON,
-	MEMORY_SHMEM,
-	MEMORY_FILE,
-	MEMORY_HUGETLB,
-	MEMORY_MIXED,
-	NR_MEMORY,
-};
+enum memory { MEMORY_ANON, MEMORY_SHMEM, MEMORY_FILE, MEMORY_HUGETLB, MEMORY_MIXED, NR_MEMORY };
 
 struct options {
 	unsigned long folio_kib[MAX_SIZES];
@@ -69,34 +59,25 @@ struct options {
 	unsigned long mib;
 	unsigned long folios_per_call;
 	/* Pages a second; 0: no thread touches them. */
-	unsigned long reads;
-	unsigned long writes;
-	unsigned long from;
-	unsigned long to;
-	unsigned long moves;
-	unsigned long warmup;
-	unsigned long repeat;
+	unsigned long reads, writes;
+	unsigned long from, to;
+	unsigned long moves, warmup, repeat;
 	enum instrument_use instrument;
 	enum addresses addresses;
 	enum memory memory;
-	const char *dir;
-	bool verify;
-	bool realtime;
-	bool quiet;
-	const char *output;
+	const char *dir, *output;
+	bool verify, realtime, quiet;
 };
 
 /* The times of one move, in ns, and the fate of its folios. */
 struct sample {
-	__u64 elapsed;
-	__u64 cpu;
+	__u64 elapsed, cpu;
 	bool has_cpu;
 	__u64 failed;
 	/* -1: cannot be told. */
 	__s64 split;
 	/* The longest that an access took while memory moved. */
-	__u64 read;
-	__u64 write;
+	__u64 read, write;
 	/* Folios that were written while they were copied. -1: cannot be told. */
 	__s64 twice;
 	/* Of huge_wanted(), afterwards. */
@@ -105,20 +86,11 @@ struct sample {
 
 /* The kernel's instrument on one move. Times in ns. */
 struct latency {
-	__u64 unmap;
-	__u64 flush;
-	__u64 copy;
-	__u64 move;
-	__u64 batches;
-	__u64 lost;
+	__u64 unmap, flush, copy, move, batches, lost;
 	/* Of the calls of move_pages(2), and the sum of their first-folio latencies. */
-	__u64 first_count;
-	__u64 first_sum;
+	__u64 first_count, first_sum;
 	/* Times for which folios were inaccessible. */
-	__u64 count;
-	__u64 p50;
-	__u64 p99;
-	__u64 max;
+	__u64 count, p50, p99, max;
 };
 
 /* All that is reported of one move of one folio size. */
@@ -131,14 +103,11 @@ struct result {
 	bool has_latency;
 	struct latency latency;
 	/* Of all measurements, also those that are dropped. */
-	__u64 bytes_verified;
-	__u64 bytes_wrong;
+	__u64 bytes_verified, bytes_wrong;
 	/* The most of any sample, but the least of huge; no times. */
 	struct sample worst;
 
-	double gbps_mean;
-	double gbps_sd;
-	double gbps_min;
+	double gbps_mean, gbps_sd, gbps_min;
 	double ns_per_folio;
 };
 
@@ -170,8 +139,7 @@ struct area {
 	size_t folios;
 	size_t per_folio;
 	void **named;
-	int *nodes;
-	int *status;
+	int *nodes, *status;
 	/* Where each folio was. */
 	__u64 *frames;
 	/* The seed of the next contents. */

@@ -6,18 +6,8 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <err.h>
-#include <errno.h>
 #include <math.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <time.h>
-#include <unistd.h>
-#include <linux/mempolicy.h>
-
-#include "../migrate_lib/touch.h"
 
 /* Moves what is named from @first on, @nr times. All of it goes to the same node. */
 static long call_one(const struct area *area, size_t first, size_t nr)
@@ -42,14 +32,6 @@ static int demote(const struct area *area)
 	return 0;
 }
 
-static int compact_node(int node)
-{
-	char path[64];
-
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", node);
-	return setting_write(path, "1");
-}
-
 static int make_way(const struct options *options)
 {
 	size_t size = huge_size(options);
@@ -67,16 +49,13 @@ static int call_all(const struct area *area)
 	if (options->addresses == ADDRESSES_RECLAIM)
 		return demote(area);
 	if (options->addresses == ADDRESSES_COMPACTION)
-		return compact_node(options->from);
+		return setting_write(setting_path(NODE_DIR "/node%lu/compact", options->from), "1");
 	if (options->addresses == ADDRESSES_CONTIG)
 		return make_way(options);
-	for (size_t i = 0; i < nr; i += step) {
-		size_t left = nr - i;
-
+	for (size_t i = 0; i < nr; i += step)
 		/* A positive result is about some folios: all are counted later. */
-		if (call_one(area, i, left < step ? left : step) < 0)
+		if (call_one(area, i, MIN(nr - i, step)) < 0)
 			return -errno;
-	}
 	return 0;
 }
 
@@ -151,7 +130,6 @@ static void time_touched(const struct area *area, struct sample *sample)
 static void count_huge_pages(struct area *area, struct sample *sample, long held)
 {
 	const struct options *options = area->options;
-	__u64 wanted = huge_wanted(options);
 
 	sample->failed = area->folios - count_moved(area);
 	if (sample->failed == area->folios)
@@ -160,8 +138,7 @@ static void count_huge_pages(struct area *area, struct sample *sample, long held
 		sample->huge = hugetlb_held(huge_size(options), options->from) - held;
 	else
 		sample->huge = free_huge_pages(options->from);
-	if (sample->huge > wanted)
-		sample->huge = wanted;
+	sample->huge = MIN(sample->huge, huge_wanted(options));
 }
 
 /* @instrumented: its latencies go to @result. */
@@ -232,18 +209,12 @@ static double sample_gbps(const struct result *result, const struct sample *samp
 static void keep_worst(struct sample *worst, const struct sample *sample)
 {
 	worst->has_cpu &= sample->has_cpu;
-	if (sample->failed > worst->failed)
-		worst->failed = sample->failed;
-	if (sample->split > worst->split)
-		worst->split = sample->split;
-	if (sample->read > worst->read)
-		worst->read = sample->read;
-	if (sample->write > worst->write)
-		worst->write = sample->write;
-	if (sample->twice > worst->twice)
-		worst->twice = sample->twice;
-	if (sample->huge < worst->huge)
-		worst->huge = sample->huge;
+	worst->failed = MAX(worst->failed, sample->failed);
+	worst->split = MAX(worst->split, sample->split);
+	worst->read = MAX(worst->read, sample->read);
+	worst->write = MAX(worst->write, sample->write);
+	worst->twice = MAX(worst->twice, sample->twice);
+	worst->huge = MIN(worst->huge, sample->huge);
 }
 
 static void summarise(struct result *result, size_t bytes)
@@ -256,8 +227,7 @@ static void summarise(struct result *result, size_t bytes)
 		double gbps = sample_gbps(result, sample, bytes);
 
 		sum += gbps;
-		if (!i || gbps < result->gbps_min)
-			result->gbps_min = gbps;
+		result->gbps_min = i ? MIN(result->gbps_min, gbps) : gbps;
 		ns += (double)sample->elapsed / result->folios;
 		keep_worst(&result->worst, sample);
 	}

@@ -3,9 +3,7 @@
 #include "measure.h"
 
 #include <dirent.h>
-#include <string.h>
 #include <sys/utsname.h>
-#include <unistd.h>
 
 #include "../migrate_lib/json.h"
 
@@ -14,12 +12,9 @@
 
 /* The kernel's names of the reasons for which it migrates then. */
 static const char * const reasons[] = {
-	[ADDRESSES_HEADS]	= "syscall_or_cpuset",
-	[ADDRESSES_ALL]		= "syscall_or_cpuset",
-	[ADDRESSES_RANGE]	= "mempolicy_mbind",
-	[ADDRESSES_RECLAIM]	= "demotion",
-	[ADDRESSES_COMPACTION]	= "compaction",
-	[ADDRESSES_CONTIG]	= "contig_range",
+	[ADDRESSES_HEADS] = "syscall_or_cpuset", [ADDRESSES_ALL] = "syscall_or_cpuset",
+	[ADDRESSES_RANGE] = "mempolicy_mbind", [ADDRESSES_RECLAIM] = "demotion",
+	[ADDRESSES_COMPACTION] = "compaction", [ADDRESSES_CONTIG] = "contig_range",
 };
 
 static void print_us(double ns, bool known)
@@ -49,13 +44,6 @@ void print_table_row(const struct result *result, bool first)
 	fputc('\n', stderr);
 }
 
-static void json_value_of(FILE *out, const char *path)
-{
-	char value[256];
-
-	json_string(out, setting_value(path, value, sizeof(value)) ? NULL : value);
-}
-
 static void json_cpu_model(FILE *out)
 {
 	FILE *file = fopen("/proc/cpuinfo", "re");
@@ -72,13 +60,11 @@ static void json_cpu_model(FILE *out)
 /* All parameters of a module as an object of strings; null without the module. */
 static void json_parameters(FILE *out, const char *module)
 {
-	char dir[128], path[512];
-	const char *comma = "";
+	DIR *parameters = opendir(setting_path("/sys/module/%s/parameters", module));
+	const char *comma = "", *path;
 	struct dirent *entry;
-	DIR *parameters;
+	char value[256];
 
-	snprintf(dir, sizeof(dir), "/sys/module/%s/parameters", module);
-	parameters = opendir(dir);
 	if (!parameters) {
 		fputs("null", out);
 		return;
@@ -87,12 +73,11 @@ static void json_parameters(FILE *out, const char *module)
 	while ((entry = readdir(parameters))) {
 		if (entry->d_name[0] == '.')
 			continue;
-		snprintf(path, sizeof(path), "%s/%s", dir, entry->d_name);
+		path = setting_path("/sys/module/%s/parameters/%s", module, entry->d_name);
 		fputs(comma, out);
 		comma = ", ";
-		json_string(out, entry->d_name);
-		fputs(": ", out);
-		json_value_of(out, path);
+		json_member(out, entry->d_name,
+			    setting_value(path, value, sizeof(value)) ? NULL : value);
 	}
 	fputc('}', out);
 	closedir(parameters);
@@ -182,14 +167,18 @@ static void json_machine(FILE *out, const struct options *options, unsigned int 
 	json_offload(out, options);
 }
 
+/* Begins a member. Its value follows if it is @known, and is null otherwise. */
+static bool json_begin(FILE *out, const char *name, bool known)
+{
+	fprintf(out, ",\n     \"%s\": %s", name, known ? "" : "null");
+	return known;
+}
+
 static void json_times(FILE *out, const char *name, const struct result *result,
 		       size_t offset, bool known)
 {
-	fprintf(out, ",\n     \"%s\": ", name);
-	if (!known) {
-		fputs("null", out);
+	if (!json_begin(out, name, known))
 		return;
-	}
 	for (unsigned int i = 0; i < result->nr; i++) {
 		const char *sample = (const char *)&result->samples[i];
 
@@ -201,37 +190,24 @@ static void json_times(FILE *out, const char *name, const struct result *result,
 static void json_latency(FILE *out, const struct result *result)
 {
 	const struct latency *latency = &result->latency;
+	bool has = result->has_latency;
 
-	fputs(",\n     \"first_folio_ns\": ", out);
-	if (result->has_latency && latency->first_count)
+	if (json_begin(out, "first_folio_ns", has && latency->first_count))
 		fprintf(out, "%.1f", (double)latency->first_sum / latency->first_count);
-	else
-		fputs("null", out);
-
-	fputs(",\n     \"inaccessible_ns\": ", out);
-	if (result->has_latency && latency->count)
+	if (json_begin(out, "inaccessible_ns", has && latency->count))
 		fprintf(out, "{\"p50\": %llu, \"p99\": %llu, \"max\": %llu, \"count\": %llu}",
 			latency->p50, latency->p99, latency->max, latency->count);
-	else
-		fputs("null", out);
-
-	fputs(",\n     \"phases_ns\": ", out);
-	if (result->has_latency) {
+	if (json_begin(out, "phases_ns", has)) {
 		fprintf(out, "{\"unmap\": %llu, \"flush\": %llu", latency->unmap, latency->flush);
 		fprintf(out, ", \"copy\": %llu, \"move\": %llu", latency->copy, latency->move);
 		fprintf(out, ", \"batches\": %llu}", latency->batches);
-	} else {
-		fputs("null", out);
 	}
 }
 
 static void json_touch(FILE *out, const struct options *options, const struct result *result)
 {
-	fputs(",\n     \"touch\": ", out);
-	if (!options->reads) {
-		fputs("null", out);
+	if (!json_begin(out, "touch", options->reads))
 		return;
-	}
 	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options->reads,
 		options->writes);
 	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
@@ -250,8 +226,7 @@ static void json_result(FILE *out, const struct options *options, const struct r
 		result->gbps_mean, result->gbps_sd, result->gbps_min);
 	fprintf(out, ", \"ns_per_folio\": %.3f", result->ns_per_folio);
 	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
-	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu),
-		   result->worst.has_cpu);
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), result->worst.has_cpu);
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
 		result->worst.failed, result->worst.split);
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);

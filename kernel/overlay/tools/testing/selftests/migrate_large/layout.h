@@ -12,11 +12,18 @@
 #ifndef LAYOUT_H
 #define LAYOUT_H
 
-#include <stdbool.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <sys/types.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+#include <sys/ioctl.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
 
+#include "memory.h"
+#include "setting.h"
 #include "page_state/page_state.h"
 
 #define ARRAY_SIZE(array)	(sizeof(array) / sizeof((array)[0]))
@@ -54,9 +61,7 @@ struct range {
 struct vma {
 	char *addr;
 	size_t len;
-	bool readable;
-	bool writable;
-	bool shared;
+	bool readable, writable, shared;
 	/* Its pages are a file's, at least those that were not written to. */
 	bool file;
 };
@@ -74,8 +79,7 @@ struct region {
 
 struct process {
 	pid_t pid;
-	int command;
-	int answer;
+	int command, answer;
 };
 
 /* Memory to which a process did something while it migrated. */

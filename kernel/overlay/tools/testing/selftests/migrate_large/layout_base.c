@@ -1,16 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Chance, mappings, accesses that may fail, and the state of pages. */
-#include <fcntl.h>
 #include <setjmp.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <unistd.h>
 
 #include "layout.h"
-#include "memory.h"
 
 uint64_t rng_next(struct rng *rng)
 {
@@ -47,12 +40,10 @@ bool rng_chance(struct rng *rng, unsigned int percent)
 
 size_t layout_vmas(pid_t pid, struct vma *vmas, size_t max)
 {
-	char path[64], line[512];
+	FILE *file = fopen(setting_path("/proc/%d/maps", pid), "r");
+	char line[512];
 	size_t nr = 0;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/maps", pid);
-	file = fopen(path, "r");
 	if (!file)
 		return 0;
 	while (nr < max && fgets(line, sizeof(line), file)) {
@@ -85,21 +76,17 @@ bool layout_any_uffd(struct range part)
 	size_t nr = part.len / memory_page_size();
 	off_t first = (uintptr_t)part.addr / memory_page_size();
 	int fd = open("/proc/self/pagemap", O_RDONLY | O_CLOEXEC);
-	uint64_t entry;
+	uint64_t entry = 0;
 	bool any = false;
 
-	for (size_t i = 0; i < nr && !any; i++) {
-		if (pread(fd, &entry, sizeof(entry), (first + i) * sizeof(entry)) !=
-		    sizeof(entry))
-			break;
-		any = (entry >> PAGEMAP_UFFD_BIT) & 1;
-	}
+	for (size_t i = 0; i < nr && !any; i++)
+		any = pread(fd, &entry, sizeof(entry), (first + i) * sizeof(entry)) > 0 &&
+		      (entry >> PAGEMAP_UFFD_BIT) & 1;
 	close(fd);
 	return any;
 }
 
 static sigjmp_buf failed_access;
-
 static volatile bool accessing;
 
 static void on_fault(int signal, siginfo_t *info, void *context)
@@ -107,13 +94,11 @@ static void on_fault(int signal, siginfo_t *info, void *context)
 	bool poison = signal == SIGBUS && (info->si_code == BUS_MCEERR_AO ||
 					   info->si_code == BUS_MCEERR_AR);
 
-	if (!accessing) {
-		/* The kernel reports poison to processes that do not touch it, too. */
-		if (poison)
-			return;
+	if (accessing)
+		siglongjmp(failed_access, 1);
+	/* The kernel reports poison to processes that do not touch it, too. */
+	if (!poison)
 		_exit(signal);
-	}
-	siglongjmp(failed_access, 1);
 }
 
 void layout_catch_faults(void)
@@ -208,18 +193,14 @@ static uint64_t own_value(const struct layout *layout, const uint64_t *word)
 void layout_write_all(struct layout *layout)
 {
 	static struct vma vmas[MAX_VMAS];
-	size_t nr = layout_vmas(getpid(), vmas, MAX_VMAS);
-	size_t page = memory_page_size();
-	size_t written = 0, failed = 0, lost = 0;
+	size_t page = memory_page_size(), nr = layout_vmas(getpid(), vmas, MAX_VMAS);
+	size_t written = 0, tried = 0, lost = 0;
 
 	for (size_t i = 0; i < nr; i++)
-		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
+		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page, tried++) {
 			uint64_t *word = own_word(vmas[i].addr + j);
 
-			if (layout_try_write(word, own_value(layout, word)))
-				written++;
-			else
-				failed++;
+			written += layout_try_write(word, own_value(layout, word));
 		}
 	for (size_t i = 0; i < nr; i++)
 		for (size_t j = 0; vmas[i].writable && j < vmas[i].len; j += page) {
@@ -230,9 +211,8 @@ void layout_write_all(struct layout *layout)
 				continue;
 			/* A write and a read through one stale translation agree. */
 			lost += *word != own_value(layout, word) ||
-				!kernels_word(vmas[i].addr + j, &value) ||
-				value != *word;
+				!kernels_word(vmas[i].addr + j, &value) || value != *word;
 		}
 	printf("p%u wrote %zu pages, could not write %zu, lost %zu\n", layout->self, written,
-	       failed, lost);
+	       tried - written, lost);
 }

@@ -6,18 +6,10 @@
  * the module page_state pauses the migration. The rest of the batch is unmapped then,
  * and a thread does something to the memory: the same on every kernel.
  */
-#include <errno.h>
 #include <pthread.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/syscall.h>
-#include <unistd.h>
 #include <linux/mempolicy.h>
 
 #include "layout.h"
-#include "memory.h"
 
 #define MAX_NAMED	16384
 #define NOT_STORED	(-1000)
@@ -26,8 +18,7 @@
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
 struct other {
 	pthread_t thread;
-	int busy;
-	int stop;
+	int busy, stop;
 };
 
 static void *other_main(void *arg)
@@ -107,8 +98,7 @@ static void choose_names(struct layout *layout, struct names *list, pid_t pid)
 	static struct page_state states[SLOT_SIZE / 4096];
 	static struct vma vmas[MAX_VMAS];
 	static uint8_t seen[MAX_PFN / 8];
-	size_t page = memory_page_size();
-	size_t nr = layout_vmas(pid, vmas, MAX_VMAS);
+	size_t page = memory_page_size(), nr = layout_vmas(pid, vmas, MAX_VMAS);
 
 	list->nr = 0;
 	memset(seen, 0, sizeof(seen));
@@ -149,10 +139,10 @@ static void show_pause(const struct names *list)
 		struct range range = { list->pages[i], memory_page_size() };
 		struct page_state state;
 
-		if (layout_states(getpid(), range, &state) && state.pte & PTE_IS_MIGRATION) {
-			unmapped++;
-			large += list->large[i];
-		}
+		if (!layout_states(getpid(), range, &state) || !(state.pte & PTE_IS_MIGRATION))
+			continue;
+		unmapped++;
+		large += list->large[i];
 	}
 	printf("paused: %zu of %zu pages named are unmapped, %zu large folios\n", unmapped,
 	       list->nr, large);
@@ -189,8 +179,7 @@ static void *meddle(void *arg)
 
 static void show_status(const struct names *list, const int *status)
 {
-	size_t page = memory_page_size();
-	size_t first = 0;
+	size_t page = memory_page_size(), first = 0;
 
 	printf(" status");
 	for (size_t i = 1; i <= list->nr; i++) {

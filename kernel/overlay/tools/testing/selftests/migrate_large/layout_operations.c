@@ -1,24 +1,12 @@
 // SPDX-License-Identifier: GPL-2.0
 /* Random operations on the memory of a layout. */
-#include <errno.h>
-#include <fcntl.h>
-#include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
-#include <unistd.h>
 #include <linux/io_uring.h>
 #include <linux/mman.h>
 #include <linux/userfaultfd.h>
 
 #include "layout.h"
-#include "memory.h"
-#include "setting.h"
 
 #define MAX_CHILD_STEPS	4
 
@@ -52,13 +40,15 @@ static int advise(struct range part, int advice)
 	return madvise(part.addr, part.len, advice) ? -errno : 0;
 }
 
-/* @call: 0, or else it sets errno. */
-#define SYSTEM_CALL(name, call)							\
+#define OPERATION(name, result)							\
 static int do_##name(struct layout *layout, const struct vma *vma,		\
 		     struct range part)						\
 {										\
-	return (call) ? -errno : 0;						\
+	return result;								\
 }
+
+/* @call: 0, or else it sets errno. */
+#define SYSTEM_CALL(name, call)	OPERATION(name, (call) ? -errno : 0)
 
 SYSTEM_CALL(dontneed, madvise(part.addr, part.len, MADV_DONTNEED))
 SYSTEM_CALL(free, madvise(part.addr, part.len, MADV_FREE))
@@ -76,10 +66,7 @@ SYSTEM_CALL(unlock, munlock(part.addr, part.len))
  * 7.3 tries for ever to make a guard of a file's page that a userfaultfd write-protects:
  * each zap leaves a marker behind.
  */
-static int do_guard(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return vma->file && layout_any_uffd(part) ? -EBUSY : advise(part, MADV_GUARD_INSTALL);
-}
+OPERATION(guard, vma->file && layout_any_uffd(part) ? -EBUSY : advise(part, MADV_GUARD_INSTALL))
 
 /*
  * Leaves an entry for poison, perhaps between those of a large folio. Only a page that is
@@ -114,10 +101,10 @@ static int do_move(struct layout *layout, const struct vma *vma, struct range pa
 /* Maps a file once more, from another page on. */
 static int do_alias(struct layout *layout, const struct vma *vma, struct range part)
 {
-	size_t page = memory_page_size();
+	size_t page = memory_page_size(), skip, len;
 	struct region *region;
 	char *to, *addr;
-	size_t skip;
+	int flags;
 
 	if (!layout->nr_regions)
 		return -ENOENT;
@@ -128,15 +115,15 @@ static int do_alias(struct layout *layout, const struct vma *vma, struct range p
 	if (!to)
 		return -ENOSPC;
 	skip = rng_below(&layout->rng, region->len / page) * page;
-	addr = mmap(to + rng_below(&layout->rng, 64) * page, region->len - skip,
-		    PROT_READ | PROT_WRITE,
-		    MAP_FIXED_NOREPLACE | (rng_chance(&layout->rng, 60) ? MAP_SHARED :
-					   MAP_PRIVATE), region->fd, skip);
+	len = region->len - skip;
+	flags = MAP_FIXED_NOREPLACE | (rng_chance(&layout->rng, 60) ? MAP_SHARED : MAP_PRIVATE);
+	addr = mmap(to + rng_below(&layout->rng, 64) * page, len, PROT_READ | PROT_WRITE, flags,
+		    region->fd, skip);
 	if (addr == MAP_FAILED)
 		return -errno;
-	layout_read_pages(addr, region->len - skip);
+	layout_read_pages(addr, len);
 	if (rng_chance(&layout->rng, 50))
-		layout_write_pages(&layout->rng, addr, region->len - skip, 30);
+		layout_write_pages(&layout->rng, addr, len, 30);
 	return 0;
 }
 
@@ -162,11 +149,7 @@ static int do_clear_young(struct layout *layout, const struct vma *vma, struct r
 	return err;
 }
 
-static int do_clear_soft_dirty(struct layout *layout, const struct vma *vma,
-			       struct range part)
-{
-	return setting_write("/proc/self/clear_refs", "4");
-}
+OPERATION(clear_soft_dirty, setting_write("/proc/self/clear_refs", "4"))
 
 static int keep_fd(struct layout *layout, int fd)
 {
@@ -205,14 +188,11 @@ static int uffd_protect(struct layout *layout, struct range part, bool rwp)
 		.range = { .start = (uintptr_t)part.addr + skip, .len = part.len - skip },
 		.mode = UFFDIO_WRITEPROTECT_MODE_WP,
 	};
-	struct uffdio_rwprotect rw = {
-		.range = wp.range, .mode = UFFDIO_RWPROTECT_MODE_RWP,
-	};
-	int fd;
+	struct uffdio_rwprotect rw = { .range = wp.range, .mode = UFFDIO_RWPROTECT_MODE_RWP };
+	int fd = new_uffd(layout, rwp ? UFFD_FEATURE_RWP | UFFD_FEATURE_RWP_ASYNC :
+			  UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED |
+			  UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
 
-	fd = new_uffd(layout, rwp ? UFFD_FEATURE_RWP | UFFD_FEATURE_RWP_ASYNC :
-		      UFFD_FEATURE_WP_ASYNC | UFFD_FEATURE_WP_UNPOPULATED |
-		      UFFD_FEATURE_WP_HUGETLBFS_SHMEM);
 	if (fd < 0)
 		return fd;
 	if (ioctl(fd, UFFDIO_REGISTER, &reg))
@@ -222,15 +202,8 @@ static int uffd_protect(struct layout *layout, struct range part, bool rwp)
 	return ioctl(fd, UFFDIO_WRITEPROTECT, &wp) ? -errno : 0;
 }
 
-static int do_uffd_wp(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return uffd_protect(layout, part, false);
-}
-
-static int do_uffd_rwp(struct layout *layout, const struct vma *vma, struct range part)
-{
-	return uffd_protect(layout, part, true);
-}
+OPERATION(uffd_wp, uffd_protect(layout, part, false))
+OPERATION(uffd_rwp, uffd_protect(layout, part, true))
 
 /* Has KSM merge pages of three different contents. */
 static int do_merge(struct layout *layout, const struct vma *vma, struct range part)
@@ -312,8 +285,7 @@ void layout_unpin(const struct layout *layout)
 {
 	/* This fails, harmlessly, for descriptors that are no rings. */
 	for (unsigned int i = 0; i < layout->nr_fds; i++)
-		syscall(__NR_io_uring_register, layout->fds[i], IORING_UNREGISTER_BUFFERS,
-			NULL, 0);
+		syscall(__NR_io_uring_register, layout->fds[i], IORING_UNREGISTER_BUFFERS, NULL, 0);
 }
 
 /* Afterwards no page is exclusive. */
@@ -330,8 +302,7 @@ static int share_briefly(void)
 }
 
 /* The line of do_differ() is the same in all its cases: this one has a line of its own. */
-static int differ_clear_soft_dirty(struct layout *layout, const struct vma *vma,
-				   struct range part)
+static int differ_clear_soft_dirty(struct layout *layout, const struct vma *vma, struct range part)
 {
 	int err = do_clear_soft_dirty(layout, vma, part);
 
@@ -464,8 +435,7 @@ static bool all_settled(const struct vma *vma, struct range part)
 		struct page_state state;
 
 		if (!layout_states(getpid(), (struct range) { part.addr, page }, &state) ||
-		    state.pte & PTE_IS_MIGRATION ||
-		    (vma->file && !(state.pte & PTE_IS_PRESENT)))
+		    state.pte & PTE_IS_MIGRATION || (vma->file && !(state.pte & PTE_IS_PRESENT)))
 			return false;
 	}
 	return true;
@@ -480,8 +450,7 @@ static int run_operation(struct layout *layout, const struct operation *operatio
 	/* mremap() copies pages that KSM has merged, and waits for their migration. */
 	if (operation->run == do_move && layout->merged)
 		waits = true;
-	if (layout->paused && waits &&
-	    (operation->paused == NEVER || !all_settled(vma, part)))
+	if (layout->paused && waits && (operation->paused == NEVER || !all_settled(vma, part)))
 		err = -EBUSY;
 	else
 		err = operation->run(layout, vma, part);

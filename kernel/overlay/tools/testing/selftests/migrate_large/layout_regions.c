@@ -1,15 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The kinds of memory that a layout is made of. */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <sys/mman.h>
-#include <unistd.h>
 #include <linux/mman.h>
 
 #include "layout.h"
-#include "memory.h"
-#include "setting.h"
 
 #define NUMA_DIR	"/sys/kernel/debug/sched/numa_balancing"
 
@@ -21,12 +14,12 @@ static const size_t folio_sizes[] = {
 /* Small mTHP come most often: runs of PTEs are about them. */
 static const unsigned int folio_size_weights[] = { 2, 6, 3, 8, 3, 4, 1, 1, 1 };
 
-static void size_setting(size_t size, const char *name, const char *value)
+static void allow_size(size_t size, bool allow)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/%s", size / KIB, name);
-	setting_write(path, value);
+	setting_write(setting_path(THP_DIR "/hugepages-%zukB/enabled", size / KIB),
+		      allow ? "madvise" : "never");
+	setting_write(setting_path(THP_DIR "/hugepages-%zukB/shmem_enabled", size / KIB),
+		      allow ? "advise" : "never");
 }
 
 /*
@@ -37,15 +30,11 @@ static void only_size(size_t size)
 {
 	static size_t last;
 
-	if (last) {
-		size_setting(last, "enabled", "never");
-		size_setting(last, "shmem_enabled", "never");
-	}
+	if (last)
+		allow_size(last, false);
 	last = size == 4 * KIB ? 0 : size;
-	if (last) {
-		size_setting(last, "enabled", "madvise");
-		size_setting(last, "shmem_enabled", "advise");
-	}
+	if (last)
+		allow_size(last, true);
 }
 
 void layout_settings(void)
@@ -63,10 +52,8 @@ void layout_settings(void)
 		{ NODE_DIR "/node1/hugepages/hugepages-2048kB/nr_hugepages", "4" },
 	};
 
-	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++) {
-		size_setting(folio_sizes[i], "enabled", "never");
-		size_setting(folio_sizes[i], "shmem_enabled", "never");
-	}
+	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++)
+		allow_size(folio_sizes[i], false);
 	numa_balancing_off();
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		setting_write(settings[i][0], settings[i][1]);
@@ -93,12 +80,9 @@ void layout_read_pages(char *addr, size_t len)
 
 static int new_file(struct layout *layout, bool on_disk, size_t len)
 {
-	int fd;
+	int fd = on_disk ? openat(layout->file_dir, ".", O_TMPFILE | O_RDWR, 0600) :
+		 memfd_create("layout", MFD_CLOEXEC);
 
-	if (on_disk)
-		fd = openat(layout->file_dir, ".", O_TMPFILE | O_RDWR, 0600);
-	else
-		fd = memfd_create("layout", MFD_CLOEXEC);
 	if (fd < 0)
 		return -errno;
 	if (ftruncate(fd, len)) {
@@ -121,24 +105,14 @@ static int fill_file(struct rng *rng, int fd, size_t len)
 	return fsync(fd) ? -errno : 0;
 }
 
+/* A private mapping of a file has some pages of its own; the others are the file's. */
 enum region_kind {
-	ANON,
-	SHMEM,
-	/* A private mapping of a file of tmpfs: some pages its own, some the file's. */
-	TMPFS_PRIVATE,
-	DISK_SHARED,
-	DISK_PRIVATE,
-	HUGETLB,
-	NR_REGION_KINDS
+	ANON, SHMEM, TMPFS_PRIVATE, DISK_SHARED, DISK_PRIVATE, HUGETLB, NR_REGION_KINDS
 };
 
 static const char * const region_kind_names[NR_REGION_KINDS] = {
-	[ANON]		= "anon",
-	[SHMEM]		= "shmem",
-	[TMPFS_PRIVATE]	= "tmpfs_private",
-	[DISK_SHARED]	= "disk_shared",
-	[DISK_PRIVATE]	= "disk_private",
-	[HUGETLB]	= "hugetlb",
+	[ANON] = "anon", [SHMEM] = "shmem", [TMPFS_PRIVATE] = "tmpfs_private",
+	[DISK_SHARED] = "disk_shared", [DISK_PRIVATE] = "disk_private", [HUGETLB] = "hugetlb",
 };
 
 static const unsigned int region_kind_weights[NR_REGION_KINDS] = {
@@ -150,19 +124,16 @@ int layout_add_region(struct layout *layout)
 {
 	struct rng *rng = &layout->rng;
 	enum region_kind kind = rng_choose(rng, region_kind_weights, NR_REGION_KINDS);
-	size_t size = folio_sizes[rng_choose(rng, folio_size_weights,
-					     ARRAY_SIZE(folio_sizes))];
+	size_t size = folio_sizes[rng_choose(rng, folio_size_weights, ARRAY_SIZE(folio_sizes))];
 	size_t page = memory_page_size();
 	/* Half of them start where a folio can. */
 	size_t shift = rng_chance(rng, 50) ? 0 : rng_below(rng, 64) * page;
 	size_t len = (1 + rng_below(rng, rng_chance(rng, 20) ? 256 : 48)) * page;
 	unsigned int percent = rng_chance(rng, 70) ? 100 : 10 + rng_below(rng, 90);
 	struct region *region = &layout->regions[layout->nr_regions];
-	char *slot = layout_new_slot(layout);
-	int flags = MAP_FIXED_NOREPLACE;
-	int fd = -1;
-	char *addr;
-	int err = 0;
+	bool on_disk = kind == DISK_SHARED || kind == DISK_PRIVATE;
+	char *slot = layout_new_slot(layout), *addr;
+	int flags = MAP_FIXED_NOREPLACE, fd = -1, err = 0;
 
 	if (!slot || layout->nr_regions == MAX_REGIONS)
 		return -ENOSPC;
@@ -177,24 +148,18 @@ int layout_add_region(struct layout *layout)
 		shift = 0;
 	}
 
-	switch (kind) {
-	case ANON:
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS;
-		break;
-	case HUGETLB:
-		flags |= MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | MAP_HUGE_2MB;
-		break;
-	default:
-		fd = new_file(layout, kind == DISK_SHARED || kind == DISK_PRIVATE, len);
+	flags |= kind == SHMEM || kind == DISK_SHARED ? MAP_SHARED : MAP_PRIVATE;
+	if (kind == ANON || kind == HUGETLB) {
+		flags |= MAP_ANONYMOUS | (kind == HUGETLB ? MAP_HUGETLB | MAP_HUGE_2MB : 0);
+	} else {
+		fd = new_file(layout, on_disk, len);
 		if (fd < 0)
 			return fd;
-		flags |= kind == SHMEM || kind == DISK_SHARED ? MAP_SHARED : MAP_PRIVATE;
-		break;
 	}
 
 	only_size(size);
 	memory_bind(layout->nodes[0]);
-	if (kind == DISK_SHARED || kind == DISK_PRIVATE)
+	if (on_disk)
 		err = fill_file(rng, fd, len);
 	addr = mmap(slot + shift, len, PROT_READ | PROT_WRITE, flags, fd, 0);
 	if (addr == MAP_FAILED) {
@@ -202,8 +167,7 @@ int layout_add_region(struct layout *layout)
 	} else {
 		madvise(addr, len, size > page ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 		if (kind == TMPFS_PRIVATE) {
-			char *shared = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED,
-					    fd, 0);
+			char *shared = mmap(NULL, len, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 
 			madvise(shared, len, MADV_HUGEPAGE);
 			layout_write_pages(rng, shared, len, 100);
@@ -216,11 +180,8 @@ int layout_add_region(struct layout *layout)
 	}
 	memory_bind(-1);
 	printf("region %s at %lx+%zx folios %zuk written %u = %d\n", region_kind_names[kind],
-	       ((uintptr_t)slot + shift - ARENA_BASE) / page, len / page, size / KIB, percent,
-	       err);
-	*region = (struct region) {
-		.fd = fd, .len = len, .range = { .addr = addr, .len = len },
-	};
+	       ((uintptr_t)slot + shift - ARENA_BASE) / page, len / page, size / KIB, percent, err);
+	*region = (struct region) { .fd = fd, .len = len, .range = { .addr = addr, .len = len } };
 	if (!err)
 		layout->nr_regions++;
 	else if (fd >= 0)

@@ -3,23 +3,16 @@
  * All that can be seen of a layout, as text: neighbouring pages of one folio that
  * are alike make one line, and folios are numbered as they come.
  */
-#include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "layout.h"
-#include "memory.h"
-#include "setting.h"
 
 #define MAX_PAGES		8192
 
-enum {
-	ANON_PAGES, MAPPED, MLOCKED, ISOLATED_ANON, ISOLATED_FILE, ANON_HUGE, SHMEM_HUGE,
-	FILE_HUGE, NR_COUNTERS
+static const char * const counter_names[] = {
+	"nr_anon_pages ", "nr_mapped ", "nr_mlock ", "nr_isolated_anon ", "nr_isolated_file ",
+	"nr_anon_transparent_hugepages ", "nr_shmem_pmdmapped ", "nr_file_pmdmapped ",
 };
+
+#define NR_COUNTERS		ARRAY_SIZE(counter_names)
 
 struct snapshot {
 	size_t nr_pages;
@@ -162,8 +155,7 @@ static size_t nr_wrong(const struct layout *layout, unsigned int process,
 		       const struct snapshot *before, const struct vma *vma,
 		       const struct page_state *states)
 {
-	size_t page = memory_page_size();
-	size_t wrong = 0;
+	size_t page = memory_page_size(), wrong = 0;
 
 	for (size_t i = 0; before && i < vma->len / page; i++) {
 		const struct page_state *was = find(before, process, vma->addr + i * page);
@@ -186,14 +178,13 @@ static uint64_t sum_of(const struct vma *vma, const struct page_state *states)
 
 static void print_pages(const struct vma *vma, const struct page_state *states)
 {
-	size_t page = memory_page_size();
+	size_t page = memory_page_size(), nr = vma->len / page, start, i;
 	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
-	size_t nr = vma->len / page;
-	size_t start, i;
 
 	for (start = 0; start < nr; start = i) {
-		for (i = start; i < nr && alike(&states[start], &states[i], i - start); i++)
-			;
+		i = start;
+		while (i < nr && alike(&states[start], &states[i], i - start))
+			i++;
 		if (states[start].pte)
 			print_run(&states[start], first + start, i - start);
 	}
@@ -202,17 +193,12 @@ static void print_pages(const struct vma *vma, const struct page_state *states)
 /* Bits of /proc/pid/pagemap, as runs of equal ones; without frame numbers. */
 static void print_pagemap(pid_t pid, const struct vma *vma)
 {
-	size_t page = memory_page_size();
-	size_t nr = vma->len / page;
+	size_t page = memory_page_size(), nr = vma->len / page;
 	size_t first = ((uintptr_t)vma->addr - ARENA_BASE) / page;
-	uint64_t entries[512];
-	uint64_t last = 0;
+	uint64_t entries[512], last = 0;
 	size_t run = 0, done, i;
-	char path[64];
-	int fd;
+	int fd = open(setting_path("/proc/%d/pagemap", pid), O_RDONLY | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "/proc/%d/pagemap", pid);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (fd < 0)
 		return;
 	printf(" pagemap");
@@ -248,13 +234,10 @@ static bool is_constant(const char *name)
 static void print_smaps(pid_t pid)
 {
 	unsigned long start, end, value;
-	char path[64], line[512];
+	FILE *file = fopen(setting_path("/proc/%d/smaps", pid), "r");
+	char line[512], *colon;
 	bool inside = false;
-	char *colon;
-	FILE *file;
 
-	snprintf(path, sizeof(path), "/proc/%d/smaps", pid);
-	file = fopen(path, "r");
 	if (!file)
 		return;
 	while (fgets(line, sizeof(line), file)) {
@@ -286,17 +269,6 @@ static void print_smaps(pid_t pid)
 	fclose(file);
 }
 
-static const char * const counter_names[NR_COUNTERS] = {
-	[ANON_PAGES]	= "nr_anon_pages ",
-	[MAPPED]	= "nr_mapped ",
-	[MLOCKED]	= "nr_mlock ",
-	[ISOLATED_ANON]	= "nr_isolated_anon ",
-	[ISOLATED_FILE]	= "nr_isolated_file ",
-	[ANON_HUGE]	= "nr_anon_transparent_hugepages ",
-	[SHMEM_HUGE]	= "nr_shmem_pmdmapped ",
-	[FILE_HUGE]	= "nr_file_pmdmapped ",
-};
-
 static void read_counters(long *counters)
 {
 	/* Reading it adds each CPU's part to the sums. */
@@ -308,16 +280,13 @@ static void read_counters(long *counters)
 static void read_rss(pid_t pid, long *rss)
 {
 	static const char * const names[] = { "RssAnon:", "RssFile:", "RssShmem:", "VmSwap:" };
-	char path[64];
 
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		rss[i] = setting_find_number(path, names[i]);
+		rss[i] = setting_find_number(setting_path("/proc/%d/status", pid), names[i]);
 }
 
-static void show_process(const struct layout *layout, unsigned int number,
-			 struct snapshot *now, const struct snapshot *before,
-			 struct numbers *numbers)
+static void show_process(const struct layout *layout, unsigned int number, struct snapshot *now,
+			 const struct snapshot *before, struct numbers *numbers)
 {
 	static struct vma vmas[MAX_VMAS];
 	pid_t pid = layout->processes[number].pid;
@@ -376,12 +345,11 @@ const struct snapshot *layout_show(const struct layout *layout, const char *stag
 	for (unsigned int i = 0; i < layout->nr_processes; i++)
 		show_process(layout, i, now, before, &numbers);
 	read_counters(now->counters);
-	if (before) {
-		printf("counters");
-		for (size_t i = 0; i < NR_COUNTERS; i++)
-			printf(" %s%+ld", counter_names[i],
-			       now->counters[i] - before->counters[i]);
-		putchar('\n');
-	}
+	if (!before)
+		return now;
+	printf("counters");
+	for (size_t i = 0; i < NR_COUNTERS; i++)
+		printf(" %s%+ld", counter_names[i], now->counters[i] - before->counters[i]);
+	putchar('\n');
 	return now;
 }

@@ -16,13 +16,8 @@
 #define SPLIT_ROUNDS	30
 #define SPLIT_SECONDS	4
 
-enum layout {
-	PLAIN,
-	/* The last quarter of each folio belongs to another VMA. */
-	STRADDLED,
-	/* Each folio is mapped one page behind its natural place. */
-	SHIFTED,
-};
+/* See shift_folios() and straddle_folios(). */
+enum layout { PLAIN, STRADDLED, SHIFTED };
 
 FIXTURE(migrate_addresses) { };
 
@@ -87,16 +82,10 @@ static void name(char *addr, int node)
 	status[nr++] = NOT_STORED;
 }
 
-static void name_folio(size_t folio, int node)
-{
-	for (size_t i = 0; i < per_folio; i++)
-		name(page_of(folio, i), node);
-}
-
 static void name_all(int node)
 {
-	for (size_t i = 0; i < FOLIOS; i++)
-		name_folio(i, node);
+	for (size_t i = 0; i < FOLIOS * per_folio; i++)
+		name(page_of(0, i), node);
 }
 
 /* Moves what was named, and forgets it: only the status is left. */
@@ -148,10 +137,8 @@ static bool count_calls(void)
 /* How often the kernel has migrated a list of folios since count_calls(); -1: not known. */
 static long calls(void)
 {
-	long nr = setting_count_lines(TRACE_DIR "/trace", " " EVENT ":");
-
 	setting_write(EVENT_ENABLE, "0");
-	return nr;
+	return setting_count_lines(TRACE_DIR "/trace", " " EVENT ":");
 }
 
 TEST_F_TIMEOUT(migrate_addresses, every_page, TIMEOUT)
@@ -210,10 +197,8 @@ TEST_F_TIMEOUT(migrate_addresses, given_twice, TIMEOUT)
 	small[0] = 1;
 	ASSERT_EQ(0, memory_bind(-1));
 
-	name(page_of(0, 1), nodes[1]);
-	name(page_of(0, 1), nodes[1]);
-	name(small, nodes[1]);
-	name(small, nodes[1]);
+	for (size_t i = 0; i < 4; i++)
+		name(i < 2 ? page_of(0, 1) : small, nodes[1]);
 	for (size_t i = 0; i < 4; i++)
 		for (size_t folio = 1; folio < FOLIOS; folio++)
 			name(page_of(folio, i), nodes[1]);

@@ -77,16 +77,12 @@ static void count(void)
 		if (!event || sscanf(event, "tlb_flush: pages:%ld", &pages) != 1 ||
 		    !strstr(event, "shootdown"))
 			continue;
-		if (pages == 1)
-			single++;
-		else
-			full++;
+		single += pages == 1;
+		full += pages != 1;
 	}
 	fclose(trace);
-	if (single < fewest_single)
-		fewest_single = single;
-	if (full < fewest_full)
-		fewest_full = full;
+	fewest_single = single < fewest_single ? single : fewest_single;
+	fewest_full = full < fewest_full ? full : fewest_full;
 }
 
 /*

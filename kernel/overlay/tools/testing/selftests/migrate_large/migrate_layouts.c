@@ -8,20 +8,10 @@
  * process's translations may be in use there. With -p the node that memory migrates
  * to has too little memory for it.
  */
-#include <errno.h>
-#include <fcntl.h>
 #include <signal.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/ioctl.h>
-#include <sys/mman.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
 #include "layout.h"
-#include "memory.h"
-#include "setting.h"
 
 #define SECONDS_PER_LAYOUT	60
 #define LAYOUTS_PER_WORD	25
@@ -51,13 +41,6 @@ static void write_everywhere(struct layout *layout)
 	for (unsigned int i = 1; i < layout->nr_processes; i++)
 		if (!layout_command(layout, i, COMMAND_WRITE, &none))
 			printf("PROCESS %u IS GONE\n", i);
-}
-
-static void release(struct layout *layout)
-{
-	for (unsigned int i = 0; i < 2; i++)
-		if (layout->hold[i] >= 0)
-			close(layout->hold[i]);
 }
 
 /* A file with one page, which is mapped where no layout is. */
@@ -106,7 +89,8 @@ static int run_layout(uint64_t seed, bool threaded, bool pressure)
 	before = layout_show(&layout, "before", NULL);
 	layout_move(&layout, layout.nodes[1], threaded);
 	layout_show(&layout, "there", before);
-	release(&layout);
+	close(layout.hold[0]);
+	close(layout.hold[1]);
 	if (rng_chance(&layout.rng, 50)) {
 		layout_move(&layout, layout.nodes[0], threaded);
 		layout_show(&layout, "back", before);
@@ -134,31 +118,22 @@ static void say_in_log(uint64_t seed)
 	fclose(log);
 }
 
+#define HUGE_POOL	"hugepages/hugepages-2048kB/nr_hugepages"
 #define MOST_LEFT	(32 * MIB)
 #define LEAST_LEFT	(8 * MIB)
-
-static size_t free_memory(int node)
-{
-	long kib = memory_node_kib(node, "MemFree:");
-
-	return kib < 0 ? 0 : kib * KIB;
-}
 
 /* Takes most of a node's memory as huge pages, without a write to it. */
 static bool take_huge_pages(int node, size_t left)
 {
-	size_t free = free_memory(node);
-	char path[96];
+	size_t free = memory_node_kib(node, "MemFree:") * KIB;
+	size_t nr = hugetlb_held(PMD_SIZE, node) + (free > left ? (free - left) / PMD_SIZE : 0);
 
-	snprintf(path, sizeof(path),
-		 "/sys/devices/system/node/node%d/hugepages/hugepages-2048kB/nr_hugepages", node);
-	return !setting_write_number(path, setting_read_number(path) +
-				     (free > left ? (free - left) / PMD_SIZE : 0));
+	return !setting_write_number(setting_path(NODE_DIR "/node%d/" HUGE_POOL, node), nr);
 }
 
 static bool take_pages(int node, size_t left)
 {
-	size_t free = free_memory(node);
+	size_t free = memory_node_kib(node, "MemFree:") * KIB;
 	char *addr;
 
 	if (free <= left)
@@ -193,22 +168,15 @@ static int print_usage(void)
 int main(int argc, char **argv)
 {
 	bool threaded = false, pressure = false;
+	int nodes[2], failed = 0, option;
 	uint64_t first, nr;
-	int nodes[2];
-	int failed = 0;
-	int option;
 
-	while ((option = getopt(argc, argv, "tp")) != -1)
-		switch (option) {
-		case 't':
-			threaded = true;
-			break;
-		case 'p':
-			pressure = true;
-			break;
-		default:
+	while ((option = getopt(argc, argv, "tp")) != -1) {
+		if (option == '?')
 			return print_usage();
-		}
+		threaded |= option == 't';
+		pressure |= option == 'p';
+	}
 	if (argc - optind != 2)
 		return print_usage();
 	first = strtoull(argv[optind], NULL, 0);
@@ -220,8 +188,7 @@ int main(int argc, char **argv)
 	layout_settings();
 	/* Where memory comes from must not depend on where the scheduler puts us. */
 	run_on_cpus(0, 0);
-	if (pressure && (!memory_two_nodes(&nodes[0], &nodes[1]) ||
-			 !fill_node(nodes[1]))) {
+	if (pressure && (!memory_two_nodes(&nodes[0], &nodes[1]) || !fill_node(nodes[1]))) {
 		fprintf(stderr, "node %d cannot be filled\n", nodes[1]);
 		return 1;
 	}

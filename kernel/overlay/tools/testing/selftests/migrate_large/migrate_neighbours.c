@@ -23,17 +23,13 @@ FIXTURE(migrate_neighbours) { };
 static char *map;
 static size_t page;
 static struct child child;
-/* Of the variant. */
 static bool has_holes;
 
 FIXTURE_VARIANT(migrate_neighbours)
 {
-	bool two_vmas;
-	bool holes;
-	bool forked;
+	bool two_vmas, holes, forked;
 	/* Folios of LARGE_PAGES instead of one; @shifted: page tables divide them. */
-	bool large;
-	bool shifted;
+	bool large, shifted;
 };
 
 #define VARIANT(name, ...)							\
@@ -71,10 +67,19 @@ static char *page_at(int i)
 	return addr + i * page;
 }
 
-static size_t wrong_in_child(void)
+/* How many bytes and mappings are wrong. First the child makes some pages its own. */
+static size_t use_in_child(void)
 {
+	static bool used;
 	size_t wrong = 0;
 
+	for (int i = 0; !used && i < PAGES; i++) {
+		if (is_dropped(i))
+			madvise(page_at(i), page, MADV_DONTNEED);
+		else if (is_childs(i) && !is_hole(i))
+			memory_stamp(page_at(i), page, CHILDS_SEED + i);
+	}
+	used = true;
 	for (int i = 0; i < PAGES; i++) {
 		if (is_hole(i) || is_dropped(i))
 			wrong += memory_pfn(page_at(i)) != MEMORY_NO_PFN;
@@ -85,27 +90,17 @@ static size_t wrong_in_child(void)
 	return wrong;
 }
 
-/* How many bytes and mappings are wrong. First the child makes some pages its own. */
-static size_t use_in_child(void)
-{
-	static bool used;
-
-	for (int i = 0; !used && i < PAGES; i++) {
-		if (is_dropped(i))
-			madvise(page_at(i), page, MADV_DONTNEED);
-		else if (is_childs(i) && !is_hole(i))
-			memory_stamp(page_at(i), page, CHILDS_SEED + i);
-	}
-	used = true;
-	return wrong_in_child();
-}
-
 static void fill_with_small(void)
 {
-	for (int i = 0; i < PAGES; i++) {
+	for (int i = 0; i < PAGES; i++)
 		if (!is_hole(i))
 			ASSERT_EQ(0, memory_fill(page_at(i), page, page, nodes[0], SEED + i));
-	}
+}
+
+static void remap(char *to)
+{
+	ASSERT_EQ(to, mremap(addr, PAGES * page, PAGES * page, MREMAP_MAYMOVE | MREMAP_FIXED, to));
+	addr = to;
 }
 
 /* Of the first and the last folio only a part stays. */
@@ -123,14 +118,9 @@ static void fill_with_large(bool is_shifted)
 		char *away = memory_map_aligned(PMD_SIZE, PMD_SIZE);
 
 		ASSERT_NE(NULL, away);
-		ASSERT_EQ(away,
-			  mremap(addr, PAGES * page, PAGES * page,
-				 MREMAP_MAYMOVE | MREMAP_FIXED, away));
-		ASSERT_EQ(shifted,
-			  mremap(away, PAGES * page, PAGES * page,
-				 MREMAP_MAYMOVE | MREMAP_FIXED, shifted));
+		remap(away);
+		remap(shifted);
 		munmap(away, PMD_SIZE);
-		addr = shifted;
 	}
 	for (int i = 0; i < PAGES; i++) {
 		if (is_hole(i))

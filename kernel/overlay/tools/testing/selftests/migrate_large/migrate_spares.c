@@ -17,13 +17,7 @@
 /* A page in eight of those that calls could lose of large folios: two folios each. */
 #define MOST_LOST	(ROUNDS / 2)
 
-enum caller {
-	MOVE_PAGES,
-	MIGRATE_PAGES,
-	MBIND,
-	MBIND_PREFERRED,
-	MBIND_INTERLEAVE,
-};
+enum caller { MOVE_PAGES, MIGRATE_PAGES, MBIND, MBIND_PREFERRED, MBIND_INTERLEAVE };
 
 /* The memory has large folios between small ones. */
 FIXTURE(migrate_spares) { };

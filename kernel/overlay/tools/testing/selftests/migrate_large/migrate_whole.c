@@ -31,9 +31,8 @@ enum layout {
 	MIXED,
 	/* A second process maps it all. */
 	FORKED,
-	/* The last quarter of each folio belongs to another VMA. */
+	/* See straddle_folios() and shift_folios(). */
 	STRADDLED,
-	/* Each folio is mapped one page behind its natural place. */
 	SHIFTED,
 	/* Page cache of tmpfs. */
 	SHMEM,
@@ -46,7 +45,7 @@ FIXTURE(migrate_whole) { };
 static long mlocked_before;
 static pid_t child;
 static pthread_t thread;
-static bool thread_runs, thread_stops;
+static bool is_locked, thread_runs, thread_stops;
 
 FIXTURE_VARIANT(migrate_whole)
 {
@@ -73,17 +72,13 @@ SIZE_VARIANTS(partial, PARTIAL);
 
 /* The kernel's counts for folios of one size. */
 struct counts {
-	long split;
-	long split_deferred;
-	long partially_mapped;
+	long split, split_deferred, partially_mapped;
 };
 
 static long size_count(size_t folio_size, const char *name)
 {
-	char path[192];
-
-	snprintf(path, sizeof(path), THP_DIR "/hugepages-%zukB/stats/%s", folio_size / KIB, name);
-	return setting_read_number(path);
+	return setting_read_number(setting_path(THP_DIR "/hugepages-%zukB/stats/%s",
+						folio_size / KIB, name));
 }
 
 static struct counts read_counts(size_t folio_size)
@@ -95,7 +90,7 @@ static struct counts read_counts(size_t folio_size)
 	};
 }
 
-/* How many pages of the machine are mlocked, -1 if that is not known. */
+/* How many pages of the machine are mlocked; -1: not known. */
 static long mlocked_pages(void)
 {
 	/* Of every CPU what it has not told yet. */
@@ -125,16 +120,13 @@ static void *other_thread(void *arg)
 	return NULL;
 }
 
-static bool is_locked(const FIXTURE_VARIANT(migrate_whole) *variant)
-{
-	return variant->layout == MLOCKED || variant->layout == MIXED;
-}
-
-/* All of it is mlocked, and nothing else that was not before. */
+/* All of it is mlocked, if it is to be, and nothing else that was not before. */
 static void check_locked(void)
 {
 	size_t pages = len / memory_page_size();
 
+	if (!is_locked)
+		return;
 	EXPECT_EQ(pages, memory_pages_flagged(addr, len, LOCKED));
 	EXPECT_EQ(mlocked_before + pages, mlocked_pages());
 }
@@ -142,6 +134,8 @@ static void check_locked(void)
 /* One munlock() is enough: no migration counted a folio as mlocked again. */
 static void check_unlocked(void)
 {
+	if (!is_locked)
+		return;
 	ASSERT_EQ(0, munlock(addr, len));
 	EXPECT_EQ(0, memory_pages_flagged(addr, len, 1ULL << KPF_MLOCKED));
 	EXPECT_EQ(0, memory_pages_flagged(addr, len, 1ULL << KPF_UNEVICTABLE));
@@ -170,8 +164,7 @@ static bool touch_first_halves(size_t folio_size)
 
 static void lay_out(const FIXTURE_VARIANT(migrate_whole) *variant)
 {
-	size_t size = variant->folio_size;
-	size_t page = memory_page_size();
+	size_t size = variant->folio_size, page = memory_page_size();
 
 	switch (variant->layout) {
 	case THREADED:
@@ -184,6 +177,7 @@ static void lay_out(const FIXTURE_VARIANT(migrate_whole) *variant)
 	case MLOCKED:
 	case MIXED:
 		ASSERT_EQ(0, mlock(addr, len));
+		is_locked = true;
 		if (variant->layout == MIXED)
 			ASSERT_TRUE(touch_first_halves(size));
 		check_locked();
@@ -269,11 +263,9 @@ TEST_F_TIMEOUT(migrate_whole, moved, TIMEOUT)
 			ASSERT_EQ(0, move_all(step, nodes[(i + 1) % 2]));
 			ASSERT_TRUE(memory_folios_are(addr, len, step))
 				TH_LOG("split by move %d", i + 1);
-			if (is_locked(variant))
-				check_locked();
+			check_locked();
 		}
-		if (is_locked(variant))
-			check_unlocked();
+		check_unlocked();
 		EXPECT_EQ(0, run_shrinkers());
 		check_counts(step, &before);
 		EXPECT_TRUE(memory_folios_are(addr, len, step));
@@ -303,9 +295,7 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	EXPECT_EQ(FOLIOS, move_all(size, nodes[1]));
 	check_counts(size, &before);
 	let_go(held);
-	if (is_locked(variant))
-		check_locked();
-
+	check_locked();
 	if (partial) {
 		ASSERT_LE(FOLIOS, before.partially_mapped);
 		/* They are still queued. */
@@ -320,10 +310,8 @@ TEST_F_TIMEOUT(migrate_whole, could_not_be_moved, TIMEOUT)
 	check_counts(size, &before);
 	EXPECT_TRUE(memory_folios_are(addr, len, size));
 	EXPECT_EQ(0, bytes_wrong());
-	if (is_locked(variant)) {
-		check_locked();
-		check_unlocked();
-	}
+	check_locked();
+	check_unlocked();
 }
 
 /*
@@ -370,12 +358,12 @@ struct node_counts {
 static struct node_counts read_node_counts(void)
 {
 	struct node_counts counts;
-	char path[64];
 
 	/* Of every CPU what it has not told yet. */
 	setting_write("/proc/sys/vm/stat_refresh", "1");
 	for (int i = 0; i < 2; i++) {
-		snprintf(path, sizeof(path), NODE_DIR "/node%d/vmstat", nodes[i]);
+		const char *path = setting_path(NODE_DIR "/node%d/vmstat", nodes[i]);
+
 		counts.of[i][ON_LRU] = setting_find_number(path, "nr_inactive_anon ") +
 				       setting_find_number(path, "nr_active_anon ") +
 				       setting_find_number(path, "nr_unevictable ");
@@ -402,28 +390,37 @@ TEST(lists_are_complete)
 			return;
 		/* On the LRU, and not in the list of a CPU: the first move sees to that. */
 		for (int round = 0; round < 3; round++) {
-			long sign = round % 2 ? -1 : 1;
-
 			before = read_node_counts();
 			ASSERT_EQ(0, move_all(sizes[i], nodes[1 - round % 2]));
 			after = read_node_counts();
 			for (int n = 0; n < 2; n++) {
-				long grown = n ? sign * nr_pages : -sign * nr_pages;
+				long due = n == round % 2 ? -nr_pages : nr_pages;
+				long mapped = after.of[n][MAPPED] - before.of[n][MAPPED];
+				long on_lru = after.of[n][ON_LRU] - before.of[n][ON_LRU];
 
 				EXPECT_EQ(before.of[n][ISOLATED], after.of[n][ISOLATED]);
-				grown -= after.of[n][MAPPED] - before.of[n][MAPPED];
-				EXPECT_GE(NOISE_PAGES, labs(grown));
-				if (!round)
-					continue;
+				EXPECT_GE(NOISE_PAGES, labs(due - mapped));
 				/* Each page on a list is mapped, and the other way round. */
-				grown = after.of[n][ON_LRU] - before.of[n][ON_LRU] -
-					(after.of[n][MAPPED] - before.of[n][MAPPED]);
-				EXPECT_GE(NOISE_PAGES, labs(grown));
+				if (round)
+					EXPECT_GE(NOISE_PAGES, labs(on_lru - mapped));
 			}
 		}
 		EXPECT_EQ(0, bytes_wrong());
 		munmap(addr, len);
 	}
+}
+
+/* A test runs on the first CPU, and its thread on the last. */
+static bool begin_on_two_cpus(struct __test_metadata *metadata, size_t folio_size)
+{
+	if (!test_begin(metadata))
+		return false;
+	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
+		SKIP(return false, "needs two CPUs");
+	if (thp_only(folio_size))
+		SKIP(return false, "no folios of this size");
+	run_on_cpus(0, 0);
+	return true;
 }
 
 #define TOUCHED_FOLIOS	16
@@ -452,11 +449,9 @@ static int pagemap;
 static uint64_t folio_entry(long folio)
 {
 	size_t page = (uintptr_t)(addr + folio * TOUCHED_SIZE) / memory_page_size();
-	uint64_t entry = 0;
+	uint64_t entry;
 
-	if (pread(pagemap, &entry, sizeof(entry), page * sizeof(entry)) < 0)
-		return 0;
-	return entry;
+	return pread(pagemap, &entry, sizeof(entry), page * sizeof(entry)) > 0 ? entry : 0;
 }
 
 /* In the first eighth of the folio: the kernel clears long after it has looked there. */
@@ -512,18 +507,12 @@ static void *touch(void *arg)
  */
 TEST(written_while_unmapped)
 {
-	long end = nanoseconds_now() + TOUCH_SECONDS * 1000000000L;
+	long round, end = nanoseconds_now() + TOUCH_SECONDS * 1000000000L;
 	const size_t size = TOUCHED_SIZE;
 	size_t lost = 0, stayed = 0;
-	long round;
 
-	if (!test_begin(_metadata))
+	if (!begin_on_two_cpus(_metadata, size))
 		return;
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP(return, "needs two CPUs");
-	if (thp_only(size))
-		SKIP(return, "no folios of this size");
-	run_on_cpus(0, 0);
 	pagemap = open("/proc/self/pagemap", O_RDONLY);
 	ASSERT_LE(0, pagemap);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, touch, NULL));
@@ -628,20 +617,14 @@ static size_t unmap_last_pages(void)
  */
 TEST(split_that_fails)
 {
+	long failed = 0, more, end = nanoseconds_now() + SPLIT_SECONDS * 1000000000L;
 	const size_t page = memory_page_size();
-	long end = nanoseconds_now() + SPLIT_SECONDS * 1000000000L;
-	long failed = 0, more;
 	struct child child;
 
-	if (!test_begin(_metadata))
+	if (!begin_on_two_cpus(_metadata, PMD_SIZE))
 		return;
-	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
-		SKIP(return, "needs two CPUs");
-	if (thp_only(PMD_SIZE))
-		SKIP(return, "no folios of this size");
 	if (access(IDLE_BITMAP, R_OK) || access(SPLIT_PAGES, W_OK))
 		SKIP(return, "needs idle page tracking and debugfs");
-	run_on_cpus(0, 0);
 	ASSERT_EQ(0, pthread_create(&thread, NULL, look_at_folio, NULL));
 
 	len = SPLIT_FOLIOS * PMD_SIZE;

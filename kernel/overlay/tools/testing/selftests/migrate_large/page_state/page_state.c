@@ -47,16 +47,14 @@ static u32 hash_of(struct page *page)
 		any |= word[0] | word[1] | word[2] | word[3] | word[4] | word[5] | word[6] |
 		       word[7];
 	}
-	hash = (hash ^ hash >> 32) & U32_MAX;
-	return any ? max(hash, 1) : 0;
+	return any ? max((hash ^ hash >> 32) & U32_MAX, 1) : 0;
 }
 
 static void fill_folio(struct page_state *state, unsigned long pfn)
 {
 	struct page *page = pfn_to_page(pfn);
 	struct folio *folio = page_folio(page);
-	bool large = folio_test_large(folio);
-	bool hugetlb = folio_test_hugetlb(folio);
+	bool large = folio_test_large(folio), hugetlb = folio_test_hugetlb(folio);
 	u32 flags = 0;
 
 	flags |= folio_test_anon(folio) ? FOLIO_IS_ANON : 0;
@@ -178,11 +176,9 @@ static void fill(struct page_state *state, struct mm_struct *mm, unsigned long a
 	pmd = pmd_offset(pud, addr);
 	pmd_ptl = pmd_lock(mm, pmd);
 	entry = pmdp_get(pmd);
-	if (pmd_none(entry)) {
-		/* nothing to tell */
-	} else if (!pmd_present(entry) || pmd_leaf(entry)) {
+	if (!pmd_none(entry) && (!pmd_present(entry) || pmd_leaf(entry))) {
 		fill_pmd(state, entry, addr);
-	} else {
+	} else if (!pmd_none(entry)) {
 		pte_ptl = pte_lockptr(mm, pmd);
 		if (pte_ptl != pmd_ptl)
 			spin_lock_nested(pte_ptl, SINGLE_DEPTH_NESTING);
@@ -235,8 +231,6 @@ static int copy_states(struct mm_struct *mm, const struct page_state_query *quer
 	return 0;
 }
 
-#define PAUSE_TIMEOUT	(20 * HZ)
-
 static enum { PAUSE_OFF, PAUSE_ARMED, PAUSE_NOW } pause_state;
 static DECLARE_WAIT_QUEUE_HEAD(pause_wait);
 
@@ -246,8 +240,7 @@ static int pausing_migrate_folio(struct address_space *mapping, struct folio *ds
 {
 	if (cmpxchg(&pause_state, PAUSE_ARMED, PAUSE_NOW) == PAUSE_ARMED) {
 		wake_up_all(&pause_wait);
-		wait_event_timeout(pause_wait, READ_ONCE(pause_state) != PAUSE_NOW,
-				   PAUSE_TIMEOUT);
+		wait_event_timeout(pause_wait, READ_ONCE(pause_state) != PAUSE_NOW, 20 * HZ);
 	}
 	return migrate_folio(mapping, dst, src, mode);
 }
@@ -272,8 +265,7 @@ static int pause_at(unsigned int fd)
 
 static int pause_until_paused(void)
 {
-	int err = wait_event_interruptible(pause_wait,
-					   READ_ONCE(pause_state) != PAUSE_ARMED);
+	int err = wait_event_interruptible(pause_wait, READ_ONCE(pause_state) != PAUSE_ARMED);
 
 	return err ?: READ_ONCE(pause_state) == PAUSE_NOW;
 }
@@ -296,8 +288,7 @@ static int get_states(unsigned long arg)
 
 	if (copy_from_user(&query, (void __user *)arg, sizeof(query)))
 		return -EFAULT;
-	if (!PAGE_ALIGNED(query.start) ||
-	    query.start > TASK_SIZE_MAX ||
+	if (!PAGE_ALIGNED(query.start) || query.start > TASK_SIZE_MAX ||
 	    query.nr > (TASK_SIZE_MAX - query.start) / PAGE_SIZE)
 		return -EINVAL;
 

@@ -90,10 +90,9 @@ struct page_state_query {
 #define PAGE_STATE_GET	_IOW('p', 0x60, struct page_state_query)
 
 /*
- * A migration can be paused half way, while its folios are unmapped: when it moves a
- * folio of the file whose descriptor is the argument. PAGE_STATE_PAUSE_WAIT returns 1
- * when that has happened, and 0 if PAGE_STATE_PAUSE_END, which lets the migration go
- * on, came first.
+ * A migration can be paused half way, while its folios are unmapped: when it moves a folio of the
+ * file whose descriptor is the argument. PAGE_STATE_PAUSE_WAIT returns 1 when that has happened,
+ * and 0 if PAGE_STATE_PAUSE_END, which lets the migration go on, came first.
  */
 #define PAGE_STATE_PAUSE_AT	_IO('p', 0x61)
 #define PAGE_STATE_PAUSE_WAIT	_IO('p', 0x62)

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Every fault that dmasim knows: no byte may be lost, the CPU must copy what the
- * engine did not, under the right cause, nothing may leak, and the engine must be
- * of use again afterwards. terminate_error is for good and has its own program,
- * quarantine.
+ * Every fault that dmasim knows: no byte may be lost, the CPU must copy what the engine did not,
+ * under the right cause, nothing may leak, and the engine must be of use again afterwards.
+ * terminate_error is for good and has its own program, quarantine.
  */
 #include "run.h"
 
@@ -15,13 +14,11 @@
 #define LATE_MS		1000
 /* A debug kernel needs some of it for what is not late. */
 #define SHORT_DEBUG_MS	150
-
 /* Pairs of faults are many. */
 #define PAIR_SHORT_MS	40
 #define PAIR_LATE_MS	90
 /* Both strike by then. */
 #define PAIR_MOVES_MAX	100
-
 /* Fewer folios than this may all be lucky at 10 %. */
 #define ENOUGH_FOLIOS	128
 
@@ -69,8 +66,7 @@ FAULT_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, "sg=0",
 	      "segment_bytes=16384");
 FAULT_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, "sg=0",
 	      "segment_bytes=16384");
-FAULT_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0",
-	      "segment_bytes=16384");
+FAULT_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0", "segment_bytes=16384");
 
 static bool load(const FIXTURE_VARIANT(fault) *variant)
 {
@@ -106,12 +102,10 @@ static void no_faults(const FIXTURE_VARIANT(fault) *variant)
 
 static void inject(const FIXTURE_VARIANT(fault) *variant)
 {
-	int timeout_ms = variant->timeout_ms;
+	bool longer = variant->timeout_ms == SHORT_MS && debug_kernel();
 
-	if (timeout_ms == SHORT_MS && debug_kernel())
-		timeout_ms = SHORT_DEBUG_MS;
 	no_faults(variant);
-	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
+	ASSERT_EQ(engine_set_timeout(longer ? SHORT_DEBUG_MS : variant->timeout_ms), 0);
 	ASSERT_EQ(engine_set_fault(variant->fault, variant->probability), 0);
 }
 
@@ -184,8 +178,7 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 	create_area(AREA_ANON_4K, 64 * KIB);
 	inject(variant);
 	/* Where it strikes, it may as well strike at once. */
-	ASSERT_EQ(engine_set_timeout(variant->timeout_ms == SHORT_MS ?
-				       1 : variant->timeout_ms), 0);
+	ASSERT_EQ(engine_set_timeout(variant->timeout_ms == SHORT_MS ? 1 : variant->timeout_ms), 0);
 	EXPECT_LT(pages_leaked(&area, nodes, moves), moves / 2);
 	EXPECT_EQ(area_wrong(&area), 0);
 }
@@ -274,10 +267,8 @@ static void one_pair(const char *first, const char *second)
 
 TEST_F_TIMEOUT(pairs, every_pair, TIMEOUT)
 {
-	unsigned int i, j;
-
-	for (i = 0; engine_faults[i]; i++)
-		for (j = i + 1; engine_faults[j]; j++)
+	for (unsigned int i = 0; engine_faults[i]; i++)
+		for (unsigned int j = i + 1; engine_faults[j]; j++)
 			one_pair(engine_faults[i], engine_faults[j]);
 }
 
@@ -301,7 +292,6 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 {
 	const unsigned int probability = 5;
 	struct movers_result result;
-	int i;
 
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 	set_latency(20000);
@@ -311,7 +301,7 @@ TEST_F_TIMEOUT(all_faults, concurrent_movers, TIMEOUT)
 
 	offload_mark();
 	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
-	for (i = 0; engine_faults[i]; i++)
+	for (int i = 0; engine_faults[i]; i++)
 		EXPECT_EQ(engine_set_fault(engine_faults[i], probability), 0);
 	movers_wait(FAULTY_MOVES);
 	EXPECT_TRUE(movers_stop(&result));

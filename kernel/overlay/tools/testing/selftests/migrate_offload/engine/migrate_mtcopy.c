@@ -46,15 +46,16 @@ static pid_t find_helper(int cpu)
 {
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
-	char path[300], name[32], wanted[32];
+	char name[32], wanted[32];
 	pid_t found = 0;
 
 	snprintf(wanted, sizeof(wanted), "mtcopy/%d", cpu);
 	while (proc && !found && (entry = readdir(proc))) {
-		snprintf(path, sizeof(path), "/proc/%s/comm", entry->d_name);
-		if (atoi(entry->d_name) && !setting_read(path, name, sizeof(name)) &&
+		pid_t pid = atoi(entry->d_name);
+
+		if (pid && !setting_read(setting_path("/proc/%d/comm", pid), name, sizeof(name)) &&
 		    !strcmp(name, wanted))
-			found = atoi(entry->d_name);
+			found = pid;
 	}
 	if (proc)
 		closedir(proc);
@@ -210,11 +211,10 @@ TEST_F_TIMEOUT(mtcopy, small_batches, TIMEOUT)
 /* Processor time of a helper so far, in seconds. */
 static double helper_seconds(int cpu)
 {
-	char path[64], stat[512], *at;
 	unsigned long user = 0, system = 0;
+	char stat[512], *at;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", find_helper(cpu));
-	if (setting_read(path, stat, sizeof(stat)))
+	if (setting_read(setting_path("/proc/%d/stat", find_helper(cpu)), stat, sizeof(stat)))
 		return -1;
 	at = strrchr(stat, ')');
 	if (!at || sscanf(at, ") %*c %*d %*d %*d %*d %*d %*u %*u %*u %*u %*u %lu %lu",
@@ -251,14 +251,12 @@ static pid_t start_spinner(int cpu, double busy, unsigned int pause_us, int poli
 /* Other work that wants both CPUs keeps them, and the caller finishes. */
 TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 {
+	pid_t spinners[] = { start_spinner(0, TIMEOUT, 1000, SCHED_OTHER),
+			     start_spinner(1, TIMEOUT, 1000, SCHED_OTHER) };
 	double begin, took, wall;
 	unsigned int moves = 0;
-	pid_t spinners[2];
 	long helped;
-	int cpu;
 
-	for (cpu = 0; cpu < 2; cpu++)
-		spinners[cpu] = start_spinner(cpu, TIMEOUT, 1000, SCHED_OTHER);
 	usleep(200000);
 	helped = helped_pages();
 	took = helper_seconds(0) + helper_seconds(1);
@@ -269,7 +267,7 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 		wall = seconds_now() - begin;
 	} while (wall < 1.5 || moves % 2);
 	took = helper_seconds(0) + helper_seconds(1) - took;
-	for (cpu = 0; cpu < 2; cpu++)
+	for (int cpu = 0; cpu < 2; cpu++)
 		end_process(spinners[cpu]);
 	printf("# %u moves, helpers copied %ld pages and took %.1f %% of a CPU\n", moves,
 	       helped_pages() - helped, took / wall * 100);
@@ -281,10 +279,8 @@ TEST_F_TIMEOUT(mtcopy, busy_cpus_are_left_alone, TIMEOUT)
 
 static long preemptions(pid_t pid)
 {
-	char path[64];
-
-	snprintf(path, sizeof(path), "/proc/%d/status", pid);
-	return setting_find_number(path, "nonvoluntary_ctxt_switches:");
+	return setting_find_number(setting_path("/proc/%d/status", pid),
+				   "nonvoluntary_ctxt_switches:");
 }
 
 /*
@@ -297,10 +293,9 @@ TEST_F_TIMEOUT(mtcopy, caller_waits_for_no_other_task, TIMEOUT)
 {
 	struct sched_param fifo = { .sched_priority = 2 }, other = { 0 };
 	pid_t helper = find_helper(1), spinner;
-	long before = preemptions(helper), preempted;
-	double start, longest = 0, begin;
+	long before = preemptions(helper), preempted = before;
+	double start, longest = 0, begin, took;
 	unsigned int moves = 0;
-	bool struck;
 
 	ASSERT_GE(before, 0);
 	/* Helpers pay, since the pauses are longer. */
@@ -309,14 +304,13 @@ TEST_F_TIMEOUT(mtcopy, caller_waits_for_no_other_task, TIMEOUT)
 	ASSERT_EQ(sched_setscheduler(0, SCHED_FIFO, &fifo), 0);
 	run_on_cpus(0, 1);
 	offload_mark();
-	preempted = before;
 	start = seconds_now();
 	do {
 		begin = seconds_now();
 		EXPECT_EQ(area_move(&area, nodes[++moves % 2]), 0);
-		struck = preemptions(helper) > preempted;
-		if (struck && seconds_now() - begin > longest)
-			longest = seconds_now() - begin;
+		took = seconds_now() - begin;
+		if (preemptions(helper) > preempted && took > longest)
+			longest = took;
 		preempted = preemptions(helper);
 	} while (moves % 2 || (preempted < before + 5 && begin < start + 100 * BURST));
 	ASSERT_EQ(sched_setscheduler(0, SCHED_OTHER, &other), 0);
@@ -334,7 +328,7 @@ TEST_F_TIMEOUT(mtcopy, caller_waits_for_no_other_task, TIMEOUT)
 TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 {
 	unsigned int toggles = debug_kernel() ? 6 : 20, moves = 0, i;
-	int status;
+	int status, err = 0;
 	pid_t pid;
 
 	if (setting_read_number(CPU1_ONLINE) != 1)
@@ -342,8 +336,6 @@ TEST_F_TIMEOUT(mtcopy, cpus_come_and_go, TIMEOUT)
 	fflush(stdout);
 	pid = fork();
 	if (!pid) {
-		int err = 0;
-
 		for (i = 0; i < toggles && !err; i++) {
 			err = setting_write_number(CPU1_ONLINE, 0);
 			usleep(random() % 50000);

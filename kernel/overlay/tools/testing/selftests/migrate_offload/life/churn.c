@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "kselftest.h"
-#include "area.h"
 #include "engine.h"
 #include "memory.h"
 #include "movers.h"
@@ -104,14 +103,9 @@ static void change_route(void)
 	while (offload_reasons[reason + 1] && random() % 8)
 		reason++;
 	err = offload_set_route(random() % 2 ? reasons[random() % ARRAY_SIZE(reasons)] :
-					       offload_reasons[reason],
-				migrators[random() % 5]);
-	if (err == -ENOENT) {
-		done[ROUTES_GONE]++;
-		return;
-	}
-	must("route", err);
-	done[ROUTES]++;
+				offload_reasons[reason], migrators[random() % 5]);
+	done[err == -ENOENT ? ROUTES_GONE : ROUTES]++;
+	must("route", err == -ENOENT ? 0 : err);
 }
 
 /* The promises of a route of the movers: a bound, its migrator or none, and live copies. */
@@ -158,29 +152,20 @@ static void set_switch(bool on)
 
 static void one_change(void)
 {
-	switch (random() % 16) {
-	case 0 ... 1:
-		if (module_loaded(module))
-			take_away();
-		else
-			bring_in();
-		break;
-	case 2:
-		set_switch(false);
-		break;
-	case 3 ... 4:
-		set_switch(true);
-		break;
-	case 5 ... 8:
+	const unsigned int choice = random() % 16;
+
+	if (choice < 2 && module_loaded(module))
+		take_away();
+	else if (choice < 2)
+		bring_in();
+	else if (choice < 5)
+		set_switch(choice > 2);
+	else if (choice < 9)
 		change_promise();
-		break;
-	case 9 ... 10:
+	else if (choice < 11)
 		change_fault();
-		break;
-	default:
+	else
 		change_route();
-		break;
-	}
 }
 
 static void show_done(void)
@@ -262,8 +247,7 @@ int main(int argc, char **argv)
 	ksft_test_result(!memory_isolated(test.nodes), "nothing_isolated\n");
 	ksft_test_result(result.moves > 20 && copied > ENOUGH_COPIED && enough_changes(seconds),
 			 "enough_of_everything\n");
-	ksft_test_result(unload_all() && !engine_test_end(&test),
-			 "unloaded_without_complaint\n");
+	ksft_test_result(unload_all() && !engine_test_end(&test), "unloaded_without_complaint\n");
 	if (kmemleak_available())
 		ksft_test_result(!kmemleak_found(), "no_leak\n");
 	else

@@ -9,6 +9,9 @@
 
 FIXTURE(migrate_sysfs) { };
 
+/* The value that was read last. */
+static char value[OFFLOAD_ROUTE_SIZE];
+
 FIXTURE_SETUP(migrate_sysfs)
 {
 	settings_restore();
@@ -21,11 +24,16 @@ FIXTURE_TEARDOWN(migrate_sysfs)
 	settings_restore();
 }
 
+static void expect_route(struct __test_metadata *_metadata, const char *reason, const char *route)
+{
+	EXPECT_EQ(0, offload_get_route(reason, value));
+	EXPECT_STREQ(route, value) TH_LOG("reason %s", reason);
+}
+
 /* The caller may have changed the settings; MIG_DEFAULTS=1 says that it has not. */
 TEST_F(migrate_sysfs, defaults)
 {
 	const char *untouched = getenv("MIG_DEFAULTS");
-	char value[OFFLOAD_ROUTE_SIZE];
 
 	if (!untouched || *untouched != '1')
 		SKIP(return, "MIG_DEFAULTS is not set");
@@ -35,32 +43,26 @@ TEST_F(migrate_sysfs, defaults)
 	EXPECT_EQ(100, setting_read_number(OFFLOAD_DEBUG "/timeout_ms"));
 	EXPECT_EQ(2, setting_read_number(OFFLOAD_DEBUG "/live"));
 	EXPECT_EQ(1, setting_read_number(OFFLOAD_DEBUG "/live_min_order"));
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
-		EXPECT_STREQ("none", value);
-	}
+	for (unsigned int i = 0; offload_reasons[i]; i++)
+		expect_route(_metadata, offload_reasons[i], "none");
 }
 
 /* A test gives back the settings that it saved. */
 TEST_F(migrate_sysfs, restored_as_it_was)
 {
-	char route[OFFLOAD_ROUTE_SIZE];
-
 	ASSERT_EQ(0, offload_set_route("damon", "cpu required"));
 	/* The process that the program began as remembers the settings as it found them. */
 	settings_forget();
 	offload_save();
 	ASSERT_EQ(0, offload_set_route("damon", "none"));
 	settings_restore();
-	EXPECT_EQ(0, offload_get_route("damon", route));
-	EXPECT_STREQ("cpu required", route);
+	expect_route(_metadata, "damon", "cpu required");
 }
 
 /* A file that is empty becomes so again: sysfs does not notice that nothing is written. */
 TEST_F(migrate_sysfs, restored_to_nothing)
 {
 	static const char device[] = "/sys/module/dmatest/parameters/device";
-	char value[64];
 
 	if (module_load("dmatest", ""))
 		SKIP(return, "no dmatest");
@@ -76,7 +78,6 @@ TEST_F(migrate_sysfs, restored_to_nothing)
 TEST_F(migrate_sysfs, enabled_accepts_0_and_1)
 {
 	static const char * const written[] = { "1", "0", "1\n", "0\n" };
-	char value[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(written); i++) {
 		EXPECT_EQ(0, setting_write(OFFLOAD_DIR "/enabled", written[i]));
@@ -89,17 +90,14 @@ TEST_F(migrate_sysfs, enabled_accepts_0_and_1)
 TEST_F(migrate_sysfs, enabled_refuses_all_else)
 {
 	static const char * const refused[] = { "2", "-1", "garbage", "\n", " " };
-	char value[64];
 
 	for (int was = 0; was <= 1; was++) {
 		ASSERT_EQ(0, offload_set_enabled(was));
 		for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-			int ret = setting_write(OFFLOAD_DIR "/enabled", refused[i]);
-
-			EXPECT_EQ(-EINVAL, ret) TH_LOG("value '%s'", refused[i]);
+			EXPECT_EQ(-EINVAL, setting_write(OFFLOAD_DIR "/enabled", refused[i]))
+				TH_LOG("value '%s'", refused[i]);
 		}
-		EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
-		EXPECT_EQ(was, value[0] - '0');
+		EXPECT_EQ(was, setting_read_number(OFFLOAD_DIR "/enabled"));
 	}
 }
 
@@ -129,7 +127,7 @@ TEST_F(migrate_sysfs, route_reads_as_it_was_written)
 	static const char * const written[] = {
 		"cpu", "none", "cpu required", "none required", "cpu\n", "cpu required\n", "none\n",
 	};
-	char value[OFFLOAD_ROUTE_SIZE], before[OFFLOAD_ROUTE_SIZE] = "none";
+	char before[OFFLOAD_ROUTE_SIZE] = "none";
 
 	for (unsigned int i = 0; offload_reasons[i]; i++) {
 		ASSERT_EQ(0, offload_set_route(offload_reasons[i], "none"));
@@ -141,8 +139,7 @@ TEST_F(migrate_sysfs, route_reads_as_it_was_written)
 			if (valid)
 				snprintf(before, sizeof(before), "%.*s",
 					 (int)strcspn(written[j], "\n"), written[j]);
-			EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
-			EXPECT_STREQ(before, value);
+			expect_route(_metadata, offload_reasons[i], before);
 		}
 	}
 }
@@ -158,29 +155,22 @@ TEST_F(migrate_sysfs, route_refuses_all_else)
 		{ "cpu none", -EINVAL }, { "cpu ", -EINVAL }, { "cpu  required", -EINVAL },
 		{ "cpu required ", -EINVAL }, { "cpu requires", -EINVAL }, { "cpu\n\n", -EINVAL },
 	};
-	char value[OFFLOAD_ROUTE_SIZE];
 
 	ASSERT_EQ(0, offload_set_route("damon", "cpu required"));
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		EXPECT_EQ(refused[i].error, offload_set_route("damon", refused[i].text))
 			TH_LOG("value '%s'", refused[i].text);
 	}
-	EXPECT_EQ(0, offload_get_route("damon", value));
-	EXPECT_STREQ("cpu required", value);
+	expect_route(_metadata, "damon", "cpu required");
 }
 
 TEST_F(migrate_sysfs, a_route_is_for_its_reason_only)
 {
-	char value[OFFLOAD_ROUTE_SIZE];
-
 	ASSERT_EQ(0, offload_route_only(NULL, "none"));
 	ASSERT_EQ(0, offload_set_route("demotion", "cpu"));
-	for (unsigned int i = 0; offload_reasons[i]; i++) {
-		bool demotion = !strcmp(offload_reasons[i], "demotion");
-
-		EXPECT_EQ(0, offload_get_route(offload_reasons[i], value));
-		EXPECT_STREQ(demotion ? "cpu" : "none", value);
-	}
+	for (unsigned int i = 0; offload_reasons[i]; i++)
+		expect_route(_metadata, offload_reasons[i],
+			     strcmp(offload_reasons[i], "demotion") ? "none" : "cpu");
 }
 
 TEST_F(migrate_sysfs, cpu_is_always_a_migrator)
@@ -220,14 +210,11 @@ TEST_F(migrate_sysfs, the_table)
 	static const char * const names[] = {
 		"batches", "folios_copied", "pages_copied",
 		"fallback_busy", "fallback_error", "fallback_lost", "fallback_no_memory",
-		"fallback_refused", "fallback_small", "fallback_timeout",
-		"fallback_unreachable",
-		"declined_mapping", "declined_metadata", "declined_poison",
-		"declined_references", "declined_type",
-		"required_failed",
-		"live_copied", "live_written",
-		"live_declined_mapping", "live_declined_references",
-		"live_declined_shared", "live_declined_type",
+		"fallback_refused", "fallback_small", "fallback_timeout", "fallback_unreachable",
+		"declined_mapping", "declined_metadata", "declined_poison", "declined_references",
+		"declined_type", "required_failed", "live_copied", "live_written",
+		"live_declined_mapping", "live_declined_references", "live_declined_shared",
+		"live_declined_type",
 	};
 	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "r");
 	unsigned int i, lines = 0;

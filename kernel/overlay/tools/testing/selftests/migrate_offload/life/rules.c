@@ -30,6 +30,7 @@
 #define LONG_MS		60000
 #define TRACING		"/sys/kernel/tracing/"
 #define COPIED_EVENT	TRACING "events/migrate/mm_migrate_batch_copied/enable"
+#define SOFT_OFFLINE	"/sys/devices/system/memory/soft_offline_page"
 
 static struct window window;
 
@@ -68,10 +69,9 @@ static void route_to_cpu(const char *reason)
  */
 TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 {
-	size_t size = PIPE_PAGES * memory_page_size();
+	size_t done = 0, size = PIPE_PAGES * memory_page_size();
 	char *piped = malloc(size);
 	struct iovec iov;
-	size_t done = 0;
 	int ends[2];
 
 	ASSERT_NE(piped, NULL);
@@ -103,11 +103,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 /* Has the kernel move a page and never use its old place again. */
 static int soft_offline(uint64_t pfn)
 {
-	char address[32];
-
-	snprintf(address, sizeof(address), "%#llx",
-		 (unsigned long long)pfn * memory_page_size());
-	return setting_write("/sys/devices/system/memory/soft_offline_page", address);
+	return setting_write_number(SOFT_OFFLINE, pfn * memory_page_size());
 }
 
 /*
@@ -121,7 +117,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 	char *map;
 	int fd;
 
-	if (access("/sys/devices/system/memory/soft_offline_page", W_OK))
+	if (access(SOFT_OFFLINE, W_OK))
 		SKIP(return, "a kernel without CONFIG_MEMORY_FAILURE");
 	route_to_cpu("memory_failure");
 	fd = memfd_create("rules", 0);
@@ -224,9 +220,9 @@ static void launch(const char *dcbm_parameters)
 	} else {
 		set_latency(ns);
 	}
-	/* When it copies, all folios of the batch are unmapped, and the route was looked at. */
 	/* A child may map it, too. */
 	mover.flags = MPOL_MF_MOVE_ALL;
+	/* When it copies, all folios of the batch are unmapped, and the route was looked at. */
 	begin_move();
 	expect_in_flight();
 }
@@ -330,8 +326,7 @@ TEST_F_TIMEOUT(rules, rule_9_switched_off_while_busy, TIMEOUT)
 }
 
 #define HALF		(32 * KIB)
-#define PARTIALLY_MAPPED \
-	"/sys/kernel/mm/transparent_hugepage/hugepages-64kB/stats/nr_anon_partially_mapped"
+#define PARTIALLY_MAPPED THP_DIR "/hugepages-64kB/stats/nr_anon_partially_mapped"
 
 /* Leaves out the upper half of every @nr-th folio, which is not mapped any more. */
 static size_t bytes_wrong_in_halves(unsigned int nr)
@@ -439,21 +434,19 @@ static long trace_move(void)
 
 TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 {
-	/* The empty prefix: all counters. */
-	ASSERT_EQ(offload_route_only(NULL, "cpu"), 0);
-	ASSERT_EQ(offload_set_enabled(false), 0);
-	EXPECT_EQ(trace_move(), 0);
-	EXPECT_EQ(offload_grown(""), 0);
+	/* Switched off, without a route, and with one for another reason only. */
+	static const struct {
+		const char *reason, *route;
+		bool enabled;
+	} off[] = { { NULL, "cpu", false }, { NULL, "none", true }, { "compaction", "cpu", true } };
 
-	ASSERT_EQ(offload_route_only(NULL, "none"), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
-	EXPECT_EQ(trace_move(), 0);
-	EXPECT_EQ(offload_grown(""), 0);
-
-	/* Only another reason is routed. */
-	ASSERT_EQ(offload_route_only("compaction", "cpu"), 0);
-	EXPECT_EQ(trace_move(), 0);
-	EXPECT_EQ(offload_grown(""), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(off); i++) {
+		ASSERT_EQ(offload_route_only(off[i].reason, off[i].route), 0);
+		ASSERT_EQ(offload_set_enabled(off[i].enabled), 0);
+		EXPECT_EQ(trace_move(), 0);
+		/* The empty prefix: all counters. */
+		EXPECT_EQ(offload_grown(""), 0);
+	}
 
 	/* A routed move shows in both. */
 	ASSERT_EQ(offload_route_only(MOVE_PAGES, "cpu"), 0);

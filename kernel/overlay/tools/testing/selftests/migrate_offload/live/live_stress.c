@@ -31,16 +31,7 @@
 #endif
 
 /* The area has a part for each way to disturb writers. All write to all, but the last. */
-enum part {
-	PLAIN,
-	PROTECTED,
-	FORKED,
-	WATCHED,
-	SPLIT,
-	SWAPPED,
-	MOVED,
-	NR_PARTS
-};
+enum part { PLAIN, PROTECTED, FORKED, WATCHED, SPLIT, SWAPPED, MOVED, NR_PARTS };
 
 struct writer;
 
@@ -61,16 +52,12 @@ struct writer {
 	unsigned int index;
 	/* Byte of each page at which its own begin. */
 	size_t offset;
-	int in;
-	int out;
+	int in, out;
 	struct io_uring_sqe *sqes;
 	char *ring;
 	struct io_uring_params params;
-	uint64_t random;
-	uint64_t sequence;
-	uint64_t written;
-	uint64_t refused;
-	uint64_t lost;
+	uint64_t random, sequence;
+	unsigned long written, refused, lost;
 	bool failed;
 	pthread_t thread;
 	uint64_t last[MAX_PAGES];
@@ -85,11 +72,8 @@ static struct stress {
 	bool stop;
 	/* Set when no writer is left that could wait for a fault. */
 	bool stop_watching;
-	uint64_t moves;
-	uint64_t turns[NR_PARTS];
-	uint64_t wrong[NR_PARTS];
-	uint64_t dumps;
-	uint64_t undumped;
+	unsigned long moves, dumps, undumped;
+	unsigned long turns[NR_PARTS], wrong[NR_PARTS];
 	struct writer writers[NR_WORDS];
 } *stress;
 
@@ -118,10 +102,7 @@ static uint64_t load(uint64_t *addr)
 	return __atomic_load_n(addr, __ATOMIC_RELAXED);
 }
 
-/*
- * The part PROTECTED is not always readable, nor writable: a thread that gets a signal
- * there tries again.
- */
+/* The part PROTECTED is not always accessible: a thread that gets a signal there tries again. */
 static void on_fault(int sig, siginfo_t *info, void *context)
 {
 	char *addr = info->si_addr;
@@ -208,15 +189,10 @@ static bool write_vmsplice(struct writer *writer, uint64_t *addr, uint64_t value
 /* Sector n of the file has n + 1 in all words. */
 static bool open_sectors(struct writer *writer)
 {
-	const char *dir = getenv("MIG_FILE_DIR");
+	const char *path = setting_path("%s/live_stress.%u", getenv("MIG_FILE_DIR"), writer->index);
+	int fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 	uint64_t words[SECTOR / sizeof(uint64_t)];
-	char path[256];
-	int fd;
 
-	if (!dir)
-		return false;
-	snprintf(path, sizeof(path), "%s/live_stress.%u", dir, writer->index);
-	fd = open(path, O_RDWR | O_CREAT | O_TRUNC, 0600);
 	for (uint64_t i = 0; i < NR_SECTORS; i++) {
 		for (unsigned int j = 0; j < ARRAY_SIZE(words); j++)
 			words[j] = i + 1;
@@ -314,15 +290,9 @@ static uint64_t *place(const struct writer *writer, size_t page)
 	return (uint64_t *)(area.addr + page * memory_page_size() + writer->offset);
 }
 
-/* The last word of what a writer writes to a page. */
-static uint64_t *last_place(const struct writer *writer, uint64_t *addr)
-{
-	return addr + writer->kind->len / sizeof(*addr) - 1;
-}
-
 static void check(struct writer *writer, size_t page, uint64_t *addr)
 {
-	uint64_t *last = last_place(writer, addr);
+	uint64_t *last = addr + writer->kind->len / sizeof(*addr) - 1;
 	uint64_t first_found = load(addr), last_found = load(last);
 	uint64_t expected = writer->last[page];
 
@@ -352,12 +322,12 @@ static void write_page_at(struct writer *writer, size_t page, uint64_t *addr)
 
 	check(writer, page, addr);
 	value = next_value(writer, page);
-	if (writer->kind->write(writer, addr, value)) {
-		writer->last[page] = value;
-		writer->written++;
-	} else {
+	if (!writer->kind->write(writer, addr, value)) {
 		writer->refused++;
+		return;
 	}
+	writer->last[page] = value;
+	writer->written++;
 }
 
 static size_t any_page(struct writer *writer, enum part last)
@@ -404,12 +374,11 @@ static void *dump_run(void *arg)
 			pages[i] = any_page(writer, MOVED);
 			write_page_at(writer, pages[i], place(writer, pages[i]));
 		}
-		for (unsigned int i = 0; i < ARRAY_SIZE(pages); i++) {
-			if (available && !memory_soft_dirty(place(writer, pages[i])) &&
+		for (unsigned int i = 0; available && i < ARRAY_SIZE(pages); i++)
+			if (!memory_soft_dirty(place(writer, pages[i])) &&
 			    stress->undumped++ < REPORTS)
 				printf("# page %zu was written, but has no soft-dirty bit\n",
 				       pages[i]);
-		}
 		stress->dumps++;
 		usleep(1000);
 	}
@@ -585,14 +554,12 @@ static void *split_run(void *arg)
 		uint64_t turn = random_number(&random) % 7;
 		size_t offset = random_number(&random) % stress->part & ~(memory_page_size() - 1);
 
-		if (turn < ARRAY_SIZE(advice)) {
+		if (turn < ARRAY_SIZE(advice))
 			madvise(addr + offset, stress->part - offset, advice[turn]);
-		} else if (turn == 5) {
+		else if (turn == 5)
 			memory_split(addr, stress->part);
-		} else {
-			/* Whole again, where a part is as large as that. */
+		else /* whole again, where a part is as large as that */
 			madvise(addr, stress->part, MADV_COLLAPSE);
-		}
 		stress->turns[SPLIT]++;
 		usleep(1000);
 	}
@@ -716,25 +683,16 @@ static size_t others_wrong(void)
 	size_t wrong = 0;
 
 	memory_stamp(stamped, size, area.seed);
-	for (size_t page = 0; page < size / memory_page_size(); page++) {
+	for (size_t page = 0; page < size / memory_page_size(); page++)
 		for (unsigned int i = 0; i < NR_WRITERS; i++) {
 			char *from = (char *)place(&stress->writers[i], page);
 
 			memcpy(stamped + (from - area.addr), from, writer_kinds[i].len);
 		}
-	}
-
 	for (size_t i = 0; i < size; i += sizeof(uint64_t))
 		wrong += !!memcmp(stamped + i, area.addr + i, sizeof(uint64_t));
 	free(stamped);
 	return wrong;
-}
-
-static double test_seconds(void)
-{
-	const char *seconds = getenv("MIG_SECONDS");
-
-	return seconds && atoi(seconds) ? atoi(seconds) : 4;
 }
 
 /* Each writer wrote, each disturber disturbed, and the movers met some of them. */
@@ -778,7 +736,7 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 
 	/* A slow machine gets more time. */
 	begin = seconds_now();
-	end = begin + test_seconds();
+	end = begin + (atoi(getenv("MIG_SECONDS") ?: "") ?: 4);
 	while (seconds_now() < end || (!enough() && seconds_now() < end + 60))
 		usleep(100000);
 
@@ -796,8 +754,8 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 
 		for (size_t page = 0; page < area.size / memory_page_size(); page++)
 			check(writer, page, place(writer, page));
-		TH_LOG("%s: %llu written, %llu refused", writer->kind->name,
-		       (unsigned long long)writer->written, (unsigned long long)writer->refused);
+		TH_LOG("%s: %lu written, %lu refused", writer->kind->name, writer->written,
+		       writer->refused);
 		EXPECT_EQ(0, writer->lost)
 			TH_LOG("%s", writer->kind->name);
 		EXPECT_FALSE(writer->failed);
@@ -809,14 +767,10 @@ TEST_F_TIMEOUT(live_stress, no_write_is_lost, TIMEOUT)
 	EXPECT_EQ(0, stress->undumped);
 	EXPECT_EQ(0, others_wrong());
 
-	TH_LOG("%.1f s: %llu moves, %llu dumps, turns %llu %llu %llu %llu %llu %llu", took,
-	       (unsigned long long)stress->moves, (unsigned long long)stress->dumps,
-	       (unsigned long long)stress->turns[PROTECTED],
-	       (unsigned long long)stress->turns[FORKED],
-	       (unsigned long long)stress->turns[WATCHED],
-	       (unsigned long long)stress->turns[SPLIT],
-	       (unsigned long long)stress->turns[SWAPPED],
-	       (unsigned long long)stress->turns[MOVED]);
+	TH_LOG("%.1f s: %lu moves, %lu dumps, turns %lu %lu %lu %lu %lu %lu", took, stress->moves,
+	       stress->dumps, stress->turns[PROTECTED], stress->turns[FORKED],
+	       stress->turns[WATCHED], stress->turns[SPLIT], stress->turns[SWAPPED],
+	       stress->turns[MOVED]);
 	offload_show_grown();
 	EXPECT_TRUE(enough());
 	TH_LOG("%ld PTEs for NUMA hints", counted("numa_pte_updates ") - hints);

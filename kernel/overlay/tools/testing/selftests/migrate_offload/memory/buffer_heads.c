@@ -174,9 +174,8 @@ static uint64_t operations(void)
 }
 
 /*
- * Moves the pages that are not on @node, in one call: move_pages(2) gives up early
- * when it meets a page that need not move after one that could not. Returns how
- * many arrived.
+ * Moves the pages that are not on @node, in one call: move_pages(2) gives up early when it meets a
+ * page that need not move after one that could not. Returns how many arrived.
  */
 static long pages_move(char *map, size_t nr, int node)
 {
@@ -236,11 +235,9 @@ TEST_F_TIMEOUT(buffer_heads, file_system_stays_clean, TIMEOUT)
 	const uint64_t folios = atol(getenv("MIG_FOLIOS") ?: "5000");
 	pid_t pids[NR_WORKERS];
 	unsigned int wrong = 0;
-	char path[32];
 
 	for (int worker = 0; worker < NR_WORKERS; worker++) {
-		snprintf(path, sizeof(path), "mnt/worker%d", worker);
-		ASSERT_EQ(0, mkdir(path, 0700));
+		ASSERT_EQ(0, mkdir(setting_path("mnt/worker%d", worker), 0700));
 		fflush(stdout);
 		pids[worker] = fork();
 		if (!pids[worker]) {

@@ -44,7 +44,7 @@ struct memory_kind {
 	enum offload_part part;
 	/* Reason why this kind cannot be tested here, or NULL. */
 	const char *(*missing)(void);
-	/* Maps and stamps; false on failure. */
+	/* Maps; false on failure. */
 	bool (*create)(void);
 	/* Called after the stamp, unless NULL. */
 	bool (*finish)(void);
@@ -101,10 +101,9 @@ static size_t area_wrong_here(void)
 
 static const char *thp_missing(void)
 {
-	if (access(THP_DIR "/hugepages-64kB/enabled", W_OK) ||
-	    access(THP_DIR "/hugepages-2048kB/enabled", W_OK))
-		return "no transparent huge pages of 64 KiB and 2 MiB";
-	return NULL;
+	return access(THP_DIR "/hugepages-64kB/enabled", W_OK) ||
+	       access(THP_DIR "/hugepages-2048kB/enabled", W_OK) ?
+	       "no transparent huge pages of 64 KiB and 2 MiB" : NULL;
 }
 
 static bool map_anon(void)
@@ -114,61 +113,37 @@ static bool map_anon(void)
 	if (huge && thp_only(kind->folio_size))
 		return false;
 	area.addr = memory_map_aligned(area.size, PMD_SIZE);
-	return area.addr &&
-	       !madvise(area.addr, area.size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
+	return area.addr && !madvise(area.addr, area.size, huge ? MADV_HUGEPAGE : MADV_NOHUGEPAGE);
 }
 
-static bool create_anon(void)
+static bool map_mlocked(void)
 {
-	if (!map_anon())
-		return false;
-	memory_stamp(area.addr, area.size, area.seed);
-	return true;
-}
-
-static bool create_mlocked(void)
-{
-	if (!map_anon() || mlock(area.addr, area.size))
-		return false;
-	memory_stamp(area.addr, area.size, area.seed);
-	return true;
+	return map_anon() && !mlock(area.addr, area.size);
 }
 
 static bool map_shared_file(void)
 {
+	int flags = MAP_SHARED | MAP_FIXED | (file_fd < 0 ? MAP_ANONYMOUS : 0);
+
 	/* A PMD maps a huge folio only at an aligned address. */
 	area.addr = memory_map_aligned(area.size, PMD_SIZE);
-	if (!area.addr)
-		return false;
-	if (mmap(area.addr, area.size, PROT_READ | PROT_WRITE,
-		 MAP_SHARED | MAP_FIXED | (file_fd < 0 ? MAP_ANONYMOUS :
-					   0), file_fd, 0) == MAP_FAILED)
-		return false;
-	memory_stamp(area.addr, area.size, area.seed);
-	return true;
-}
-
-static bool create_shmem(void)
-{
-	return map_shared_file();
+	return area.addr && mmap(area.addr, area.size, PROT_READ | PROT_WRITE, flags, file_fd,
+				 0) != MAP_FAILED;
 }
 
 static bool create_tmpfs(void)
 {
 	char dir[] = "/tmp/migrate_contents.XXXXXX";
-	char path[sizeof(dir) + 8];
 
 	if (!mkdtemp(dir) ||
 	    mount("tmpfs", dir, "tmpfs", 0,
 		  kind->folio_size == PMD_SIZE ? "huge=always" : "huge=never"))
 		return false;
-	snprintf(path, sizeof(path), "%s/file", dir);
-	file_fd = open(path, O_RDWR | O_CREAT, 0600);
+	file_fd = open(setting_path("%s/file", dir), O_RDWR | O_CREAT, 0600);
 	/* The open file keeps the file system alive. */
 	umount2(dir, MNT_DETACH);
 	rmdir(dir);
-	return file_fd >= 0 && !ftruncate(file_fd, area.size) &&
-	       map_shared_file();
+	return file_fd >= 0 && !ftruncate(file_fd, area.size) && map_shared_file();
 }
 
 static const char *file_missing(void)
@@ -178,19 +153,13 @@ static const char *file_missing(void)
 
 static bool open_file(void)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/file.XXXXXX", getenv("MIG_FILE_DIR"));
-	file_fd = mkstemp(path);
-	if (file_fd < 0)
-		return false;
-	unlink(path);
-	return !ftruncate(file_fd, area.size);
+	file_fd = open(getenv("MIG_FILE_DIR"), O_TMPFILE | O_RDWR, 0600);
+	return file_fd >= 0 && !ftruncate(file_fd, area.size);
 }
 
-static bool create_file_shared(void)
+static bool create_file(void)
 {
-	return open_file() && map_shared_file() && !fsync(file_fd);
+	return open_file() && map_shared_file();
 }
 
 /* One folio a page: a fault would read ahead, in large folios, which fit into no hole. */
@@ -201,14 +170,12 @@ static bool create_file_4k(void)
 	for (size_t i = 0; i < area.size; i += memory_page_size())
 		if (pwrite(file_fd, "", 1, i) != 1)
 			return false;
-	return map_shared_file() && !fsync(file_fd);
+	return map_shared_file();
 }
 
 /* A write to the first half of a private mapping makes it anonymous. */
-static bool create_file_private(void)
+static bool make_private(void)
 {
-	if (!open_file() || !map_shared_file() || fsync(file_fd))
-		return false;
 	if (mmap(area.addr, area.size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_FIXED, file_fd,
 		 0) == MAP_FAILED)
 		return false;
@@ -222,14 +189,11 @@ static const char *hugetlb_missing(void)
 	       "no hugetlb pages of 2 MiB" : NULL;
 }
 
-static bool create_hugetlb(void)
+static bool map_hugetlb(void)
 {
 	area.addr = mmap(NULL, area.size, PROT_READ | PROT_WRITE,
 			 MAP_PRIVATE | MAP_ANONYMOUS | MAP_HUGETLB | (21 << 26), -1, 0);
-	if (area.addr == MAP_FAILED)
-		return false;
-	memory_stamp(area.addr, area.size, area.seed);
-	return true;
+	return area.addr != MAP_FAILED;
 }
 
 /* The sharer verifies its own mapping of the memory each time that it is asked. */
@@ -244,14 +208,10 @@ static const char *ksm_missing(void)
 	return access(KSM_DIR "/run", W_OK) ? "no KSM" : NULL;
 }
 
-static bool create_ksm(void)
+static bool map_for_ksm(void)
 {
 	period = area.size / 2;
-	if (!map_anon())
-		return false;
-	memory_stamp(area.addr, period, area.seed);
-	memory_stamp(area.addr + period, period, area.seed);
-	return !madvise(area.addr, area.size, MADV_MERGEABLE);
+	return map_anon() && !madvise(area.addr, area.size, MADV_MERGEABLE);
 }
 
 static bool merge_pages(void)
@@ -259,8 +219,7 @@ static bool merge_pages(void)
 	size_t pages = area.size / memory_page_size();
 
 	if (setting_write(KSM_DIR "/pages_to_scan", "4096") ||
-	    setting_write(KSM_DIR "/sleep_millisecs", "1") ||
-	    setting_write(KSM_DIR "/run", "1"))
+	    setting_write(KSM_DIR "/sleep_millisecs", "1") || setting_write(KSM_DIR "/run", "1"))
 		return false;
 	for (int i = 0; i < 600; i++) {
 		if (memory_folios(area.addr, area.size) == pages / 2)
@@ -283,9 +242,7 @@ static bool enter_swapcache(void)
 	size_t cached = 0;
 
 	for (int i = 0; i < 20 && cached < pages / 2; i++) {
-		if (madvise(area.addr, area.size, MADV_PAGEOUT))
-			return false;
-		if (memory_verify(area.addr, area.size, area.seed))
+		if (madvise(area.addr, area.size, MADV_PAGEOUT) || area_wrong(&area))
 			return false;
 		cached = memory_pages_flagged(area.addr, area.size, 1ULL << KPF_SWAPCACHE);
 	}
@@ -293,27 +250,22 @@ static bool enter_swapcache(void)
 }
 
 static const struct memory_kind
-	anon_4k = { 4 * MIB, 4 * KIB, .create = create_anon },
-	anon_64k = { 4 * MIB, 64 * KIB, .missing = thp_missing, .create = create_anon },
-	anon_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = create_anon },
-	shmem = { 4 * MIB, 4 * KIB, .create = create_shmem },
+	anon_4k = { 4 * MIB, 4 * KIB, .create = map_anon },
+	anon_64k = { 4 * MIB, 64 * KIB, .missing = thp_missing, .create = map_anon },
+	anon_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = map_anon },
+	shmem = { 4 * MIB, 4 * KIB, .create = map_shared_file },
 	tmpfs = { 4 * MIB, 4 * KIB, .create = create_tmpfs },
 	tmpfs_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = create_tmpfs },
-	hugetlb = { 8 * MIB, PMD_SIZE, .missing = hugetlb_missing, .create = create_hugetlb },
-	mlocked = { 4 * MIB, 4 * KIB, .create = create_mlocked };
-
-static const struct memory_kind
-	file_shared = { 4 * MIB, .part = DECLINED, .missing = file_missing,
-			.create = create_file_shared },
-	file_4k = { 4 * MIB, .part = DECLINED, .missing = file_missing,
-		    .create = create_file_4k },
-	file_private = { 4 * MIB, .part = MIXED, .missing = file_missing,
-			 .create = create_file_private },
-	forked = { 4 * MIB, 4 * KIB, .shared = true, .create = create_anon,
-		   .finish = start_sharer },
-	ksm = { 2 * MIB, .shared = true, .missing = ksm_missing, .create = create_ksm,
+	hugetlb = { 8 * MIB, PMD_SIZE, .missing = hugetlb_missing, .create = map_hugetlb },
+	mlocked = { 4 * MIB, 4 * KIB, .create = map_mlocked },
+	file_shared = { 4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file },
+	file_4k = { 4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_4k },
+	file_private = { 4 * MIB, .part = MIXED, .missing = file_missing, .create = create_file,
+			 .finish = make_private },
+	forked = { 4 * MIB, 4 * KIB, .shared = true, .create = map_anon, .finish = start_sharer },
+	ksm = { 2 * MIB, .shared = true, .missing = ksm_missing, .create = map_for_ksm,
 		.finish = merge_pages },
-	swapcache = { 4 * MIB, 4 * KIB, .missing = swap_missing, .create = create_anon,
+	swapcache = { 4 * MIB, 4 * KIB, .missing = swap_missing, .create = map_anon,
 		      .finish = enter_swapcache };
 
 /* Ways to migrate */
@@ -325,16 +277,13 @@ static int move_flags(void)
 
 static void by_move_pages(int from, int to)
 {
-	size_t step = kind->folio_size ? kind->folio_size : memory_page_size();
-
-	ASSERT_EQ(0, memory_move(0, area.addr, area.size, step, to, move_flags()));
+	ASSERT_EQ(0, memory_move(0, area.addr, area.size, area.folio_size, to, move_flags()));
 	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
 static void by_migrate_pages(int from, int to)
 {
-	unsigned long old = 1UL << from;
-	unsigned long new = 1UL << to;
+	unsigned long old = 1UL << from, new = 1UL << to;
 
 	/* Memory of this process outside the area may stay behind. */
 	ASSERT_LE(0, syscall(__NR_migrate_pages, 0, 8 * sizeof(old), &old, &new));
@@ -345,9 +294,8 @@ static void by_mbind(int from, int to)
 {
 	unsigned long mask = 1UL << to;
 
-	ASSERT_EQ(0,
-		  syscall(__NR_mbind, area.addr, area.size, MPOL_BIND, &mask, 8 * sizeof(mask),
-			  MPOL_MF_STRICT | move_flags()))
+	ASSERT_EQ(0, syscall(__NR_mbind, area.addr, area.size, MPOL_BIND, &mask, 8 * sizeof(mask),
+			     MPOL_MF_STRICT | move_flags()))
 		TH_LOG("mbind: %s", strerror(errno));
 	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
@@ -355,23 +303,16 @@ static void by_mbind(int from, int to)
 /* Joins a cgroup whose memory comes from the first node. */
 static void enter_cpuset(void)
 {
-	char path[128];
-
 	ASSERT_EQ(0, setting_write(CGROUP_DIR "/cgroup.subtree_control", "+cpuset"));
 	snprintf(cgroup, sizeof(cgroup), CGROUP_DIR "/migrate_contents.%d", getpid());
 	ASSERT_EQ(0, mkdir(cgroup, 0755));
-	snprintf(path, sizeof(path), "%s/cpuset.mems", cgroup);
-	ASSERT_EQ(0, setting_write_number(path, nodes[0]));
-	snprintf(path, sizeof(path), "%s/cgroup.procs", cgroup);
-	ASSERT_EQ(0, setting_write_number(path, getpid()));
+	ASSERT_EQ(0, setting_write_number(setting_path("%s/cpuset.mems", cgroup), nodes[0]));
+	ASSERT_EQ(0, setting_write_number(setting_path("%s/cgroup.procs", cgroup), getpid()));
 }
 
 static void by_cpuset(int from, int to)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), "%s/cpuset.mems", cgroup);
-	ASSERT_EQ(0, setting_write_number(path, to));
+	ASSERT_EQ(0, setting_write_number(setting_path("%s/cpuset.mems", cgroup), to));
 	ASSERT_EQ(0, memory_pages_not_on(area.addr, area.size, to));
 }
 
@@ -389,30 +330,27 @@ static void swap_nodes(void)
 }
 
 /*
- * Leaves holes of one folio's size all over a stretch of the node's memory, as
- * many as the area needs, so that it comes to lie in them. Between the holes are
- * folios of that size, or no hole would hold one. Compaction ends as soon
- * as it meets a folio larger than any hole: use the node with less page cache, and
- * drop cached files.
+ * Leaves holes of one folio's size all over a stretch of the node's memory, as many as the area
+ * needs, so that it comes to lie in them. Between the holes are folios of that size, or no hole
+ * would hold one. Compaction ends as soon as it meets a folio larger than any hole: use the node
+ * with less page cache, and drop cached files.
  */
 static void fragment(void)
 {
 	size_t grain = grain_of();
-	size_t len = HOLE_DISTANCE * kind->size;
 
-	filler = memory_map_aligned(len, PMD_SIZE);
-	filler_len = len;
+	filler_len = HOLE_DISTANCE * kind->size;
+	filler = memory_map_aligned(filler_len, PMD_SIZE);
 	swap_nodes();
 	ASSERT_NE(NULL, filler);
 	ASSERT_EQ(0, setting_write("/proc/sys/vm/drop_caches", "3"));
 	/* The free scanner does not see pages on lists of CPUs. */
-	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction",
-				   "100000"));
+	ASSERT_EQ(0, setting_write("/proc/sys/vm/percpu_pagelist_high_fraction", "100000"));
 	if (grain > memory_page_size())
 		ASSERT_EQ(0, thp_only(grain));
-	ASSERT_EQ(0, madvise(filler, len, MADV_DONTFORK));
-	ASSERT_EQ(0, memory_fill(filler, len, grain, nodes[0], 1));
-	for (size_t i = 0; i < len; i += HOLE_DISTANCE * grain)
+	ASSERT_EQ(0, madvise(filler, filler_len, MADV_DONTFORK));
+	ASSERT_EQ(0, memory_fill(filler, filler_len, grain, nodes[0], 1));
+	for (size_t i = 0; i < filler_len; i += HOLE_DISTANCE * grain)
 		ASSERT_EQ(0, madvise(filler + i, grain, MADV_DONTNEED));
 }
 
@@ -425,11 +363,8 @@ static void touch_pages(void)
 
 static void by_compaction(int from, int to)
 {
-	size_t grain = grain_of();
-	size_t pages = area.size / memory_page_size();
+	size_t grain = area.folio_size, pages = area.size / memory_page_size(), moved = 0;
 	uint64_t *before, *after;
-	size_t moved = 0;
-	char path[128];
 	long migrated;
 
 	/*
@@ -437,17 +372,15 @@ static void by_compaction(int from, int to)
 	 * then moves those at low addresses to the holes at high ones.
 	 */
 	for (size_t i = 0; i < filler_len; i += HOLE_DISTANCE * grain)
-		ASSERT_EQ(0,
-			  madvise(filler + i + grain, (HOLE_DISTANCE - 1) * grain,
-				  MADV_DONTNEED));
+		ASSERT_EQ(0, madvise(filler + i + grain, (HOLE_DISTANCE - 1) * grain,
+				     MADV_DONTNEED));
 
 	before = memory_pfns(area.addr, area.size);
 	ASSERT_NE(NULL, before);
 	migrated = setting_find_number("/proc/vmstat", "pgmigrate_success ");
-	snprintf(path, sizeof(path), NODE_DIR "/node%d/compact", from);
 	/* Most pages move at once; large folios may have to wait for room. */
 	for (int round = 0; round < 8 && moved < pages / 2; round++) {
-		ASSERT_EQ(0, setting_write(path, "1"));
+		ASSERT_EQ(0, setting_write(setting_path(NODE_DIR "/node%d/compact", from), "1"));
 		touch_pages();
 		after = memory_pfns(area.addr, area.size);
 		ASSERT_NE(NULL, after);
@@ -477,10 +410,9 @@ static unsigned long block_pages(void)
 
 static void set_block_state(unsigned long block, const char *state)
 {
-	char path[128];
+	const char *path = setting_path(MEMORY_DIR "/memory%lu/state", block);
 	int ret = -EBUSY;
 
-	snprintf(path, sizeof(path), MEMORY_DIR "/memory%lu/state", block);
 	/* A short-lived reference may keep a page from moving. */
 	for (int i = 0; i < 20 && (ret == -EBUSY || ret == -EAGAIN); i++)
 		ret = setting_write(path, state);
@@ -491,22 +423,18 @@ static void set_block_state(unsigned long block, const char *state)
 /* Boot-time allocations may lie even in ZONE_MOVABLE, and stay for ever. */
 static bool can_be_removed(unsigned long block)
 {
-	uint64_t flags[512];
-	char path[128];
-	char zones[64];
+	uint64_t flags[512], first = block * block_pages(), pfn = first;
 	bool removable = true;
-	uint64_t first = block * block_pages();
-	uint64_t pfn = first;
+	char zones[64];
 	int fd;
 
-	snprintf(path, sizeof(path), MEMORY_DIR "/memory%lu/valid_zones", block);
-	if (setting_read(path, zones, sizeof(zones)) || strcmp(zones, "Movable"))
+	if (setting_read(setting_path(MEMORY_DIR "/memory%lu/valid_zones", block), zones,
+			 sizeof(zones)) || strcmp(zones, "Movable"))
 		return false;
 
 	fd = open("/proc/kpageflags", O_RDONLY);
 	while (removable && pfn < first + block_pages()) {
-		if (pread(fd, flags, sizeof(flags), pfn * sizeof(flags[0])) !=
-		    sizeof(flags))
+		if (pread(fd, flags, sizeof(flags), pfn * sizeof(flags[0])) != sizeof(flags))
 			break;
 		for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
 			removable &= !(flags[i] & 1ULL << KPF_RESERVED);
@@ -543,31 +471,26 @@ static bool arch_can_remove(unsigned long block)
 
 static bool is_removable(unsigned long block)
 {
-	static unsigned long known_block;
-	static bool known;
+	static unsigned long known_block = ULONG_MAX;
 	static bool removable;
 
-	if (!known || block != known_block)
+	if (block != known_block)
 		removable = arch_can_remove(block) && can_be_removed(block);
-	known = true;
 	known_block = block;
 	return removable;
 }
 
 static bool has_removable_block(int node)
 {
-	char pattern[128];
 	bool found = false;
 	glob_t blocks;
 
-	snprintf(pattern, sizeof(pattern), NODE_DIR "/node%d/memory*", node);
-	if (glob(pattern, 0, NULL, &blocks))
+	if (glob(setting_path(NODE_DIR "/node%d/memory*", node), 0, NULL, &blocks))
 		return false;
 	for (size_t i = 0; !found && i < blocks.gl_pathc; i++) {
 		const char *number = strrchr(blocks.gl_pathv[i], 'y') + 1;
 
-		found = *number >= '0' && *number <= '9' &&
-			is_removable(strtoul(number, NULL, 10));
+		found = *number >= '0' && *number <= '9' && is_removable(strtoul(number, NULL, 10));
 	}
 	globfree(&blocks);
 	return found;
@@ -635,33 +558,17 @@ static void by_hot_remove(int from, int to)
 	free(pfns);
 }
 
-static const struct migration_method move_pages = {
-	.reason = "syscall_or_cpuset", .round_trip = true, .exact = true,
-	.migrate = by_move_pages,
-};
-
-static const struct migration_method migrate_pages = {
-	.reason = "syscall_or_cpuset", .round_trip = true, .migrate = by_migrate_pages,
-};
-
-static const struct migration_method mbind = {
-	.reason = "mempolicy_mbind", .round_trip = true, .exact = true,
-	.migrate = by_mbind,
-};
-
-static const struct migration_method cpuset = {
-	.reason = "syscall_or_cpuset", .round_trip = true, .prepare = enter_cpuset,
-	.migrate = by_cpuset,
-};
-
-static const struct migration_method compaction = {
-	.reason = "compaction", .may_split = true, .prepare = fragment, .migrate = by_compaction,
-};
-
-static const struct migration_method hot_remove = {
-	.reason = "memory_hotplug", .prepare = choose_removable_node,
-	.suits = in_removable_blocks, .migrate = by_hot_remove,
-};
+static const struct migration_method
+	move_pages = { "syscall_or_cpuset", .round_trip = true, .exact = true,
+		       .migrate = by_move_pages },
+	migrate_pages = { "syscall_or_cpuset", .round_trip = true, .migrate = by_migrate_pages },
+	mbind = { "mempolicy_mbind", .round_trip = true, .exact = true, .migrate = by_mbind },
+	cpuset = { "syscall_or_cpuset", .round_trip = true, .prepare = enter_cpuset,
+		   .migrate = by_cpuset },
+	compaction = { "compaction", .may_split = true, .prepare = fragment,
+		       .migrate = by_compaction },
+	hot_remove = { "memory_hotplug", .prepare = choose_removable_node,
+		       .suits = in_removable_blocks, .migrate = by_hot_remove };
 
 /* The combinations that are tested, and no others. */
 #define VARIANT(kind, method)								\
@@ -724,13 +631,16 @@ static void create_memory(void)
 	ASSERT_EQ(0, memory_bind(nodes[0]));
 	ASSERT_TRUE(kind->create())
 		TH_LOG("cannot create this kind of memory: %s", strerror(errno));
+	for (size_t i = 0; i < area.size; i += period)
+		memory_stamp(area.addr + i, period, area.seed);
+	if (file_fd >= 0)
+		ASSERT_EQ(0, fsync(file_fd));
 	ASSERT_EQ(0, memory_bind(-1));
 }
 
 /*
- * Replaces an area that lies where it should not. The old one stays until the test
- * ends, and more memory is used up, in small and in large folios, so that the new one
- * must lie elsewhere.
+ * Replaces an area that lies where it should not. The old one stays until the test ends, and more
+ * memory is used up, in small and in large folios, so that the new one must lie elsewhere.
  */
 static void replace(unsigned int nr)
 {
@@ -744,8 +654,7 @@ static void replace(unsigned int nr)
 	ASSERT_EQ(0, memory_bind(nodes[0]));
 	ASSERT_EQ(0, madvise(filler, len, MADV_POPULATE_WRITE));
 	if (kind == &hugetlb)
-		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0],
-					    (nr + 1) * kind->size / PMD_SIZE));
+		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0], (nr + 1) * kind->size / PMD_SIZE));
 	create_memory();
 }
 
@@ -755,9 +664,9 @@ FIXTURE_SETUP(migrate_contents)
 
 	kind = variant->kind;
 	method = variant->method;
-	missing = kind->missing ? kind->missing() : NULL;
 	if (!test_begin(_metadata))
 		return;
+	missing = kind->missing ? kind->missing() : NULL;
 	if (missing)
 		SKIP(return, "%s", missing);
 	if (getuid())
@@ -767,11 +676,10 @@ FIXTURE_SETUP(migrate_contents)
 		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[0], kind->size / PMD_SIZE));
 		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[1], kind->size / PMD_SIZE));
 	}
-	if (method->prepare) {
+	if (method->prepare)
 		method->prepare();
-		if (_metadata->exit_code == KSFT_SKIP)
-			return;
-	}
+	if (_metadata->exit_code == KSFT_SKIP)
+		return;
 
 	create_memory();
 	for (unsigned int i = 1; method->suits && !method->suits(); i++) {
@@ -825,10 +733,7 @@ static size_t nearly_all(size_t folios)
 	return folios - folios / 32;
 }
 
-/*
- * At least @folios folios moved: the machine may have migrated others for the same
- * reason.
- */
+/* At least @folios folios moved: the machine may have migrated others for the same reason. */
 static void check_stats(bool offload_on, size_t folios)
 {
 	uint64_t copied = offload_grown("folios_copied");

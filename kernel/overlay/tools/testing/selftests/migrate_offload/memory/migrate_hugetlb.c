@@ -110,16 +110,13 @@ TEST_F_TIMEOUT(hugetlb, by_a_live_route, TIMEOUT)
 	EXPECT_EQ(0, offload_grown("live_"));
 }
 
-struct fault {
-	const char *name;
-	const char *cause;
-	int timeout_ms;
-};
-
 /* The CPU copies what the engine does not, and a copy of which nothing is certain. */
 TEST_F_TIMEOUT(hugetlb, faults, TIMEOUT)
 {
-	static const struct fault faults[] = {
+	static const struct fault {
+		const char *name, *cause;
+		int timeout_ms;
+	} faults[] = {
 		{ "result_error", "fallback_error", ENGINE_LONG_MS },
 		{ "short_copy", "fallback_error", ENGINE_LONG_MS },
 		{ "prep_null", "fallback_", ENGINE_LONG_MS },
@@ -219,22 +216,19 @@ TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
  */
 TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
 {
-	struct iovec page = { area.addr, memory_page_size() };
 	const uint64_t others = area_folios(&area) - 1;
-	int pipes[2];
+	int held[2];
 
 	for (int required = 0; required < 2; required++) {
 		ASSERT_EQ(0, offload_set_required(MOVE_PAGES, required));
-		ASSERT_EQ(0, pipe(pipes));
-		ASSERT_EQ(page.iov_len, vmsplice(pipes[1], &page, 1, 0));
+		hold(held, area.addr, 1, 1);
 		offload_mark();
 		EXPECT_EQ(1, move(nodes[1]));
 		EXPECT_LT(0, offload_grown("declined_references"));
 		EXPECT_EQ(others, offload_grown("folios_copied"));
 		EXPECT_EQ(0, offload_grown("required_failed"));
 		EXPECT_EQ(0, area_wrong(&area));
-		close(pipes[0]);
-		close(pipes[1]);
+		let_go(held);
 		EXPECT_EQ(0, move(nodes[1]));
 		engine_moves(nodes[0]);
 	}
@@ -253,13 +247,13 @@ static char *map_sparsely(void)
 {
 	char *addr = memory_map_aligned(GIB, GIB);
 	int fd = memfd_create("sparse", MFD_HUGETLB | MFD_HUGE_2MB);
-	bool mapped;
 
-	mapped = addr && fd >= 0 && !ftruncate(fd, GIB) &&
-		 mmap(addr, GIB, PROT_READ | PROT_WRITE,
-		      MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0) == addr;
+	ASSERT_NE(NULL, addr);
+	ASSERT_EQ(0, ftruncate(fd, GIB));
+	ASSERT_EQ(addr, mmap(addr, GIB, PROT_READ | PROT_WRITE,
+			     MAP_SHARED | MAP_FIXED | MAP_NORESERVE, fd, 0));
 	close(fd);
-	return mapped ? addr : NULL;
+	return addr;
 }
 
 FIXTURE_SETUP(shared_tables)
@@ -274,7 +268,6 @@ FIXTURE_SETUP(shared_tables)
 		      -1, 0);
 	ASSERT_NE(MAP_FAILED, shared);
 	*shared = (struct area) { map_sparsely(), SPARSE_FOLIOS * PMD_SIZE, PMD_SIZE };
-	ASSERT_NE(NULL, shared->addr);
 	ASSERT_EQ(0, memory_bind(nodes[0]));
 	area_stamp(shared, 1);
 	ASSERT_EQ(0, memory_bind(-1));
@@ -363,11 +356,12 @@ FIXTURE_TEARDOWN(contiguous)
 	run_end();
 }
 
-/* Returns how many folios the engine has copied. */
-static uint64_t make_way(void)
+/* Returns how many folios the engine has copied, with that bound. */
+static uint64_t make_way(unsigned int bound_us)
 {
 	uint64_t copied;
 
+	ASSERT_EQ(0, offload_set_bound(bound_us));
 	offload_mark();
 	EXPECT_EQ(held, hugetlb_hold(GIB, nodes[1], held));
 	copied = offload_grown("folios_copied");
@@ -382,20 +376,16 @@ static uint64_t make_way(void)
 /* A block of 2 MB has 32 of them. */
 TEST_F_TIMEOUT(contiguous, block_by_block, TIMEOUT)
 {
-	uint64_t copied;
+	uint64_t copied = make_way(0);
 
-	ASSERT_EQ(0, offload_set_bound(0));
-	copied = make_way();
 	EXPECT_LE(8 * offload_grown("batches"), copied)
 		offload_show_grown();
 }
 
 TEST_F_TIMEOUT(contiguous, within_the_bound, TIMEOUT)
 {
-	uint64_t copied;
+	uint64_t copied = make_way(1);
 
-	ASSERT_EQ(0, offload_set_bound(1));
-	copied = make_way();
 	/* Which has time for one. */
 	EXPECT_EQ(copied, offload_grown("batches"))
 		offload_show_grown();

@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Memory with tags (arm64 MTE) migrates to another node and back: every byte and
- * the tag of every granule of 16 bytes must come along. A migrator moves bytes
- * alone, so that folios in which any page has tags must be left to the CPU, and
- * all others need not be.
+ * Memory with tags (arm64 MTE) migrates to another node and back: every byte and the tag of every
+ * granule of 16 bytes must come along. A migrator moves bytes alone, so that folios in which any
+ * page has tags must be left to the CPU, and all others need not be.
  */
 #include "run.h"
 
@@ -17,12 +16,8 @@
 #define PROT_MTE	0x20
 #endif
 
-enum tagged_part {
-	NO_PAGE,
-	/* The last page of every folio. */
-	LAST_PAGE,
-	ALL_PAGES,
-};
+/* LAST_PAGE: of every folio. */
+enum tagged_part { NO_PAGE, LAST_PAGE, ALL_PAGES };
 
 static enum tagged_part tagged_part;
 static bool two_a_page;
