@@ -17,7 +17,7 @@ enum exit_code { USE_IT, DO_NOT, COULD_NOT_TELL };
 enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 
 /* One of this number of copies. */
-#define RARELY		50
+#define RARELY		10
 
 /* The knobs of an engine that QEMU models. */
 static struct window window;
