@@ -17,6 +17,11 @@ def digest(*parts: str) -> str:
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()
 
 
+def key(parts: object) -> str:
+    """Name a document of JSON's own types, in 16 digits; the order of members does not count."""
+    return digest(json.dumps(parts, sort_keys=True))[:16]
+
+
 def write_text(path: Path, text: str) -> None:
     """Replace a file in one step: a reader, or a crash, never meets half of it."""
     fresh = path.with_name(f".{path.name}.new")

@@ -1,6 +1,5 @@
 """The patched tree: hard links to pristine files, and copies of what our patches change."""
 
-import json
 import os
 import re
 import shutil
@@ -44,8 +43,7 @@ class Tree:
             for one in sorted(self.files.items())
             if any(re.search(pattern, one[0]) for pattern in patterns)
         ]
-        parts = [self.source.home.name, self.source.revision, chosen]
-        return jsonio.digest(json.dumps(parts))[:16]
+        return jsonio.key([self.source.home.name, self.source.revision, chosen])
 
 
 def get(

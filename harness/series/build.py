@@ -5,7 +5,6 @@ linked into one object and not into an image, whose tables of symbols take most 
 symbols that this object does not define tell what the image would miss.
 """
 
-import json
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -76,11 +75,10 @@ def build_steps(paths: Paths, made: Stack, whole: Tree) -> None:
     order = list(by_least_change(ends, made.files(made.tip)))
     for topic in sorted(made.topics, key=lambda topic: order.index(topic.name)):
         for commit, step in reversed(list(zip(commits[topic], topic.steps, strict=True))):
-            parts = [
+            key = jsonio.key([
                 build.fragments(paths, CONFIG), made.source.revision, build.compiler(),
                 compiled_files(made.files(commit)),
-            ]  # fmt: skip
-            key = jsonio.digest(json.dumps(parts, sort_keys=True))[:16]
+            ])  # fmt: skip
             with ui.step(f"build {step.name}") as progress:
                 if seconds := new.get(key, old.get(key)):
                     new[key] = seconds

@@ -4,7 +4,6 @@ kernel/patches/<series>/tests names the suites. An interruption loses nothing: f
 are kept for all clones, and what passed is noted with all that it depends on.
 """
 
-import json
 from collections.abc import Collection, Mapping
 
 from harness.core import jsonio, ui
@@ -16,7 +15,7 @@ from harness.guest.ktap import Case, Status
 from harness.kernel import build, source, stack
 from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
-from harness.kernel.topics import SuiteCall, Topic
+from harness.kernel.topics import Topic
 from harness.kernel.tree import Tree
 from harness.series.build import CONFIG, by_least_change, tree_at
 
@@ -40,10 +39,11 @@ def run(paths: Paths, made: Stack, names: Collection[str] = ()) -> list[Case]:
     record = made.source.home / "series-tested.json"
     passed = jsonio.recall(dict[str, str], record) or {}
     programs = patches.get(paths, made.source)
+    around = _surroundings(paths, made, tip)
     cases = []
     for name in by_least_change(files, tip):
         topic = topics[name]
-        key = _key(paths, made, files[name], tip, topic.tests)
+        key = jsonio.key([around, dict(files[name]), [str(test) for test in topic.tests]])
         with ui.step(f"series {name}") as step:
             if passed.get(name) == key and not names:
                 cases.append(Case(f"{name}: has passed as it is", Status.PASSED))
@@ -87,20 +87,15 @@ def problem(result: guest.SuiteResult) -> str:
     return f"the guest skipped {ktap.some(skipped)}" if skipped else ""
 
 
-def _key(
-    paths: Paths, made: Stack, files: Mapping[str, str], tip: Mapping[str, str],
-    tests: Collection[SuiteCall],
-) -> str:  # fmt: skip
-    """Name all that the result of a series depends on; `tip` has the whole stack's files."""
+def _surroundings(paths: Paths, made: Stack, tip: Mapping[str, str]) -> str:
+    """Name all that the result of every series depends on; `tip` has the whole stack's files."""
     programs = {name: what for name, what in tip.items() if name.startswith(_PROGRAMS)}
     homes = (paths.guest, paths.root / "qemu")
     ours = sorted(path for home in homes for path in home.rglob("*") if path.is_file())
-    parts = [
-        made.source.revision, build.compiler(), build.fragments(paths, CONFIG), dict(files),
-        programs, [f"{path.name} {path.read_bytes().hex()}" for path in ours],
-        [str(test) for test in tests],
-    ]  # fmt: skip
-    return jsonio.digest(json.dumps(parts, sort_keys=True))[:16]
+    return jsonio.key([
+        made.source.revision, build.compiler(), build.fragments(paths, CONFIG), programs,
+        [f"{path.name} {path.read_bytes().hex()}" for path in ours],
+    ])  # fmt: skip
 
 
 def main(paths: Paths) -> list[Case]:

@@ -1,4 +1,4 @@
-"""Each series at its own end: what is built, what runs there, and what need not run again."""
+"""Each series at its own end: its kernel, its tests, and the series that have passed already."""
 
 from collections.abc import Iterator
 from pathlib import Path
