@@ -289,9 +289,7 @@ set_mode()
 # Prints "<reason> <counter> <value>" for each counter that is not zero.
 stats()
 {
-	awk 'NR == 1 { split($0, name) }
-		NR > 1 { for (i = 2; i <= NF; i++) if ($i) print $1, name[i], $i }' \
-		"$offload_debug/stats"
+	awk '$3' "$offload_debug/stats"
 }
 
 # read_stat <counter>: of all reasons together. A pattern is for several counters.

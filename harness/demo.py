@@ -137,7 +137,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             fallbacks={
                 name: number
                 for name, number in counters.items()
-                if name.startswith(("fallback_", "declined_"))
+                if name.startswith(("fallback_", "declined"))
             },
             inaccessible_us=waited.max / 1000 if waited else None,
             bytes_verified=run.bytes_verified,

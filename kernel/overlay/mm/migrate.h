@@ -68,8 +68,4 @@ struct migrate_batch {
 /* mm/migrate_offload.c */
 void migrate_batch_copy(struct migrate_batch *b);
 
-/* mm/migrate.c */
-void migrate_folio_abandon(struct migrate_batch *b, struct folio *src,
-			   struct folio *dst, struct list_head *ret_folios);
-
 #endif /* __MM_MIGRATE_H */

@@ -271,7 +271,7 @@ static void probe_batch_start(void *data, enum migrate_mode mode,
 	t->batch = ktime_get_ns();
 }
 
-static void probe_unmapped(void *data, struct folio *src,
+static void probe_unmapped(void *data, struct folio *src, struct folio *dst,
 			   enum migrate_reason reason)
 {
 	struct migrating_task *t = task_measured();

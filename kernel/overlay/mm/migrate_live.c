@@ -14,6 +14,7 @@
 #include <linux/debugfs.h>
 #include <linux/mm.h>
 #include <linux/rmap.h>
+#include <linux/slab.h>
 #include <linux/swapops.h>
 
 #include <trace/events/migrate.h>
@@ -198,7 +199,7 @@ static void migrate_chunk_protect(struct migrate_call *call,
 	/* No CPU writes from now on without a fault. */
 	try_to_unmap_flush();
 	trace_mm_migrate_chunk_protected(chunk->nr_pairs, chunk->nr_pages,
-					 chunk->reason);
+					 call->reason);
 }
 
 /* The CPU copies all folios that the migrator does not copy, live as well. */
@@ -207,7 +208,7 @@ static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 	unsigned int i;
 
 	if (chunk->route->late)
-		migrate_offload_count(chunk->route, MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT,
+		migrate_offload_count(chunk->route, MIGRATE_OFFLOAD_TIMEOUT,
 				      chunk->nr_pairs);
 	else if (migrate_offload_start(chunk))
 		migrate_offload_finish(chunk);
@@ -227,16 +228,11 @@ static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 /* Unmap the folio of @pair into @b, and mark dst if dst has the content of src. */
 static void migrate_pair_unmap(struct migrate_batch *b,
 			       struct migrate_offload_pair *pair,
-			       enum ttu_flags ttu, struct list_head *ret_folios)
+			       enum ttu_flags ttu)
 {
 	struct folio *src = pair->src, *dst = pair->dst;
 	enum migrate_offload_stat why = MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN;
 	bool unwritten = false;
-
-	if (pair->status == MIGRATE_OFFLOAD_LOST) {
-		migrate_folio_abandon(b, src, dst, ret_folios);
-		return;
-	}
 
 	if (migrate_folio_unmap_live(src, dst, ttu, &unwritten)) {
 		folio_unlock(src);
@@ -245,7 +241,7 @@ static void migrate_pair_unmap(struct migrate_batch *b,
 		return;
 	}
 
-	trace_mm_migrate_folio_unmapped(src, b->call->reason);
+	trace_mm_migrate_folio_unmapped(src, dst, b->call->reason);
 	list_move_tail(&src->lru, &b->src_folios);
 	list_move_tail(&dst->lru, &b->dst_folios);
 
@@ -253,9 +249,11 @@ static void migrate_pair_unmap(struct migrate_batch *b,
 		return;
 
 	/* Read-only PTEs were flushed before the copy: no CPU writes. */
-	if (unwritten && migrate_folio_may_copy_early(src, true, &why)) {
+	if (unwritten && migrate_folio_may_copy_early(src, true)) {
 		migrate_folio_set_copied(dst);
 		why = MIGRATE_OFFLOAD_STAT_LIVE_COPIED;
+	} else if (unwritten) {
+		why = MIGRATE_OFFLOAD_STAT_DECLINED;
 	}
 	migrate_offload_count(&b->call->route, why, 1);
 }
@@ -277,15 +275,13 @@ static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chun
 }
 
 /* Unmap and move a chunk. Return the number of folios that failed for good. */
-static int migrate_chunk_move(struct migrate_call *call,
-			      struct migrate_offload_batch *chunk,
-			      struct list_head *rest,
-			      struct list_head *ret_folios,
-			      struct migrate_pages_stats *stats)
+static void migrate_chunk_move(struct migrate_call *call,
+			       struct migrate_offload_batch *chunk,
+			       struct list_head *rest,
+			       struct migrate_pages_stats *stats)
 {
 	unsigned int i = 0, end, nr_pages;
 	struct migrate_pages_stats so_far;
-	int nr_failed = 0;
 
 	while (i < chunk->nr_pairs) {
 		struct migrate_batch b = {
@@ -303,14 +299,10 @@ static int migrate_chunk_move(struct migrate_call *call,
 		end = migrate_chunk_group(chunk, i, &nr_pages);
 		while (i < end) {
 			migrate_pair_unmap(&b, &chunk->pairs[i++],
-					   TTU_BATCH_FLUSH, ret_folios);
+					   TTU_BATCH_FLUSH);
 		}
 
-		/*
-		 * Only lost folios have failed so far, and they have for good.
-		 * Folios that cannot be moved now are tried and counted again.
-		 */
-		nr_failed += b.nr_failed;
+		/* Folios that cannot be moved now are tried and counted again. */
 		so_far = *stats;
 
 		migrate_batch_flush(&b);
@@ -320,28 +312,22 @@ static int migrate_chunk_move(struct migrate_call *call,
 		stats->nr_failed_pages = so_far.nr_failed_pages;
 		stats->nr_thp_failed = so_far.nr_thp_failed;
 	}
-
-	return nr_failed;
 }
 
 /*
  * Copy live and migrate all folios of @from that may be copied live. The others, and
  * those that could not be moved, stay in @from: they are migrated as without a
  * live route, after this. So no folio is copied live twice.
- *
- * Return: the number of folios that failed for good; they are in @ret_folios.
  */
-int migrate_pages_live(struct migrate_call *call, struct list_head *from,
-		       struct list_head *ret_folios,
-		       struct migrate_pages_stats *stats)
+void migrate_pages_live(struct migrate_call *call, struct list_head *from,
+			struct migrate_pages_stats *stats)
 {
 	struct migrate_offload_batch *chunk;
 	LIST_HEAD(rest);
-	int nr_failed = 0;
 
 	chunk = migrate_offload_begin(&call->route);
 	if (!chunk)
-		return 0;
+		return;
 
 	while (migrate_chunk_fill(call, chunk, from, &rest,
 				  NR_MAX_BATCHED_MIGRATION)) {
@@ -349,10 +335,8 @@ int migrate_pages_live(struct migrate_call *call, struct list_head *from,
 		if (!chunk->nr_pairs)
 			continue;
 		migrate_chunk_copy(chunk);
-		nr_failed += migrate_chunk_move(call, chunk, &rest, ret_folios,
-						stats);
+		migrate_chunk_move(call, chunk, &rest, stats);
 	}
-	migrate_offload_end(chunk);
+	kfree(xchg(&call->route.migrator->spare, chunk));
 	list_splice(&rest, from);
-	return nr_failed;
 }

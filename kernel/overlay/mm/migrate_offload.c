@@ -1,24 +1,14 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Copy offload for page migration: the registry of migrators, the routes from
- * reasons to migrators, and statistics.
- *
- * mm/migrate.c decides which folios may be handed to a migrator; a migrator
- * decides how to move the bytes.
+ * reasons to migrators, statistics, and the copy phase of a batch.
  */
 
-#include <linux/cleanup.h>
-#include <linux/ctype.h>
 #include <linux/debugfs.h>
-#include <linux/export.h>
-#include <linux/init.h>
-#include <linux/kobject.h>
 #include <linux/migrate.h>
 #include <linux/module.h>
-#include <linux/mutex.h>
-#include <linux/percpu.h>
-#include <linux/rcupdate.h>
 #include <linux/seq_file.h>
+#include <linux/slab.h>
 #include <linux/string.h>
 #include <linux/sysfs.h>
 
@@ -26,150 +16,69 @@
 
 #include "migrate_offload.h"
 
-#define MIGRATOR_NAME_MAX	31
-
-/* For calls that find no memory: two at once, with two batches each. */
-#define MIGRATOR_RESERVED_BATCHES	4
-
-/* Batches that a CPU keeps for the next call, of any migrator. */
-#define CPU_SPARE_BATCHES		1
-
-static DEFINE_PER_CPU(struct migrate_offload_batch *, spares[CPU_SPARE_BATCHES]);
-
 DEFINE_STATIC_KEY_FALSE(migrate_offload_key);
 
-/* Protects migrators, all stores to routes, enabled, and the static key. */
+/* Protects migrators and stores to routes. Held while &migrator.routed is called. */
 static DEFINE_MUTEX(migrate_offload_mutex);
 static LIST_HEAD(migrators);
-static bool enabled;
-
-/*
- * Taken before migrate_offload_mutex: orders the calls of &migrator.routed,
- * which may wait for providers of engines.
- */
-static DEFINE_MUTEX(migrate_offload_route_mutex);
+static struct migrator __rcu *routes[MR_TYPES];
 
 /* The time that the administrator allows for the copy of a batch. */
 static unsigned int timeout_ms = 100;
 
-/* The administrator's choice for a reason. */
-struct route_conf {
-	struct migrator __rcu *migrator;
-};
-
-static struct route_conf routes[MR_TYPES];
-
-struct migrate_offload_counters {
-	unsigned long count[MR_TYPES][NR_MIGRATE_OFFLOAD_STATS];
-};
-
-static DEFINE_PER_CPU(struct migrate_offload_counters, migrate_offload_counters);
+static DEFINE_PER_CPU(unsigned long [MR_TYPES][NR_MIGRATE_OFFLOAD_STATS], counters);
 
 /* Add @nr to a counter of the reason of @route. Any context. */
-void migrate_offload_count(const struct migrate_route *route,
-			   enum migrate_offload_stat stat, unsigned long nr)
+void migrate_offload_count(const struct migrate_route *route, unsigned int stat,
+			   unsigned long nr)
 {
-	this_cpu_add(migrate_offload_counters.count[route->reason][stat], nr);
+	this_cpu_add(counters[route->reason][stat], nr);
 }
 
-static unsigned long read_stat(enum migrate_reason reason,
-			       enum migrate_offload_stat stat)
+static unsigned long read_stat(enum migrate_reason reason, unsigned int stat)
 {
 	unsigned long sum = 0;
 	int cpu;
 
 	for_each_possible_cpu(cpu)
-		sum += per_cpu(migrate_offload_counters.count[reason][stat], cpu);
-
+		sum += per_cpu(counters[reason][stat], cpu);
 	return sum;
 }
 
-static struct migrator *route_locked(const struct route_conf *conf)
+static struct migrator *route_locked(enum migrate_reason reason)
 {
-	return rcu_dereference_protected(conf->migrator,
+	return rcu_dereference_protected(routes[reason],
 				lockdep_is_held(&migrate_offload_mutex));
 }
 
-static unsigned int nr_routes_locked(const struct migrator *migrator)
-{
-	unsigned int reason, nr = 0;
-
-	for (reason = 0; reason < MR_TYPES; reason++)
-		nr += route_locked(&routes[reason]) == migrator;
-	return nr;
-}
-
-static void set_key(struct static_key_false *key, bool on)
-{
-	if (on)
-		static_branch_enable(key);
-	else
-		static_branch_disable(key);
-}
-
-/* The key is on if copy offload is enabled and some reason has a migrator. */
-static void update_keys(void)
-{
-	bool routed = nr_routes_locked(NULL) < MR_TYPES;
-
-	set_key(&migrate_offload_key, enabled && routed);
-}
-
-static bool is_name(const char *text, size_t len, const char *name)
-{
-	return !strncmp(text, name, len) && !name[len];
-}
-
-/* The name is the first @len characters of @text. */
-static struct migrator *find_migrator(const char *text, size_t len)
+static struct migrator *find_migrator(const char *text)
 {
 	struct migrator *migrator;
 
-	lockdep_assert_held(&migrate_offload_mutex);
-
 	list_for_each_entry(migrator, &migrators, list)
-		if (is_name(text, len, migrator->name))
+		if (sysfs_streq(text, migrator->name))
 			return migrator;
-
 	return NULL;
 }
 
-static bool valid_name(const char *name)
-{
-	const size_t len = name ? strlen(name) : 0;
-	size_t i;
-
-	for (i = 0; i < len; i++)
-		if (!isgraph(name[i]))
-			return false;
-
-	return len && len <= MIGRATOR_NAME_MAX && strcmp(name, "none");
-}
-
-/* See migrate_offload_register(). */
 int __migrate_offload_register(struct migrator *migrator, struct module *owner)
 {
-	mempool_t *batches;
+	const char *name = migrator->name;
 
-	if (!valid_name(migrator->name) || !migrator->submit || !migrator->wait)
+	/* In sysfs blanks separate names, and "none" is no migrator. */
+	if (!name || !*name || strpbrk(name, "\n ") || !strcmp(name, "none") ||
+	    !migrator->submit || !migrator->wait)
 		return -EINVAL;
 
-	batches = mempool_create_kmalloc_pool(MIGRATOR_RESERVED_BATCHES,
-					      sizeof(struct migrate_offload_batch));
-	if (!batches)
-		return -ENOMEM;
+	guard(mutex)(&migrate_offload_mutex);
+	if (find_migrator(name))
+		return -EBUSY;
 
-	scoped_guard(mutex, &migrate_offload_mutex) {
-		if (!find_migrator(migrator->name, strlen(migrator->name))) {
-			migrator->owner = owner;
-			migrator->batches = batches;
-			list_add_tail(&migrator->list, &migrators);
-			return 0;
-		}
-	}
-
-	mempool_destroy(batches);
-	return -EBUSY;
+	migrator->owner = owner;
+	migrator->nr_routes = 0;
+	migrator->spare = NULL;
+	list_add_tail(&migrator->list, &migrators);
+	return 0;
 }
 EXPORT_SYMBOL_GPL(__migrate_offload_register);
 
@@ -178,129 +87,80 @@ EXPORT_SYMBOL_GPL(__migrate_offload_register);
  * @migrator: a registered migrator, without a batch
  *
  * Reset all routes to the migrator to none, without a call of &migrator.routed.
- * After this returns, none of its callbacks runs or will run.
- *
- * A call of migrate_pages() that has the migrator holds a reference to its module.
- * So call this from the module's exit function: while a batch exists, the module
- * is not unloaded.
- *
- * Context: process context, waits for an RCU grace period and for no copy.
+ * Afterwards none of its callbacks runs. Call this from the module's exit function:
+ * a call of migrate_pages() that has the migrator holds a reference to its module.
+ * So this waits for a grace period, and for no copy.
  */
 void migrate_offload_unregister(struct migrator *migrator)
 {
 	int reason;
 
-	/* Waits for &migrator.routed. */
-	scoped_guard(mutex, &migrate_offload_route_mutex) {
-		guard(mutex)(&migrate_offload_mutex);
+	scoped_guard(mutex, &migrate_offload_mutex) {
 		list_del(&migrator->list);
 		for (reason = 0; reason < MR_TYPES; reason++)
-			if (route_locked(&routes[reason]) == migrator)
-				RCU_INIT_POINTER(routes[reason].migrator, NULL);
-		update_keys();
+			if (route_locked(reason) == migrator)
+				RCU_INIT_POINTER(routes[reason], NULL);
 	}
 
 	/* A call that has read the route fails to get the module. */
 	synchronize_rcu();
-	mempool_destroy(migrator->batches);
+	kfree(migrator->spare);
 }
 EXPORT_SYMBOL_GPL(migrate_offload_unregister);
-
-static unsigned int nr_routes(const struct migrator *migrator)
-{
-	guard(mutex)(&migrate_offload_mutex);
-	return nr_routes_locked(migrator);
-}
 
 /* @text is a migrator's name or "none", with or without a final newline. */
 static int migrate_offload_set_route(enum migrate_reason reason, const char *text)
 {
-	const size_t len = strcspn(text, "\n ");
-	struct route_conf *conf = &routes[reason];
-	struct migrator *migrator = NULL, *old;
+	struct migrator *migrator, *old;
 
-	if (!sysfs_streq(text + len, ""))
-		return -EINVAL;
+	guard(mutex)(&migrate_offload_mutex);
+	migrator = find_migrator(text);
+	if (!migrator && !sysfs_streq(text, "none"))
+		return -ENOENT;
 
-	guard(mutex)(&migrate_offload_route_mutex);
-
-	scoped_guard(mutex, &migrate_offload_mutex) {
-		if (!is_name(text, len, "none")) {
-			migrator = find_migrator(text, len);
-			if (!migrator)
-				return -ENOENT;
-		}
-
-		old = route_locked(conf);
-		rcu_assign_pointer(conf->migrator, migrator);
-		update_keys();
-	}
-
+	old = route_locked(reason);
 	if (migrator == old)
 		return 0;
-	/* Neither is unregistered while the mutex of routes is held. */
-	if (migrator && migrator->routed && nr_routes(migrator) == 1)
+	rcu_assign_pointer(routes[reason], migrator);
+
+	if (migrator && !migrator->nr_routes++ && migrator->routed)
 		migrator->routed(migrator, true);
-	if (old && old->routed && !nr_routes(old))
+	if (old && !--old->nr_routes && old->routed)
 		old->routed(old, false);
 	return 0;
 }
 
 /*
- * Set @route to the migrator for its reason, if there is one and copy offload is
- * enabled. Its module cannot go away until migrate_route_leave(). Calls may nest,
- * as migration may in reclaim.
+ * Set @route to the migrator for its reason, if there is one. Its module cannot go
+ * away until migrate_route_leave(). Calls may nest, as migration may in reclaim.
  */
 void __migrate_route_enter(struct migrate_route *route)
 {
 	struct migrator *migrator;
 
-	if (!READ_ONCE(enabled))
-		return;
-
 	/* With a reference to its module, a migrator stays registered. */
 	guard(rcu)();
-	migrator = rcu_dereference(routes[route->reason].migrator);
+	migrator = rcu_dereference(routes[route->reason]);
 	if (migrator && try_module_get(migrator->owner))
 		route->migrator = migrator;
 }
 
-/* @route has a migrator, and no batches. */
-void __migrate_route_leave(struct migrate_route *route)
-{
-	/* An engine with a lost pair may still call the migrator: pin its module. */
-	if (!route->lost)
-		module_put(route->migrator->owner);
-}
-
-/*
- * Return an empty batch for the migrator of @route, or NULL. Folio locks are held: do
- * not wait for memory. The reserve of the migrator, which has a lock, comes last.
- */
+/* Return an empty batch, or NULL. Folio locks are held: do not wait for memory. */
 struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route)
 {
-	struct migrate_offload_batch *batch = NULL;
-	unsigned int i;
+	struct migrate_offload_batch *batch = xchg(&route->migrator->spare, NULL);
 
-	for (i = 0; i < CPU_SPARE_BATCHES && !batch; i++)
-		batch = this_cpu_xchg(spares[i], NULL);
 	if (!batch)
-		batch = mempool_alloc(route->migrator->batches, GFP_NOWAIT);
+		batch = kmalloc_obj(*batch, GFP_NOWAIT);
 	if (!batch)
 		return NULL;
 
+	memset(batch, 0, offsetof(struct migrate_offload_batch, pairs));
 	batch->route = route;
-	batch->reason = route->reason;
-	batch->migrator_data = NULL;
-	batch->nr_pairs = 0;
-	batch->nr_pages = 0;
 	return batch;
 }
 
-/*
- * Add a folio that may be copied early to a batch that is not full. Return true if
- * the batch is now full.
- */
+/* Add a folio to a batch that is not full. Return true if the batch is now full. */
 bool migrate_offload_add(struct migrate_offload_batch *batch, struct folio *src,
 			 struct folio *dst)
 {
@@ -314,117 +174,89 @@ bool migrate_offload_add(struct migrate_offload_batch *batch, struct folio *src,
 	return batch->nr_pairs == MIGRATE_OFFLOAD_MAX_PAIRS;
 }
 
-static void count(struct migrate_offload_batch *batch, enum migrate_offload_stat stat,
-		  unsigned long nr)
+/*
+ * Make the status of each pair final, and count it. @refused is 0, or the status of
+ * all pairs of a batch that was not accepted, whatever was reported.
+ */
+static void migrate_offload_settle(struct migrate_offload_batch *batch,
+				   unsigned int refused)
 {
-	migrate_offload_count(batch->route, stat, nr);
-}
+	struct migrate_route *route = batch->route;
+	unsigned int i, nr_copied = 0;
 
-static const enum migrate_offload_stat pair_stats[] = {
-	[MIGRATE_OFFLOAD_DONE] = MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED,
-	[MIGRATE_OFFLOAD_ERROR] = MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR,
-	[MIGRATE_OFFLOAD_TIMEOUT] = MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT,
-	[MIGRATE_OFFLOAD_UNREACHABLE] = MIGRATE_OFFLOAD_STAT_FALLBACK_UNREACHABLE,
-	[MIGRATE_OFFLOAD_LOST] = MIGRATE_OFFLOAD_STAT_FALLBACK_LOST,
-};
+	for (i = 0; i < batch->nr_pairs; i++) {
+		struct migrate_offload_pair *pair = &batch->pairs[i];
 
-static void count_pair(struct migrate_offload_batch *batch,
-		       struct migrate_offload_pair *pair)
-{
-	/* After poison the move phase copies the folio again, and decides. */
-	if (pair->status == MIGRATE_OFFLOAD_PENDING ||
-	    pair->status >= ARRAY_SIZE(pair_stats) ||
-	    (pair->status == MIGRATE_OFFLOAD_DONE &&
-	     folio_contain_hwpoisoned_page(pair->src)))
-		pair->status = MIGRATE_OFFLOAD_ERROR;
+		/* After poison the move phase copies the folio again, and decides. */
+		if (pair->status == MIGRATE_OFFLOAD_PENDING ||
+		    pair->status > MIGRATE_OFFLOAD_LOST ||
+		    (pair->status == MIGRATE_OFFLOAD_DONE &&
+		     folio_contain_hwpoisoned_page(pair->src)))
+			pair->status = MIGRATE_OFFLOAD_ERROR;
+		if (refused)
+			pair->status = refused;
 
-	if (pair->status == MIGRATE_OFFLOAD_DONE)
-		count(batch, MIGRATE_OFFLOAD_STAT_PAGES_COPIED,
-		      folio_nr_pages(pair->src));
-	count(batch, pair_stats[pair->status], 1);
+		migrate_offload_count(route, pair->status, 1);
+		if (pair->status == MIGRATE_OFFLOAD_DONE) {
+			nr_copied++;
+			migrate_offload_count(route, MIGRATE_OFFLOAD_STAT_PAGES_COPIED,
+					      folio_nr_pages(pair->src));
+		}
+		/* These are never put: the move fails, and neither folio is freed. */
+		if (pair->status == MIGRATE_OFFLOAD_LOST) {
+			folio_get(pair->src);
+			folio_get(pair->dst);
+			route->lost = true;
+		}
+		route->late |= route->lost || pair->status == MIGRATE_OFFLOAD_TIMEOUT;
+	}
 
-	batch->route->lost |= pair->status == MIGRATE_OFFLOAD_LOST;
-	batch->route->late |= pair->status == MIGRATE_OFFLOAD_LOST ||
-			      pair->status == MIGRATE_OFFLOAD_TIMEOUT;
-}
-
-static void trace_copied(struct migrate_offload_batch *batch,
-			 unsigned int nr_copied)
-{
-	trace_mm_migrate_batch_copied(batch->route->migrator->name,
-				      batch->nr_pairs, nr_copied,
-				      batch->nr_pages, batch->reason);
+	trace_mm_migrate_batch_copied(route->migrator->name, batch->nr_pairs,
+				      nr_copied, batch->nr_pages, route->reason);
 }
 
 /*
  * Hand a batch to its migrator. The caller must not sleep on a folio lock until
- * migrate_offload_finish().
- *
- * Return: true if the migrator accepted the batch; false if it did not, in which
- * case the status of each pair is final.
+ * migrate_offload_finish(). Return false if the migrator did not accept the batch:
+ * the status of each pair is final.
  */
 bool migrate_offload_start(struct migrate_offload_batch *batch)
 {
 	struct migrator *migrator = batch->route->migrator;
-	unsigned int i;
 	int error;
 
 	if (batch->nr_pages < READ_ONCE(migrator->min_pages)) {
-		count(batch, MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL, batch->nr_pairs);
-		goto refused;
+		migrate_offload_settle(batch, MIGRATE_OFFLOAD_STAT_SMALL);
+		return false;
 	}
 
 	batch->deadline = jiffies + msecs_to_jiffies(READ_ONCE(timeout_ms));
 	error = migrator->submit(migrator, batch);
-	if (!error)
-		return true;
-	count(batch, error == -EBUSY ? MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY :
-		     error == -EOPNOTSUPP ? MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED :
-					    MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR,
-	      batch->nr_pairs);
-
-refused:
-	/* Discard reports that the migrator made before it refused. */
-	for (i = 0; i < batch->nr_pairs; i++)
-		batch->pairs[i].status = MIGRATE_OFFLOAD_ERROR;
-	trace_copied(batch, 0);
-	return false;
+	if (error)
+		migrate_offload_settle(batch,
+				       error == -EBUSY ? MIGRATE_OFFLOAD_STAT_BUSY :
+				       error == -EOPNOTSUPP ? MIGRATE_OFFLOAD_UNREACHABLE :
+							      MIGRATE_OFFLOAD_ERROR);
+	return !error;
 }
 
 /*
- * Wait for an accepted batch; the migrator bounds the wait. After this returns, the
- * status of each pair is final, and the migrator may still access only pairs that
- * are %MIGRATE_OFFLOAD_LOST.
+ * Wait for an accepted batch; the migrator bounds the wait. Then the status of each
+ * pair is final, and the migrator may still access only %MIGRATE_OFFLOAD_LOST ones.
  */
 void migrate_offload_finish(struct migrate_offload_batch *batch)
 {
 	struct migrator *migrator = batch->route->migrator;
-	unsigned int i, nr_copied = 0;
 
 	migrator->wait(migrator, batch);
-
-	count(batch, MIGRATE_OFFLOAD_STAT_BATCHES, 1);
-	for (i = 0; i < batch->nr_pairs; i++) {
-		count_pair(batch, &batch->pairs[i]);
-		nr_copied += batch->pairs[i].status == MIGRATE_OFFLOAD_DONE;
-	}
-	trace_copied(batch, nr_copied);
-}
-
-void migrate_offload_end(struct migrate_offload_batch *batch)
-{
-	mempool_t *batches = batch->route->migrator->batches;
-	unsigned int i;
-
-	for (i = 0; i < CPU_SPARE_BATCHES && batch; i++)
-		batch = this_cpu_xchg(spares[i], batch);
-	mempool_free(batch, batches);
+	migrate_offload_count(batch->route, MIGRATE_OFFLOAD_STAT_BATCHES, 1);
+	migrate_offload_settle(batch, 0);
 }
 
 static ssize_t enabled_show(struct kobject *kobj, struct kobj_attribute *attr,
 			    char *buf)
 {
-	return sysfs_emit(buf, "%d\n", READ_ONCE(enabled));
+	return sysfs_emit(buf, "%d\n", static_key_enabled(&migrate_offload_key));
 }
 
 static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
@@ -436,9 +268,10 @@ static ssize_t enabled_store(struct kobject *kobj, struct kobj_attribute *attr,
 	if (error)
 		return error;
 
-	guard(mutex)(&migrate_offload_mutex);
-	WRITE_ONCE(enabled, on);
-	update_keys();
+	if (on)
+		static_branch_enable(&migrate_offload_key);
+	else
+		static_branch_disable(&migrate_offload_key);
 	return count;
 }
 
@@ -459,17 +292,6 @@ static ssize_t migrators_show(struct kobject *kobj,
 static struct kobj_attribute migrators_attr = __ATTR_RO(migrators);
 static struct kobj_attribute enabled_attr = __ATTR_RW(enabled);
 
-/* The main switch comes last: user space that sees it sees all files. */
-static struct attribute *top_attrs[] = {
-	&migrators_attr.attr,
-	&enabled_attr.attr,
-	NULL
-};
-
-static const struct attribute_group top_group = {
-	.attrs		= top_attrs,
-};
-
 /* No folio is migrated for MR_NEVER. */
 static struct kobj_attribute route_attrs[MR_NEVER];
 static struct attribute *route_list[MR_NEVER + 1];
@@ -479,20 +301,13 @@ static const struct attribute_group route_group = {
 	.attrs		= route_list,
 };
 
-static const struct attribute_group *groups[] = {
-	&route_group,
-	&top_group,
-	NULL
-};
-
 static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
 			  char *buf)
 {
-	const struct route_conf *conf = &routes[attr - route_attrs];
 	struct migrator *migrator;
 
 	guard(mutex)(&migrate_offload_mutex);
-	migrator = route_locked(conf);
+	migrator = route_locked(attr - route_attrs);
 	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
 }
 
@@ -512,7 +327,6 @@ static int __init create_sysfs(void)
 	for (reason = 0; reason < MR_NEVER; reason++) {
 		route_attrs[reason] = (struct kobj_attribute)
 			__ATTR(, 0644, route_show, route_store);
-		sysfs_attr_init(&route_attrs[reason].attr);
 		route_attrs[reason].attr.name = migrate_reason_names[reason];
 		route_list[reason] = &route_attrs[reason].attr;
 	}
@@ -521,42 +335,37 @@ static int __init create_sysfs(void)
 	if (!top)
 		return -ENOMEM;
 
-	error = sysfs_create_groups(top, groups);
+	/* The main switch comes last: user space that sees it sees all files. */
+	error = sysfs_create_group(top, &route_group) ?:
+		sysfs_create_file(top, &migrators_attr.attr) ?:
+		sysfs_create_file(top, &enabled_attr.attr);
 	if (error)
 		kobject_put(top);
 	return error;
 }
 
-/* In the order of enum migrate_offload_stat. */
-static const char * const stat_names[] = {
-	"batches", "folios_copied", "pages_copied",
-	"fallback_busy", "fallback_error", "fallback_lost", "fallback_no_memory",
-	"fallback_refused", "fallback_small", "fallback_timeout",
-	"fallback_unreachable",
-	"declined_mapping", "declined_metadata", "declined_poison",
-	"declined_references", "declined_type",
+static const char * const stat_names[NR_MIGRATE_OFFLOAD_STATS] = {
+	[MIGRATE_OFFLOAD_DONE] = "folios_copied",
+	[MIGRATE_OFFLOAD_ERROR] = "fallback_error",
+	[MIGRATE_OFFLOAD_TIMEOUT] = "fallback_timeout",
+	[MIGRATE_OFFLOAD_UNREACHABLE] = "fallback_unreachable",
+	[MIGRATE_OFFLOAD_LOST] = "fallback_lost",
+	[MIGRATE_OFFLOAD_STAT_BUSY] = "fallback_busy",
+	[MIGRATE_OFFLOAD_STAT_SMALL] = "fallback_small",
+	[MIGRATE_OFFLOAD_STAT_DECLINED] = "declined",
+	[MIGRATE_OFFLOAD_STAT_BATCHES] = "batches",
+	[MIGRATE_OFFLOAD_STAT_PAGES_COPIED] = "pages_copied",
 };
 
-static_assert(ARRAY_SIZE(stat_names) == NR_MIGRATE_OFFLOAD_STATS);
-
-/* A line for each reason, and a column for each counter, since boot. */
+/* Counters since boot, a line for each. */
 static int stats_show(struct seq_file *file, void *data)
 {
-	int reason, stat;
+	unsigned int reason, stat;
 
-	seq_printf(file, "%-17s", "reason");
-	for (stat = 0; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
-		seq_printf(file, " %s", stat_names[stat]);
-	seq_putc(file, '\n');
-
-	for (reason = 0; reason < MR_NEVER; reason++) {
-		seq_printf(file, "%-17s", migrate_reason_names[reason]);
-		for (stat = 0; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
-			seq_printf(file, " %*lu", (int)strlen(stat_names[stat]),
-				   read_stat(reason, stat));
-		seq_putc(file, '\n');
-	}
-
+	for (reason = 0; reason < MR_NEVER; reason++)
+		for (stat = MIGRATE_OFFLOAD_DONE; stat < NR_MIGRATE_OFFLOAD_STATS; stat++)
+			seq_printf(file, "%s %s %lu\n", migrate_reason_names[reason],
+				   stat_names[stat], read_stat(reason, stat));
 	return 0;
 }
 DEFINE_SHOW_ATTRIBUTE(stats);

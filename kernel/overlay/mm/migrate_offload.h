@@ -1,57 +1,33 @@
 /* SPDX-License-Identifier: GPL-2.0 */
-/*
- * Interface between mm/migrate.c and mm/migrate_offload.c.
- */
+/* Interface between mm/migrate.c and mm/migrate_offload.c. */
 #ifndef __MM_MIGRATE_OFFLOAD_H
 #define __MM_MIGRATE_OFFLOAD_H
 
 #include <linux/jump_label.h>
 #include <linux/migrate_offload.h>
+#include <linux/module.h>
 
-/*
- * One counter per cause, and one column of a table per counter. FALLBACK: the migrator
- * could have copied the folio, but did not. DECLINED: the folio must not be copied
- * before the move phase.
- */
+/* Counters of each reason: the results in enum migrate_offload_status, and these. */
 enum migrate_offload_stat {
-	MIGRATE_OFFLOAD_STAT_BATCHES,
-	MIGRATE_OFFLOAD_STAT_FOLIOS_COPIED,
+	MIGRATE_OFFLOAD_STAT_BUSY = MIGRATE_OFFLOAD_LOST + 1, /* or no memory */
+	MIGRATE_OFFLOAD_STAT_SMALL,	/* less than the migrator asks for */
+	MIGRATE_OFFLOAD_STAT_DECLINED,	/* must not be copied early */
+	MIGRATE_OFFLOAD_STAT_BATCHES,	/* that migrators accepted */
 	MIGRATE_OFFLOAD_STAT_PAGES_COPIED,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_BUSY,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_ERROR,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_LOST,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_NO_MEMORY,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_REFUSED,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_SMALL,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_TIMEOUT,
-	MIGRATE_OFFLOAD_STAT_FALLBACK_UNREACHABLE,
-	MIGRATE_OFFLOAD_STAT_DECLINED_MAPPING,
-	MIGRATE_OFFLOAD_STAT_DECLINED_METADATA,
-	MIGRATE_OFFLOAD_STAT_DECLINED_POISON,
-	MIGRATE_OFFLOAD_STAT_DECLINED_REFERENCES,
-	MIGRATE_OFFLOAD_STAT_DECLINED_TYPE,
 	NR_MIGRATE_OFFLOAD_STATS
 };
 
-/**
- * struct migrate_route - the migrator of a call of migrate_pages()
- * @migrator: the migrator; NULL if the CPU copies
- * @reason: why the folios are migrated
- * @lost: a pair was lost
- * @late: a copy has timed out: the CPU copies the rest of the call
- *
- * A change of the route by the administrator does not affect the call.
- */
+/* The route of a call of migrate_pages(), whatever the administrator changes. */
 struct migrate_route {
-	struct migrator *migrator;
+	struct migrator *migrator;	/* NULL if the CPU copies */
 	enum migrate_reason reason;
-	bool lost;
-	bool late;
+	bool lost;	/* a pair was lost */
+	bool late;	/* a copy has timed out: the migrator gets nothing more */
 };
 
 DECLARE_STATIC_KEY_FALSE(migrate_offload_key);
 
-/* True only if the main switch is on and some reason has a route. */
+/* Return whether the main switch is on. */
 static inline bool migrate_offload_enabled(void)
 {
 	return IS_ENABLED(CONFIG_MIGRATION_COPY_OFFLOAD) &&
@@ -59,27 +35,26 @@ static inline bool migrate_offload_enabled(void)
 }
 
 void __migrate_route_enter(struct migrate_route *route);
-void __migrate_route_leave(struct migrate_route *route);
 struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route);
 bool migrate_offload_add(struct migrate_offload_batch *batch, struct folio *src,
 			 struct folio *dst);
 bool migrate_offload_start(struct migrate_offload_batch *batch);
 void migrate_offload_finish(struct migrate_offload_batch *batch);
-void migrate_offload_end(struct migrate_offload_batch *batch);
-void migrate_offload_count(const struct migrate_route *route,
-			   enum migrate_offload_stat stat, unsigned long nr);
+void migrate_offload_count(const struct migrate_route *route, unsigned int stat,
+			   unsigned long nr);
 
-/* @route has nothing but a reason. */
 static inline void migrate_route_enter(struct migrate_route *route)
 {
 	if (migrate_offload_enabled())
 		__migrate_route_enter(route);
 }
 
+/* An engine with a lost pair may still call the migrator: pin its module. */
 static inline void migrate_route_leave(struct migrate_route *route)
 {
-	if (IS_ENABLED(CONFIG_MIGRATION_COPY_OFFLOAD) && route->migrator)
-		__migrate_route_leave(route);
+	if (IS_ENABLED(CONFIG_MIGRATION_COPY_OFFLOAD) && route->migrator &&
+	    !route->lost)
+		module_put(route->migrator->owner);
 }
 
 #endif /* __MM_MIGRATE_OFFLOAD_H */

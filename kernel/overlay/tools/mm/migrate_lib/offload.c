@@ -97,24 +97,21 @@ int offload_route_only(const char *reason, const char *route)
 bool offload_read_stats(struct offload_stats *stats, const char *reason)
 {
 	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "re");
-	bool header = true;
-	char line[1024];
+	unsigned long long value;
+	char line_reason[32], name[32];
 
 	memset(stats, 0, sizeof(*stats));
-	while (file && fgets(line, sizeof(line), file)) {
-		char *place, *word, *first = strtok_r(line, "\n ", &place);
-		struct offload_counter *counter = stats->counter;
+	while (file && fscanf(file, "%31s %31s %llu", line_reason, name, &value) == 3) {
+		unsigned int i = 0;
 
-		while ((word = strtok_r(NULL, "\n ", &place)) &&
-		       counter < stats->counter + OFFLOAD_MAX_COUNTERS) {
-			if (header)
-				snprintf(counter->name, sizeof(counter->name), "%s", word);
-			else if (!reason || !strcmp(first, reason))
-				counter->value += strtoull(word, NULL, 10);
-			counter++;
-		}
-		header = false;
-		stats->nr = counter - stats->counter;
+		while (i < stats->nr && strcmp(stats->counter[i].name, name))
+			i++;
+		if (i == OFFLOAD_MAX_COUNTERS)
+			break;
+		if (i == stats->nr)
+			strcpy(stats->counter[stats->nr++].name, name);
+		if (!reason || !strcmp(line_reason, reason))
+			stats->counter[i].value += value;
 	}
 	if (file)
 		fclose(file);

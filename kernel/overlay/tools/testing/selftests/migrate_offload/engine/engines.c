@@ -322,9 +322,12 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	ASSERT_EQ(offload_route_only("compaction", "dcbm"), 0);
 	engine_channels(before);
 
-	/* Every second page of the second node is free: compaction has work, there alone. */
-	for (tries = 0; tries < 5 && !near; tries++) {
-		ASSERT_TRUE(area_create(&area, AREA_ANON_4K, 64 * MIB, nodes[1]));
+	/*
+	 * Every second page of the second node is free: compaction has work, there alone.
+	 * Memory in the upper half of a node stays: take more of the node each time.
+	 */
+	for (tries = 0; tries < 4 && !near; tries++) {
+		ASSERT_TRUE(area_create(&area, AREA_ANON_4K, 64 * MIB << tries, nodes[1]));
 		for (hole = area.addr; hole < area.addr + area.size; hole += 8 * KIB)
 			madvise(hole, 4 * KIB, MADV_DONTNEED);
 		snprintf(parameters, sizeof(parameters),

@@ -403,9 +403,9 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	}
 	offload_show_grown();
 	EXPECT_EQ(offload_grown("fallback_lost"), OF_A_CHANNEL);
-	EXPECT_EQ(offload_grown("declined_references"), 5 * OF_A_CHANNEL);
+	EXPECT_EQ(offload_grown("declined"), 5 * OF_A_CHANNEL);
 	EXPECT_EQ(offload_grown("folios_copied") + offload_grown("fallback_") +
-		  offload_grown("declined_"), 6 * area_folios(&area));
+		  offload_grown("declined"), 6 * area_folios(&area));
 	EXPECT_EQ(engine_quarantined(), 1);
 
 	/* The queue still writes, but to memory that has no user. */

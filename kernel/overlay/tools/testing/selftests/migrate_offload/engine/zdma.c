@@ -362,7 +362,7 @@ static void move(int node)
 	sum.by_engine += engine_failures();
 	sum.errors += offload_grown("fallback_error");
 	sum.busy += offload_grown("fallback_busy");
-	EXPECT_EQ(offload_grown("declined_"), 0);
+	EXPECT_EQ(offload_grown("declined"), 0);
 }
 
 /* Nothing failed for another reason, or was lost; and each folio counts once. */

@@ -83,7 +83,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 
 	offload_mark();
 	EXPECT_EQ(area_move(&area, nodes[1]), PIPE_PAGES);
-	EXPECT_GE(offload_grown("declined_references"), PIPE_PAGES);
+	EXPECT_GE(offload_grown("declined"), PIPE_PAGES);
 	expect_copies(0, "fallback_", 0);
 	EXPECT_EQ(area_wrong(&area), 0);
 
@@ -138,7 +138,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 	offload_mark();
 	EXPECT_EQ(soft_offline(pfn), 0);
 	expect_copies(0, "fallback_", 0);
-	EXPECT_EQ(offload_grown("declined_mapping"), 1);
+	EXPECT_EQ(offload_grown("declined"), 1);
 
 	map = mmap(NULL, page, PROT_READ, MAP_SHARED, fd, 0);
 	ASSERT_NE(map, MAP_FAILED);

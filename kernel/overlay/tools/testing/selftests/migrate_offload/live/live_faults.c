@@ -282,7 +282,7 @@ TEST_F_TIMEOUT(live_faults, a_page_is_poisoned, TIMEOUT)
 	create_area(variant->kind, variant->size);
 	/* A folio tells of its first page, and is copied once more, by the CPU. */
 	EXPECT_EQ(folios - 1, poison_while_copied(0));
-	EXPECT_EQ(1, offload_grown("declined_poison"));
+	EXPECT_EQ(1, offload_grown("declined"));
 }
 
 static void on_signal(int sig)
@@ -308,7 +308,7 @@ TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(folios - 1, offload_grown("live_copied"));
 	EXPECT_EQ(1, offload_grown("live_declined_type"));
-	EXPECT_EQ(1, offload_grown("declined_poison"));
+	EXPECT_EQ(1, offload_grown("declined"));
 	EXPECT_EQ(variant->size < PMD_SIZE, pages_lost(was));
 	free(was);
 	area_destroy(&area);

@@ -19,7 +19,7 @@
 #define OPERATIONS	1000
 #define MAX_SIZE	8192
 /* Counts folios with buffer heads. */
-#define DECLINED	"declined_mapping"
+#define DECLINED	"declined"
 
 /* The contents that the file of a name must have: the stamp of @generation. */
 struct file {

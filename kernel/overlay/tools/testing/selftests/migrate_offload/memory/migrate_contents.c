@@ -738,7 +738,7 @@ static void check_stats(bool offload_on, size_t folios)
 {
 	uint64_t copied = offload_grown("folios_copied");
 	uint64_t fallback = offload_grown("fallback_");
-	uint64_t declined = offload_grown("declined_");
+	uint64_t declined = offload_grown("declined");
 
 	if (!offload_on) {
 		EXPECT_EQ(0, offload_grown(""));

@@ -73,7 +73,7 @@ static void engine_moves(int node)
 		offload_show_grown();
 	EXPECT_EQ(folios, offload_grown("batches"));
 	EXPECT_EQ(area.size / memory_page_size(), offload_grown("pages_copied"));
-	EXPECT_EQ(0, offload_grown("fallback_") + offload_grown("declined_"));
+	EXPECT_EQ(0, offload_grown("fallback_") + offload_grown("declined"));
 	EXPECT_EQ(0, offload_grown("required_failed"));
 	expect_on(node);
 }
@@ -224,7 +224,7 @@ TEST_F_TIMEOUT(hugetlb, reference, TIMEOUT)
 		hold(held, area.addr, 1, 1);
 		offload_mark();
 		EXPECT_EQ(1, move(nodes[1]));
-		EXPECT_LT(0, offload_grown("declined_references"));
+		EXPECT_LT(0, offload_grown("declined"));
 		EXPECT_EQ(others, offload_grown("folios_copied"));
 		EXPECT_EQ(0, offload_grown("required_failed"));
 		EXPECT_EQ(0, area_wrong(&area));

@@ -161,10 +161,10 @@ TEST_F_TIMEOUT(migrate_mte, tags_come_along, TIMEOUT)
 	if (!offload_on) {
 		EXPECT_EQ(0, offload_grown(""));
 	} else if (variant->part == NO_PAGE) {
-		EXPECT_EQ(0, offload_grown("declined_metadata"));
+		EXPECT_EQ(0, offload_grown("declined"));
 		EXPECT_EQ(folios, offload_grown("folios_copied"));
 	} else {
-		EXPECT_EQ(folios, offload_grown("declined_metadata"));
+		EXPECT_EQ(folios, offload_grown("declined"));
 		EXPECT_EQ(0, offload_grown("folios_copied"));
 	}
 
