@@ -76,7 +76,6 @@ int __migrate_offload_register(struct migrator *migrator, struct module *owner)
 
 	migrator->owner = owner;
 	migrator->nr_routes = 0;
-	migrator->spare = NULL;
 	list_add_tail(&migrator->list, &migrators);
 	return 0;
 }
@@ -104,7 +103,7 @@ void migrate_offload_unregister(struct migrator *migrator)
 
 	/* A call that has read the route fails to get the module. */
 	synchronize_rcu();
-	kfree(migrator->spare);
+	kfree(xchg(&migrator->spare, NULL));
 }
 EXPORT_SYMBOL_GPL(migrate_offload_unregister);
 
@@ -148,10 +147,9 @@ void __migrate_route_enter(struct migrate_route *route)
 /* Return an empty batch, or NULL. Folio locks are held: do not wait for memory. */
 struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route)
 {
-	struct migrate_offload_batch *batch = xchg(&route->migrator->spare, NULL);
+	struct migrate_offload_batch *batch;
 
-	if (!batch)
-		batch = kmalloc_obj(*batch, GFP_NOWAIT);
+	batch = xchg(&route->migrator->spare, NULL) ?: kmalloc_obj(*batch, GFP_NOWAIT);
 	if (!batch)
 		return NULL;
 

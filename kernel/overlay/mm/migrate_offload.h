@@ -52,8 +52,7 @@ static inline void migrate_route_enter(struct migrate_route *route)
 /* An engine with a lost pair may still call the migrator: pin its module. */
 static inline void migrate_route_leave(struct migrate_route *route)
 {
-	if (IS_ENABLED(CONFIG_MIGRATION_COPY_OFFLOAD) && route->migrator &&
-	    !route->lost)
+	if (IS_ENABLED(CONFIG_MIGRATION_COPY_OFFLOAD) && route->migrator && !route->lost)
 		module_put(route->migrator->owner);
 }
 

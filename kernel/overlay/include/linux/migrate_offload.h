@@ -143,10 +143,7 @@ int __migrate_offload_register(struct migrator *migrator, struct module *owner);
 
 void migrate_offload_unregister(struct migrator *migrator);
 
-/*
- * Report the result of each pair once, in any order, in any context, but ordered
- * before the return of &migrator.wait.
- */
+/* Report the result of @pair, once, in any context, before &migrator.wait returns. */
 static inline void migrate_offload_report(struct migrate_offload_pair *pair,
 					  enum migrate_offload_status status)
 {
