@@ -1348,9 +1348,6 @@ static void poison_during_the_copy(struct kunit *test)
 }
 
 #ifdef CONFIG_MIGRATION_LIVE_COPY
-/* Where the user has a page that is written while it is copied. */
-static unsigned long written;
-
 static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 {
 	struct page *page;
@@ -1359,101 +1356,66 @@ static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 	return page_folio(page);
 }
 
-static enum migrate_offload_status copy_failed(struct offload_test *ctx,
-					       struct migrate_offload_pair *pair,
-					       unsigned int i)
+static unsigned long write_to;
+static struct folio *written;
+
+/* The engine copies no second folio, and the user writes to the fourth one. */
+static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
+						 struct migrate_offload_pair *pair,
+						 unsigned int i)
 {
-	return MIGRATE_OFFLOAD_ERROR;
+	enum migrate_offload_status status = copy_done(ctx, pair, i);
+
+	if (i == 3) {
+		written = pair->src;
+		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to,
+							 PAGE_SIZE));
+	}
+	return i == 1 ? MIGRATE_OFFLOAD_ERROR : status;
 }
 
-static void fill_page(struct kunit *test, unsigned long addr, u8 byte)
+static int copy_not_written(struct folio *dst, struct folio *src)
+{
+	return src == written ? -EHWPOISON : copy_or_poison(dst, src);
+}
+
+/* The CPU meets poison while memory is mapped, and copies the written page once more. */
+static void poisoned_and_written_live_folios(struct kunit *test)
 {
 	u8 *bytes = kunit_kmalloc(test, PAGE_SIZE, GFP_KERNEL);
-
-	KUNIT_ASSERT_NOT_NULL(test, bytes);
-	memset(bytes, byte, PAGE_SIZE);
-	KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr, bytes,
-					      PAGE_SIZE));
-}
-
-/* Map pages that live routes take, in this test, and return where. */
-static unsigned long map_live_pages(struct kunit *test, unsigned int nr)
-{
 	struct offload_test *ctx = test->priv;
-	unsigned long start;
+	unsigned long start, addr;
 	unsigned int page;
 
+	KUNIT_ASSERT_NOT_NULL(test, bytes);
 	/* So its routes are live. */
 	ctx->migrator.asynchronous = true;
 	migrate_live_min_order = 0;
 	setup(test, 0);
+	ctx->copy = fail_or_write;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_not_written);
 
-	start = kunit_vm_mmap(test, NULL, 0, nr * PAGE_SIZE,
+	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
 			      PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, 0);
 	KUNIT_ASSERT_NE(test, 0, start);
-	for (page = 0; page < nr; page++) {
-		fill_page(test, start + page * PAGE_SIZE, stamp(page));
-		isolate(ctx, mapped_folio(test, start + page * PAGE_SIZE));
+	for (page = 0; page < 5; page++) {
+		struct folio *folio;
+
+		addr = start + page * PAGE_SIZE;
+		memset(bytes, stamp(page), PAGE_SIZE);
+		KUNIT_ASSERT_EQ(test, 0, copy_to_user((void __user *)addr,
+						      bytes, PAGE_SIZE));
+		folio = mapped_folio(test, addr);
+		if (page == 1)
+			poisoned = folio;
+		isolate(ctx, folio);
 	}
 
-	return start;
-}
-
-static enum migrate_offload_status copy_and_write(struct offload_test *ctx,
-						  struct migrate_offload_pair *pair,
-						  unsigned int i)
-{
-	enum migrate_offload_status status = copy_done(ctx, pair, i);
-
-	if (i == 1)
-		fill_page(ctx->test, written, stamp(7));
-	return status;
-}
-
-static int copy_nothing(struct folio *dst, struct folio *src)
-{
-	return -EHWPOISON;
-}
-
-/* The move copies no folio of which a page was written while an engine copied. */
-static void written_page_is_copied_again(struct kunit *test)
-{
-	const unsigned long start = map_live_pages(test, 3);
-	struct offload_test *ctx = test->priv;
-	unsigned int page;
-
-	written = start + PAGE_SIZE;
-	ctx->copy = copy_and_write;
-	kunit_activate_static_stub(test, folio_mc_copy, copy_nothing);
-
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 2);
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN, 1);
-	for (page = 0; page < 3; page++) {
-		struct folio *folio = mapped_folio(test, start + page * PAGE_SIZE);
-
-		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, stamp(page == 1 ? 7 : page)),
-				      "page %u", page);
-		folio_put(folio);
-	}
-}
-
-/* The engine fails, and the CPU meets the poison while the memory is mapped. */
-static void poison_fails_one_live_folio(struct kunit *test)
-{
-	const unsigned long start = map_live_pages(test, 5);
-	struct offload_test *ctx = test->priv;
-	unsigned long addr;
-	unsigned int page;
-
-	ctx->copy = copy_failed;
-	poisoned = mapped_folio(test, start + PAGE_SIZE);
-	folio_put(poisoned);
-	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
-
+	write_to = start + 3 * PAGE_SIZE;
 	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 4);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 3);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN, 1);
 
 	/* Only the poisoned folio has not moved. */
 	for (page = 0; page < 5; page++) {
@@ -1462,7 +1424,7 @@ static void poison_fails_one_live_folio(struct kunit *test)
 		addr = start + page * PAGE_SIZE;
 		folio = mapped_folio(test, addr);
 		KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
-		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, stamp(page)),
+		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, page == 3 ? 0 : stamp(page)),
 				      "page %u", page);
 		folio_put(folio);
 	}
@@ -1642,8 +1604,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(poison_during_the_copy),
 #ifdef CONFIG_MIGRATION_LIVE_COPY
-	KUNIT_CASE(written_page_is_copied_again),
-	KUNIT_CASE(poison_fails_one_live_folio),
+	KUNIT_CASE(poisoned_and_written_live_folios),
 #endif
 	KUNIT_CASE(lost_folio_stays_and_leaks),
 	KUNIT_CASE(long_list_comes_in_batches),

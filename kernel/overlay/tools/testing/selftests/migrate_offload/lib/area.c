@@ -6,7 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <linux/fs.h>
 #include <linux/mempolicy.h>
 #include <linux/userfaultfd.h>
 #include <sys/ioctl.h>
@@ -138,29 +137,15 @@ bool area_is_whole(const struct area *area)
 	return memory_folios_are(area->addr, area->size, area->folio_size);
 }
 
+bool area_is_by_pmd(const struct area *area)
+{
+	return setting_find_number("/proc/self/smaps_rollup", "AnonHugePages:") * KIB ==
+	       area->size;
+}
+
 size_t area_folios(const struct area *area)
 {
 	return area->size / area->folio_size;
-}
-
-bool area_is_by_pmd(const struct area *area)
-{
-	struct page_region region = {};
-	struct pm_scan_arg scan = {
-		.size = sizeof(scan),
-		.start = (uintptr_t)area->addr,
-		.end = (uintptr_t)area->addr + area->size,
-		.vec = (uintptr_t)&region,
-		.vec_len = 1,
-		.category_mask = PAGE_IS_HUGE,
-		.return_mask = PAGE_IS_HUGE,
-	};
-	int fd = open("/proc/self/pagemap", O_RDONLY);
-	bool found = fd >= 0 && ioctl(fd, PAGEMAP_SCAN, &scan) == 1;
-
-	if (fd >= 0)
-		close(fd);
-	return found && region.end - region.start == area->size;
 }
 
 void area_stamp(struct area *area, uint64_t seed)

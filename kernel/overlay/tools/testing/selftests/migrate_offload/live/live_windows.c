@@ -157,7 +157,6 @@ TEST_F_TIMEOUT(live_windows, nobody_writes, TIMEOUT)
 	EXPECT_EQ(0, area_wrong(&area));
 }
 
-/* A store makes no other page writable. */
 TEST_F_TIMEOUT(live_windows, a_store, TIMEOUT)
 {
 	expect_by_pmd();
