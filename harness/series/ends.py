@@ -17,7 +17,7 @@ from harness.kernel import tree as patches
 from harness.kernel.stack import Stack
 from harness.kernel.topics import Topic
 from harness.kernel.tree import Tree
-from harness.series.build import CONFIG, by_least_change, tree_at
+from harness.series.build import CONFIG, by_least_change, compiled_files, tree_at
 
 ALL = "all"
 
@@ -43,7 +43,7 @@ def run(paths: Paths, made: Stack, names: Collection[str] = ()) -> list[Case]:
     cases = []
     for name in by_least_change(files, tip):
         topic = topics[name]
-        key = jsonio.key([around, dict(files[name]), [str(test) for test in topic.tests]])
+        key = jsonio.key([around, compiled_files(files[name]), [str(test) for test in topic.tests]])
         with ui.step(f"series {name}") as step:
             if passed.get(name) == key and not names:
                 cases.append(Case(f"{name}: has passed as it is", Status.PASSED))
