@@ -1359,19 +1359,17 @@ static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 static unsigned long write_to;
 static struct folio *written;
 
-/* The engine copies no second folio, and the user writes to the fourth one. */
+/* The engine does not copy what is poisoned, and the user writes to another folio. */
 static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
 						 struct migrate_offload_pair *pair,
 						 unsigned int i)
 {
 	enum migrate_offload_status status = copy_done(ctx, pair, i);
 
-	if (i == 3) {
-		written = pair->src;
+	if (pair->src == written)
 		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to,
 							 PAGE_SIZE));
-	}
-	return i == 1 ? MIGRATE_OFFLOAD_ERROR : status;
+	return pair->src == poisoned ? MIGRATE_OFFLOAD_ERROR : status;
 }
 
 static int copy_not_written(struct folio *dst, struct folio *src)
@@ -1409,6 +1407,8 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 		folio = mapped_folio(test, addr);
 		if (page == 1)
 			poisoned = folio;
+		if (page == 3)
+			written = folio;
 		isolate(ctx, folio);
 	}
 
