@@ -2,8 +2,8 @@
 /*
  * Live copies: a folio is write-protected, copied while it is mapped, and then
  * unmapped and moved, so that it is inaccessible only for as long as that takes.
- * A chunk is copied together; its folios are unmapped and moved in groups. A folio
- * that was written meanwhile is copied again after its unmap. Until then a chunk
+ * A chunk is copied together; its folios are unmapped and moved in groups. Pages
+ * that were written meanwhile are copied again in between. Until then a chunk
  * is a batch of the migrator's, and its folios are on no list.
  *
  * All folios of a chunk are locked from their protection to their move. A thread
@@ -53,12 +53,16 @@ void __init migrate_live_debugfs(struct dentry *dir)
 #define MIGRATE_LIVE_GROUP_PAGES	48
 #define MIGRATE_LIVE_GROUP_FOLIOS	24
 
+/* Of a group: a word with a bit for each page of a folio, or all for one folio. */
+#define MIGRATE_LIVE_GROUP_WORDS	MAX(MIGRATE_LIVE_GROUP_FOLIOS, \
+					    BITS_TO_LONGS(NR_MAX_BATCHED_MIGRATION))
+static_assert(MIGRATE_LIVE_GROUP_PAGES <= BITS_PER_LONG);
+
 /* Return whether @folio is worth the lock and a closer look. */
 static bool folio_looks_live(struct folio *folio)
 {
 	return !page_has_movable_ops(&folio->page) &&
 	       !folio_test_hugetlb(folio) && folio_test_anon(folio) &&
-	       (thp_migration_supported() || !folio_test_pmd_mappable(folio)) &&
 	       folio_ref_count(folio) > 1 &&
 	       !(folio_order(folio) > 1 && folio_test_partially_mapped(folio));
 }
@@ -133,44 +137,27 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 	return chunk->nr_pairs;
 }
 
-/* Return 0 if @src and @dst are locked, and @src is protected. */
-static int migrate_protect_folio(struct migrate_call *call, struct folio *src,
-				 struct folio *dst, enum ttu_flags ttu)
+/* Return whether @src and @dst are locked, and @src is protected. */
+static bool migrate_protect_folio(struct migrate_call *call, struct folio *src,
+				  struct folio *dst, enum ttu_flags ttu)
 {
-	enum migrate_offload_stat why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_TYPE;
-	int rc = migrate_folio_lock(src, MIGRATE_ASYNC);
-
-	if (rc)
-		return rc;
-
-	rc = -EAGAIN;
+	if (migrate_folio_lock(src, MIGRATE_ASYNC))
+		return false;
 	if (!folio_trylock(dst))
 		goto unlock_src;
 
-	if (!folio_may_copy_live(src))
-		goto declined;
-
-	rc = folio_protect_live(src, ttu);
-	switch (rc) {
-	case 0:
-		return 0;
-	case -EBUSY:
-		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_REFERENCES;
-		break;
-	case -EXDEV:
-		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_SHARED;
-		break;
-	default:
-		why = MIGRATE_OFFLOAD_STAT_LIVE_DECLINED_MAPPING;
-		break;
+	if (folio_may_copy_live(src)) {
+		WRITE_ONCE(src->migrate_info, FOLIO_LIVE);
+		if (folio_protect_live(src, ttu))
+			return true;
+		WRITE_ONCE(src->migrate_info, 0);
 	}
 
-declined:
-	migrate_offload_count(&call->route, why, 1);
+	migrate_offload_count(&call->route, MIGRATE_OFFLOAD_STAT_LIVE_DECLINED, 1);
 	folio_unlock(dst);
 unlock_src:
 	folio_unlock(src);
-	return rc;
+	return false;
 }
 
 /* Lock and protect the folios of a chunk, which keeps those that it may copy. */
@@ -191,15 +178,15 @@ static void migrate_chunk_protect(struct migrate_call *call,
 		cond_resched();
 
 		if (migrate_protect_folio(call, src, dst, TTU_BATCH_FLUSH))
-			migrate_chunk_drop(call, src, dst, rest);
-		else
 			migrate_offload_add(chunk, src, dst);
+		else
+			migrate_chunk_drop(call, src, dst, rest);
 	}
 
 	/* No CPU writes from now on without a fault. */
 	try_to_unmap_flush();
-	trace_mm_migrate_chunk_protected(chunk->nr_pairs, chunk->nr_pages,
-					 call->reason);
+	if (chunk->nr_pairs)
+		trace_mm_migrate_chunk_protected(MIGRATE_ASYNC, call->reason);
 }
 
 /* The CPU copies all folios that the migrator does not copy, live as well. */
@@ -225,16 +212,17 @@ static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 	}
 }
 
-/* Unmap the folio of @pair into @b, and mark dst if dst has the content of src. */
+/* Unmap the folio of @pair into @b. See try_to_migrate_live() for @unwritten. */
 static void migrate_pair_unmap(struct migrate_batch *b,
 			       struct migrate_offload_pair *pair,
-			       enum ttu_flags ttu)
+			       enum ttu_flags ttu, unsigned long *unwritten)
 {
 	struct folio *src = pair->src, *dst = pair->dst;
-	enum migrate_offload_stat why = MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN;
-	bool unwritten = false;
+	int rc = migrate_folio_unmap_live(src, dst, ttu, unwritten);
 
-	if (migrate_folio_unmap_live(src, dst, ttu, &unwritten)) {
+	WRITE_ONCE(src->migrate_info, 0);
+	if (rc) {
+		pair->status = MIGRATE_OFFLOAD_ERROR;
 		folio_unlock(src);
 		folio_unlock(dst);
 		migrate_chunk_drop(b->call, src, dst, b->ret_folios);
@@ -244,18 +232,36 @@ static void migrate_pair_unmap(struct migrate_batch *b,
 	trace_mm_migrate_folio_unmapped(src, dst, b->call->reason);
 	list_move_tail(&src->lru, &b->src_folios);
 	list_move_tail(&dst->lru, &b->dst_folios);
+}
+
+/*
+ * Copy again all pages that are not in @unwritten, and mark dst: it has what src
+ * has now. src is unmapped, and the TLBs are flushed: no CPU writes.
+ */
+static void migrate_pair_renew(struct migrate_call *call,
+			       struct migrate_offload_pair *pair,
+			       const unsigned long *unwritten)
+{
+	const unsigned int nr_pages = folio_nr_pages(pair->src);
+	unsigned int i, why = MIGRATE_OFFLOAD_STAT_DECLINED;
 
 	if (pair->status != MIGRATE_OFFLOAD_DONE)
 		return;
+	if (!migrate_folio_may_copy_early(pair->src, true))
+		goto out;
 
-	/* Read-only PTEs were flushed before the copy: no CPU writes. */
-	if (unwritten && migrate_folio_may_copy_early(src, true)) {
-		migrate_folio_set_copied(dst);
-		why = MIGRATE_OFFLOAD_STAT_LIVE_COPIED;
-	} else if (unwritten) {
-		why = MIGRATE_OFFLOAD_STAT_DECLINED;
+	why = bitmap_full(unwritten, nr_pages) ? MIGRATE_OFFLOAD_STAT_LIVE_COPIED :
+						 MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN;
+	/* Read no byte before what former holders of references wrote. */
+	smp_rmb();
+	for_each_clear_bit(i, unwritten, nr_pages) {
+		if (copy_mc_highpage(folio_page(pair->dst, i),
+				     folio_page(pair->src, i)))
+			goto out;
 	}
-	migrate_offload_count(&b->call->route, why, 1);
+	migrate_folio_set_copied(pair->dst);
+out:
+	migrate_offload_count(&call->route, why, 1);
 }
 
 /* Return the end of the group that begins with pair @i, and how many pages it has. */
@@ -274,13 +280,13 @@ static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chun
 	return i;
 }
 
-/* Unmap and move a chunk. Return the number of folios that failed for good. */
+/* Unmap and move a chunk. */
 static void migrate_chunk_move(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
 			       struct list_head *rest,
 			       struct migrate_pages_stats *stats)
 {
-	unsigned int i = 0, end, nr_pages;
+	unsigned int i = 0, first, end, nr_pages;
 	struct migrate_pages_stats so_far;
 
 	while (i < chunk->nr_pairs) {
@@ -293,19 +299,22 @@ static void migrate_chunk_move(struct migrate_call *call,
 			.src_folios = LIST_HEAD_INIT(b.src_folios),
 			.dst_folios = LIST_HEAD_INIT(b.dst_folios),
 		};
+		unsigned long unwritten[MIGRATE_LIVE_GROUP_WORDS] = {};
 
 		trace_mm_migrate_batch_start(b.mode, call->reason);
 
 		end = migrate_chunk_group(chunk, i, &nr_pages);
-		while (i < end) {
-			migrate_pair_unmap(&b, &chunk->pairs[i++],
-					   TTU_BATCH_FLUSH);
-		}
+		for (first = i; i < end; i++)
+			migrate_pair_unmap(&b, &chunk->pairs[i], TTU_BATCH_FLUSH,
+					   &unwritten[i - first]);
 
 		/* Folios that cannot be moved now are tried and counted again. */
 		so_far = *stats;
 
 		migrate_batch_flush(&b);
+		for (i = first; i < end; i++)
+			migrate_pair_renew(call, &chunk->pairs[i],
+					   &unwritten[i - first]);
 		migrate_batch_move(&b);
 		migrate_batch_undo(&b);
 

@@ -1356,15 +1356,29 @@ static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 	return page_folio(page);
 }
 
-static enum migrate_offload_status copy_failed(struct offload_test *ctx,
-					       struct migrate_offload_pair *pair,
-					       unsigned int i)
+static unsigned long write_to;
+static struct folio *written;
+
+/* The engine does not copy what is poisoned, and the user writes to another folio. */
+static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
+						 struct migrate_offload_pair *pair,
+						 unsigned int i)
 {
-	return MIGRATE_OFFLOAD_ERROR;
+	enum migrate_offload_status status = copy_done(ctx, pair, i);
+
+	if (pair->src == written)
+		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to,
+							 PAGE_SIZE));
+	return pair->src == poisoned ? MIGRATE_OFFLOAD_ERROR : status;
 }
 
-/* The engine fails, and the CPU meets the poison while the memory is mapped. */
-static void poison_fails_one_live_folio(struct kunit *test)
+static int copy_not_written(struct folio *dst, struct folio *src)
+{
+	return src == written ? -EHWPOISON : copy_or_poison(dst, src);
+}
+
+/* The CPU meets poison while memory is mapped, and copies the written page once more. */
+static void poisoned_and_written_live_folios(struct kunit *test)
 {
 	u8 *bytes = kunit_kmalloc(test, PAGE_SIZE, GFP_KERNEL);
 	struct offload_test *ctx = test->priv;
@@ -1376,8 +1390,8 @@ static void poison_fails_one_live_folio(struct kunit *test)
 	ctx->migrator.asynchronous = true;
 	migrate_live_min_order = 0;
 	setup(test, 0);
-	ctx->copy = copy_failed;
-	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
+	ctx->copy = fail_or_write;
+	kunit_activate_static_stub(test, folio_mc_copy, copy_not_written);
 
 	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
 			      PROT_READ | PROT_WRITE,
@@ -1393,11 +1407,15 @@ static void poison_fails_one_live_folio(struct kunit *test)
 		folio = mapped_folio(test, addr);
 		if (page == 1)
 			poisoned = folio;
+		if (page == 3)
+			written = folio;
 		isolate(ctx, folio);
 	}
 
+	write_to = start + 3 * PAGE_SIZE;
 	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 4);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_COPIED, 3);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN, 1);
 
 	/* Only the poisoned folio has not moved. */
 	for (page = 0; page < 5; page++) {
@@ -1406,7 +1424,7 @@ static void poison_fails_one_live_folio(struct kunit *test)
 		addr = start + page * PAGE_SIZE;
 		folio = mapped_folio(test, addr);
 		KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
-		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, stamp(page)),
+		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, page == 3 ? 0 : stamp(page)),
 				      "page %u", page);
 		folio_put(folio);
 	}
@@ -1586,7 +1604,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(poison_fails_one_folio),
 	KUNIT_CASE(poison_during_the_copy),
 #ifdef CONFIG_MIGRATION_LIVE_COPY
-	KUNIT_CASE(poison_fails_one_live_folio),
+	KUNIT_CASE(poisoned_and_written_live_folios),
 #endif
 	KUNIT_CASE(lost_folio_stays_and_leaks),
 	KUNIT_CASE(long_list_comes_in_batches),

@@ -137,6 +137,12 @@ bool area_is_whole(const struct area *area)
 	return memory_folios_are(area->addr, area->size, area->folio_size);
 }
 
+bool area_is_by_pmd(const struct area *area)
+{
+	return setting_find_number("/proc/self/smaps_rollup", "AnonHugePages:") * KIB ==
+	       area->size;
+}
+
 size_t area_folios(const struct area *area)
 {
 	return area->size / area->folio_size;

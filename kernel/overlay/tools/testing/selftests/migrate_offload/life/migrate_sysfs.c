@@ -211,9 +211,7 @@ TEST_F(migrate_sysfs, the_table)
 		"folios_copied", "fallback_error", "fallback_timeout", "fallback_unreachable",
 		"fallback_lost", "fallback_busy", "fallback_small", "declined",
 		"batches", "pages_copied", "required_failed",
-		"live_copied", "live_written",
-		"live_declined_mapping", "live_declined_references",
-		"live_declined_shared", "live_declined_type",
+		"live_copied", "live_written", "live_declined",
 	};
 	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "r");
 	char reason[32], name[32], value[32], rest;

@@ -307,7 +307,7 @@ TEST_F_TIMEOUT(live_faults, it_was_poisoned_before, TIMEOUT)
 	offload_mark();
 	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(folios - 1, offload_grown("live_copied"));
-	EXPECT_EQ(1, offload_grown("live_declined_type"));
+	EXPECT_EQ(1, offload_grown("live_declined"));
 	EXPECT_EQ(1, offload_grown("declined"));
 	EXPECT_EQ(variant->size < PMD_SIZE, pages_lost(was));
 	free(was);

@@ -108,7 +108,7 @@ TEST_F(migrate_live, shared_memory_is_declined)
 	ASSERT_LT(0, child);
 	memory_move(0, area.addr, area.size, area.folio_size, nodes[1], MPOL_MF_MOVE_ALL);
 	EXPECT_EQ(0, offload_grown("live_copied"));
-	EXPECT_EQ(area_folios(&area), offload_grown("live_declined_shared"));
+	EXPECT_EQ(area_folios(&area), offload_grown("live_declined"));
 	EXPECT_EQ(0, area_wrong(&area));
 	end_process(child);
 }
@@ -123,7 +123,7 @@ TEST_F(migrate_live, a_reference_declines_its_folio)
 	ASSERT_EQ(0, pipe(ends));
 	ASSERT_EQ((ssize_t)page.iov_len, vmsplice(ends[1], &page, 1, 0));
 	EXPECT_LE(1, area_move(&area, nodes[1]));
-	EXPECT_EQ(1, offload_grown("live_declined_references"));
+	EXPECT_EQ(1, offload_grown("live_declined"));
 	EXPECT_EQ(area_folios(&area) - 1, offload_grown("live_copied"));
 	ASSERT_EQ((ssize_t)page.iov_len, read(ends[0], read_back, page.iov_len));
 	EXPECT_EQ(0, memcmp(read_back, area.addr, page.iov_len));
@@ -136,7 +136,7 @@ TEST_F(migrate_live, lazily_freed_memory_is_declined)
 	ASSERT_EQ(0, madvise(area.addr, area.size, MADV_FREE));
 	area_move(&area, nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_copied"));
-	EXPECT_LT(0, offload_grown("live_declined_type"));
+	EXPECT_LT(0, offload_grown("live_declined"));
 }
 
 TEST_F(migrate_live, memory_that_is_not_writable_is_declined)
@@ -144,7 +144,7 @@ TEST_F(migrate_live, memory_that_is_not_writable_is_declined)
 	ASSERT_EQ(0, mprotect(area.addr, area.size, PROT_READ));
 	EXPECT_EQ(0, area_move(&area, nodes[1]));
 	EXPECT_EQ(0, offload_grown("live_copied"));
-	EXPECT_EQ(area_folios(&area), offload_grown("live_declined_mapping"));
+	EXPECT_EQ(area_folios(&area), offload_grown("live_declined"));
 	EXPECT_EQ(0, area_wrong(&area));
 }
 
