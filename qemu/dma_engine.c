@@ -1,5 +1,5 @@
 /*
- * Queues of descriptors that are copied as time passes: what the models of PTDMA and AE4DMA share.
+ * Queues of descriptors that are copied as time passes: what the models of engines share.
  *
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
@@ -11,10 +11,10 @@
 #include "qemu/cutils.h"
 #include "qemu/main-loop.h"
 #include "system/cpu-timers.h"
-#include "amd_dma.h"
+#include "dma_engine.h"
 
 #define KNOB_BAR 4
-#define NR_KNOBS (sizeof(AmdDmaKnobs) / sizeof(uint32_t))
+#define NR_KNOBS (sizeof(DmaEngineKnobs) / sizeof(uint32_t))
 #define MAX_PIECE (64 * KiB)
 
 /* Bandwidth of the memory that all devices share, by the number of queues that copy. */
@@ -24,7 +24,7 @@ static struct {
     struct {
         uint32_t queues;
         uint32_t mbps;
-    } at[AMD_DMA_MAX_QUEUES];
+    } at[DMA_ENGINE_MAX_QUEUES];
 } memory;
 
 /* MB/s of each of the queues that copy now; 0 has no limit. Linear between what is given. */
@@ -56,7 +56,7 @@ static bool memory_parse(const char *text, Error **errp)
 {
     const char *pos = text;
 
-    for (memory.nr = 0; memory.nr < AMD_DMA_MAX_QUEUES; memory.nr++) {
+    for (memory.nr = 0; memory.nr < DMA_ENGINE_MAX_QUEUES; memory.nr++) {
         unsigned int queues, mbps;
 
         if (qemu_strtoui(pos, &pos, 10, &queues) || *pos++ != '=' ||
@@ -79,12 +79,12 @@ static bool memory_parse(const char *text, Error **errp)
     return false;
 }
 
-static int64_t stretched(const AmdDma *dma, int64_t ns)
+static int64_t stretched(const DmaEngine *dma, int64_t ns)
 {
     return ns * dma->knobs.stretch / 100;
 }
 
-static int64_t piece_ns(const AmdDma *dma, uint32_t bytes)
+static int64_t piece_ns(const DmaEngine *dma, uint32_t bytes)
 {
     uint32_t share = memory_share();
     uint32_t mbps = dma->knobs.mbps;
@@ -95,7 +95,7 @@ static int64_t piece_ns(const AmdDma *dma, uint32_t bytes)
     return mbps ? stretched(dma, (int64_t)bytes * 1000 / mbps) : 0;
 }
 
-static uint32_t next_piece(const AmdDmaQueue *queue)
+static uint32_t next_piece(const DmaEngineQueue *queue)
 {
     uint32_t piece = MIN(MAX(queue->dma->knobs.piece, 1), MAX_PIECE);
     uint32_t half = queue->job.len / 2;
@@ -108,7 +108,7 @@ static uint32_t next_piece(const AmdDmaQueue *queue)
 }
 
 /* Whether a fault strikes at the event that is counted by @seen. */
-static bool strikes(AmdDma *dma, uint32_t every, unsigned int seen)
+static bool strikes(DmaEngine *dma, uint32_t every, unsigned int seen)
 {
     if (!every || seen % every || !dma->knobs.limit) {
         return false;
@@ -118,27 +118,27 @@ static bool strikes(AmdDma *dma, uint32_t every, unsigned int seen)
     return true;
 }
 
-bool amd_dma_read(AmdDma *dma, uint64_t addr, void *buf, uint32_t len)
+bool dma_engine_read(DmaEngine *dma, uint64_t addr, void *buf, uint32_t len)
 {
     return pci_dma_read(PCI_DEVICE(dma), addr, buf, len) == MEMTX_OK;
 }
 
-bool amd_dma_write(AmdDma *dma, uint64_t addr, const void *buf, uint32_t len)
+bool dma_engine_write(DmaEngine *dma, uint64_t addr, const void *buf, uint32_t len)
 {
     return pci_dma_write(PCI_DEVICE(dma), addr, buf, len) == MEMTX_OK;
 }
 
-static void begin(AmdDmaQueue *queue, int64_t now)
+static void begin(DmaEngineQueue *queue, int64_t now)
 {
-    AmdDma *dma = queue->dma;
+    DmaEngine *dma = queue->dma;
 
     if (queue->busy || !queue->run || dma->knobs.gone ||
-        !AMD_DMA_GET_CLASS(dma)->fetch(queue, &queue->job)) {
+        !dma->model->fetch(queue, &queue->job)) {
         return;
     }
     dma->descriptors_seen++;
     queue->error = strikes(dma, dma->knobs.error_every, dma->descriptors_seen) ?
-                   dma->knobs.error_code : 0;
+                   dma->knobs.error_code : queue->job.error;
     queue->hung = strikes(dma, dma->knobs.hang_every, dma->descriptors_seen);
     queue->skipped = strikes(dma, dma->knobs.skip_every, dma->descriptors_seen);
     queue->flipped = strikes(dma, dma->knobs.flip_every, dma->descriptors_seen);
@@ -151,7 +151,7 @@ static void begin(AmdDmaQueue *queue, int64_t now)
     queue->due = now + stretched(dma, dma->knobs.desc_ns) + piece_ns(dma, next_piece(queue));
 }
 
-static void end(AmdDmaQueue *queue)
+static void end(DmaEngineQueue *queue)
 {
     timer_del(&queue->work);
     if (queue->busy) {
@@ -163,57 +163,57 @@ static void end(AmdDmaQueue *queue)
 
 static void write_afterwards(void *opaque)
 {
-    AmdDmaQueue *queue = opaque;
+    DmaEngineQueue *queue = opaque;
     uint8_t garbage[64];
 
     memset(garbage, 0xdb, sizeof(garbage));
-    if (amd_dma_write(queue->dma, queue->job.dst, garbage, sizeof(garbage))) {
+    if (dma_engine_write(queue->dma, queue->job.dst, garbage, sizeof(garbage))) {
         queue->dma->knobs.stray += sizeof(garbage);
     } else {
         queue->dma->knobs.refused++;
     }
 }
 
-static void finish(AmdDmaQueue *queue, uint32_t error)
+static void finish(DmaEngineQueue *queue, uint32_t error)
 {
-    AmdDmaKnobs *knobs = &queue->dma->knobs;
+    DmaEngineKnobs *knobs = &queue->dma->knobs;
 
     end(queue);
     knobs->descriptors++;
-    if (knobs->afterwards_us) {
+    if (knobs->afterwards_us && queue->job.len) {
         timer_mod(&queue->afterwards, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
                                       (int64_t)knobs->afterwards_us * SCALE_US);
     }
-    AMD_DMA_GET_CLASS(queue->dma)->finish(queue, error);
+    queue->dma->model->finish(queue, error);
 }
 
-static bool coasts(const AmdDmaQueue *queue)
+static bool coasts(const DmaEngineQueue *queue)
 {
     return queue->stopping &&
            queue->due < queue->stopped_at + (int64_t)queue->dma->knobs.coast_us * SCALE_US;
 }
 
 /* False if memory or an IOMMU refuses. */
-static bool copy_piece(AmdDmaQueue *queue, uint32_t piece)
+static bool copy_piece(DmaEngineQueue *queue, uint32_t piece)
 {
     uint8_t buf[MAX_PIECE];
 
     if (queue->skipped) {
         return true;
     }
-    if (!amd_dma_read(queue->dma, queue->job.src + queue->done, buf, piece)) {
+    if (!dma_engine_read(queue->dma, queue->job.src + queue->done, buf, piece)) {
         return false;
     }
     if (queue->flipped && !queue->done) {
         buf[piece / 2] ^= 1;
     }
-    return amd_dma_write(queue->dma, queue->job.dst + queue->done, buf, piece);
+    return dma_engine_write(queue->dma, queue->job.dst + queue->done, buf, piece);
 }
 
 /* A piece of the descriptor in work, or its end. */
-static void step(AmdDmaQueue *queue)
+static void step(DmaEngineQueue *queue)
 {
-    AmdDma *dma = queue->dma;
+    DmaEngine *dma = queue->dma;
     uint32_t piece = next_piece(queue);
 
     if (queue->stopping && queue->hung) {
@@ -229,7 +229,7 @@ static void step(AmdDmaQueue *queue)
         return;
     }
     if (!copy_piece(queue, piece)) {
-        finish(queue, AMD_DMA_GET_CLASS(dma)->bus_error);
+        finish(queue, dma->model->bus_error);
         return;
     }
     queue->done += piece;
@@ -252,14 +252,14 @@ static void step(AmdDmaQueue *queue)
     queue->due += MAX(piece_ns(dma, next_piece(queue)), 1);
 }
 
-static bool stuck(const AmdDmaQueue *queue)
+static bool stuck(const DmaEngineQueue *queue)
 {
     return queue->hung && !queue->stopping && queue->done >= queue->job.len / 2;
 }
 
 static void work(void *opaque)
 {
-    AmdDmaQueue *queue = opaque;
+    DmaEngineQueue *queue = opaque;
     int64_t now = qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL);
 
     if (queue->dma->knobs.gone) {
@@ -280,10 +280,12 @@ static void work(void *opaque)
     }
     if (queue->busy) {
         timer_mod(&queue->work, stuck(queue) ? now + SCALE_MS : queue->due);
+    } else if (queue->stopping && queue->dma->model->stopped) {
+        queue->dma->model->stopped(queue);
     }
 }
 
-void amd_dma_kick(AmdDmaQueue *queue)
+void dma_engine_kick(DmaEngineQueue *queue)
 {
     if (!queue->busy) {
         begin(queue, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL));
@@ -293,7 +295,7 @@ void amd_dma_kick(AmdDmaQueue *queue)
     }
 }
 
-void amd_dma_stop(AmdDmaQueue *queue)
+void dma_engine_stop(DmaEngineQueue *queue)
 {
     queue->run = false;
     if (queue->busy && !queue->stopping) {
@@ -309,17 +311,17 @@ void amd_dma_stop(AmdDmaQueue *queue)
 
 static void notify(void *opaque)
 {
-    AmdDmaQueue *queue = opaque;
+    DmaEngineQueue *queue = opaque;
 
     if (!queue->dma->knobs.gone) {
         queue->dma->knobs.interrupts++;
-        msix_notify(PCI_DEVICE(queue->dma), queue->index);
+        msix_notify(PCI_DEVICE(queue->dma), queue->vector);
     }
 }
 
-void amd_dma_interrupt(AmdDmaQueue *queue)
+void dma_engine_interrupt(DmaEngineQueue *queue)
 {
-    AmdDma *dma = queue->dma;
+    DmaEngine *dma = queue->dma;
 
     dma->interrupts_seen++;
     if (strikes(dma, dma->knobs.lost_every, dma->interrupts_seen)) {
@@ -333,7 +335,7 @@ void amd_dma_interrupt(AmdDmaQueue *queue)
     notify(queue);
 }
 
-void amd_dma_wait(AmdDma *dma, uint32_t us, bool (*done)(AmdDma *dma))
+void dma_engine_wait(DmaEngine *dma, uint32_t us, bool (*done)(DmaEngine *dma))
 {
     int64_t end = g_get_monotonic_time() + us;
 
@@ -350,7 +352,7 @@ void amd_dma_wait(AmdDma *dma, uint32_t us, bool (*done)(AmdDma *dma))
 
 static uint64_t registers_read(void *opaque, hwaddr addr, unsigned int size)
 {
-    AmdDma *dma = opaque;
+    DmaEngine *dma = opaque;
     unsigned int i;
     uint32_t value;
 
@@ -358,43 +360,45 @@ static uint64_t registers_read(void *opaque, hwaddr addr, unsigned int size)
         return UINT32_MAX;
     }
     /* A busy host may be late with timers: a driver that polls must not be the one that waits. */
-    for (i = 0; i < AMD_DMA_GET_CLASS(dma)->nr_queues; i++) {
+    for (i = 0; i < dma->model->nr_queues; i++) {
         if (dma->queue[i].busy) {
             work(&dma->queue[i]);
         }
     }
     /* As on a bus: what a register held is on its way for a while. */
-    value = AMD_DMA_GET_CLASS(dma)->read(dma, addr);
-    amd_dma_wait(dma, dma->knobs.read_us, NULL);
+    value = dma->model->read(dma, addr);
+    dma_engine_wait(dma, dma->knobs.read_us, NULL);
     return value;
 }
 
 static void registers_write(void *opaque, hwaddr addr, uint64_t value, unsigned int size)
 {
-    AmdDma *dma = opaque;
+    DmaEngine *dma = opaque;
 
     if (!dma->knobs.gone) {
-        AMD_DMA_GET_CLASS(dma)->write(dma, addr, value);
+        dma->model->write(dma, addr, value);
     }
 }
 
+/* A longer access is several; a shorter one is for the register that begins at its address. */
 static const MemoryRegionOps registers_ops = {
     .read = registers_read,
     .write = registers_write,
     .endianness = DEVICE_LITTLE_ENDIAN,
-    .valid = { .min_access_size = 4, .max_access_size = 4 },
+    .valid = { .min_access_size = 1, .max_access_size = 8 },
+    .impl = { .min_access_size = 4, .max_access_size = 4 },
 };
 
 static uint64_t knobs_read(void *opaque, hwaddr addr, unsigned int size)
 {
-    AmdDma *dma = opaque;
+    DmaEngine *dma = opaque;
 
     return addr / 4 < NR_KNOBS ? ((uint32_t *)&dma->knobs)[addr / 4] : 0;
 }
 
 static void knobs_write(void *opaque, hwaddr addr, uint64_t value, unsigned int size)
 {
-    AmdDma *dma = opaque;
+    DmaEngine *dma = opaque;
 
     if (addr / 4 < NR_KNOBS) {
         ((uint32_t *)&dma->knobs)[addr / 4] = value;
@@ -408,82 +412,111 @@ static const MemoryRegionOps knobs_ops = {
     .valid = { .min_access_size = 4, .max_access_size = 4 },
 };
 
-static uint32_t config_read(PCIDevice *pci, uint32_t addr, int len)
+static void end_all(DmaEngine *dma)
 {
-    return AMD_DMA(pci)->knobs.gone ? UINT32_MAX >> (32 - 8 * len) :
-                                      pci_default_read_config(pci, addr, len);
-}
-
-static void config_write(PCIDevice *pci, uint32_t addr, uint32_t value, int len)
-{
-    if (!AMD_DMA(pci)->knobs.gone) {
-        pci_default_write_config(pci, addr, value, len);
-    }
-}
-
-static void amd_dma_reset(DeviceState *dev)
-{
-    AmdDma *dma = AMD_DMA(dev);
     unsigned int i;
 
-    for (i = 0; i < AMD_DMA_GET_CLASS(dma)->nr_queues; i++) {
+    for (i = 0; i < dma->model->nr_queues; i++) {
         dma->queue[i].run = false;
         end(&dma->queue[i]);
         timer_del(&dma->queue[i].late);
         timer_del(&dma->queue[i].afterwards);
     }
-    AMD_DMA_GET_CLASS(dma)->reset(dma);
 }
 
-static void amd_dma_realize(PCIDevice *pci, Error **errp)
+static uint32_t config_read(PCIDevice *pci, uint32_t addr, int len)
 {
-    AmdDma *dma = AMD_DMA(pci);
-    AmdDmaClass *class = AMD_DMA_GET_CLASS(pci);
+    return DMA_ENGINE(pci)->knobs.gone ? UINT32_MAX >> (32 - 8 * len) :
+                                         pci_default_read_config(pci, addr, len);
+}
+
+static bool is_off(const PCIDevice *pci)
+{
+    return pci_get_word(pci->config + pci->pm_cap + PCI_PM_CTRL) & PCI_PM_CTRL_STATE_MASK;
+}
+
+static void config_write(PCIDevice *pci, uint32_t addr, uint32_t value, int len)
+{
+    DmaEngine *dma = DMA_ENGINE(pci);
+    bool was_off = is_off(pci);
+
+    if (dma->knobs.gone) {
+        return;
+    }
+    pci_default_write_config(pci, addr, value, len);
+    /* What is in work ends there in any case. */
+    if (is_off(pci) && !was_off) {
+        end_all(dma);
+    } else if (was_off && !is_off(pci) && dma->knobs.reset_registers) {
+        dma->model->reset(dma);
+    }
+}
+
+static void dma_engine_reset(DeviceState *dev)
+{
+    DmaEngine *dma = DMA_ENGINE(dev);
+
+    end_all(dma);
+    dma->model->reset(dma);
+}
+
+static void dma_engine_realize(PCIDevice *pci, Error **errp)
+{
+    DmaEngine *dma = DMA_ENGINE(pci);
+    const DmaEngineModel *model = dma->model;
     unsigned int i;
+    int pm;
 
     if (dma->bandwidth && !memory_parse(dma->bandwidth, errp)) {
         return;
     }
-    if (msix_init_exclusive_bar(pci, class->nr_queues, class->msix_bar, errp)) {
+    if (msix_init_exclusive_bar(pci, model->first_vector + model->nr_queues, model->msix_bar,
+                                errp)) {
         return;
     }
-    for (i = 0; i < class->nr_queues; i++) {
-        AmdDmaQueue *queue = &dma->queue[i];
+    pm = pci_pm_init(pci, 0, errp);
+    if (pm < 0) {
+        return;
+    }
+    pci_set_word(pci->config + pm + PCI_PM_PMC, 3);
+    pci_set_word(pci->wmask + pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
+    for (i = 0; i < model->nr_queues; i++) {
+        DmaEngineQueue *queue = &dma->queue[i];
 
         queue->dma = dma;
         queue->index = i;
-        msix_vector_use(pci, i);
+        queue->vector = model->first_vector + i;
         timer_init_ns(&queue->work, QEMU_CLOCK_VIRTUAL, work, queue);
         timer_init_ns(&queue->late, QEMU_CLOCK_VIRTUAL, notify, queue);
         timer_init_ns(&queue->afterwards, QEMU_CLOCK_VIRTUAL, write_afterwards, queue);
     }
+    for (i = 0; i < model->first_vector + model->nr_queues; i++) {
+        msix_vector_use(pci, i);
+    }
     memory_region_init_io(&dma->registers, OBJECT(dma), &registers_ops, dma, "registers",
-                          class->registers_size);
+                          model->registers_size);
     /* Reads give up the lock while other processors access the device. */
     dma->registers.disable_reentrancy_guard = true;
-    pci_register_bar(pci, class->registers_bar, PCI_BASE_ADDRESS_SPACE_MEMORY, &dma->registers);
+    pci_register_bar(pci, model->registers_bar, PCI_BASE_ADDRESS_SPACE_MEMORY, &dma->registers);
     memory_region_init_io(&dma->knob_window, OBJECT(dma), &knobs_ops, dma, "knobs", 4 * KiB);
     pci_register_bar(pci, KNOB_BAR, PCI_BASE_ADDRESS_SPACE_MEMORY, &dma->knob_window);
+    if (model->realize) {
+        model->realize(dma);
+    }
 }
 
-static void amd_dma_exit(PCIDevice *pci)
+static void dma_engine_exit(PCIDevice *pci)
 {
-    AmdDma *dma = AMD_DMA(pci);
-    unsigned int i;
-
-    for (i = 0; i < AMD_DMA_GET_CLASS(dma)->nr_queues; i++) {
-        end(&dma->queue[i]);
-        timer_del(&dma->queue[i].late);
-        timer_del(&dma->queue[i].afterwards);
-    }
+    end_all(DMA_ENGINE(pci));
     msix_uninit_exclusive_bar(pci);
 }
 
-static void amd_dma_instance_init(Object *obj)
+static void dma_engine_instance_init(Object *obj)
 {
-    AmdDma *dma = AMD_DMA(obj);
+    DmaEngine *dma = DMA_ENGINE(obj);
 
-    dma->knobs = (AmdDmaKnobs) {
+    dma->model = DMA_ENGINE_GET_CLASS(obj)->model;
+    dma->knobs = (DmaEngineKnobs) {
         .desc_ns = 420,
         .mbps = 13900,
         .stretch = 100,
@@ -495,52 +528,57 @@ static void amd_dma_instance_init(Object *obj)
         g_autofree char *text = g_strdelimit(g_strdup(#name), "_", '-');                           \
         object_property_add_uint32_ptr(obj, text, &dma->knobs.name, OBJ_PROP_FLAG_READWRITE);      \
     } while (0);
-    AMD_DMA_KNOBS(KNOB_PROPERTY)
+    DMA_ENGINE_KNOBS(KNOB_PROPERTY)
 #undef KNOB_PROPERTY
 }
 
-static const Property amd_dma_properties[] = {
-    DEFINE_PROP_STRING("bandwidth", AmdDma, bandwidth),
+static const Property dma_engine_properties[] = {
+    DEFINE_PROP_STRING("bandwidth", DmaEngine, bandwidth),
 };
 
-static const VMStateDescription amd_dma_vmstate = {
-    .name = TYPE_AMD_DMA,
+static const VMStateDescription dma_engine_vmstate = {
+    .name = TYPE_DMA_ENGINE,
     .unmigratable = 1,
 };
 
-static void amd_dma_class_init(ObjectClass *klass, void *data)
+static void dma_engine_class_init(ObjectClass *klass, void *data)
 {
     DeviceClass *dc = DEVICE_CLASS(klass);
     PCIDeviceClass *pc = PCI_DEVICE_CLASS(klass);
 
-    pc->realize = amd_dma_realize;
-    pc->exit = amd_dma_exit;
+    pc->realize = dma_engine_realize;
+    pc->exit = dma_engine_exit;
     pc->config_read = config_read;
     pc->config_write = config_write;
-    pc->vendor_id = PCI_VENDOR_ID_AMD;
     pc->class_id = PCI_CLASS_SYSTEM_OTHER;
-    dc->vmsd = &amd_dma_vmstate;
-    device_class_set_legacy_reset(dc, amd_dma_reset);
-    device_class_set_props(dc, amd_dma_properties);
+    dc->vmsd = &dma_engine_vmstate;
+    device_class_set_legacy_reset(dc, dma_engine_reset);
+    device_class_set_props(dc, dma_engine_properties);
     set_bit(DEVICE_CATEGORY_MISC, dc->categories);
 }
 
-static const TypeInfo amd_dma_type = {
-    .name = TYPE_AMD_DMA,
-    .parent = TYPE_PCI_DEVICE,
-    .abstract = true,
-    .instance_size = sizeof(AmdDma),
-    .instance_init = amd_dma_instance_init,
-    .class_size = sizeof(AmdDmaClass),
-    .class_init = amd_dma_class_init,
-    .interfaces = (InterfaceInfo[]) {
-        { INTERFACE_CONVENTIONAL_PCI_DEVICE },
-        { },
+void dma_engine_model_class_init(ObjectClass *klass, void *data)
+{
+    const DmaEngineModel *model = data;
+
+    DMA_ENGINE_CLASS(klass)->model = model;
+    PCI_DEVICE_CLASS(klass)->vendor_id = model->vendor_id;
+    PCI_DEVICE_CLASS(klass)->device_id = model->device_id;
+}
+
+static const TypeInfo dma_engine_types[] = {
+    {
+        .name = TYPE_DMA_ENGINE,
+        .parent = TYPE_PCI_DEVICE,
+        .abstract = true,
+        .instance_size = sizeof(DmaEngine),
+        .instance_init = dma_engine_instance_init,
+        .class_size = sizeof(DmaEngineClass),
+        .class_init = dma_engine_class_init,
+        .interfaces = (InterfaceInfo[]) {
+            { INTERFACE_CONVENTIONAL_PCI_DEVICE },
+            { },
+        },
     },
 };
-
-static void amd_dma_register_types(void)
-{
-    type_register_static(&amd_dma_type);
-}
-type_init(amd_dma_register_types)
+DEFINE_TYPES(dma_engine_types)
