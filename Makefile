@@ -11,7 +11,7 @@
 #   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell, deb)
 #   KCONFIG=<file>       a kernel's configuration instead of Debian's: /proc/config.gz (deb)
 #   LSMOD=<file>         keep only the modules that lsmod has listed there (deb)
-#   ENGINE=dmasim|zdma|ptdma|ae4dma  which DMA engine, and the machine that has it (demo)
+#   ENGINE=dmasim|zdma|ptdma|ae4dma|ioat|dsa  which DMA engine, and the machine that has it (demo)
 #   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
 #   MACHINE=ptdma|..     another machine of harness/kernel/arch.py than the suite's (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
@@ -44,7 +44,7 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
-	@echo "              [ENGINE=zdma, ptdma, ae4dma: on 16 channels of a real driver]"
+	@echo "              [ENGINE=zdma, ptdma, ae4dma, ioat, dsa: on 16 channels of a real driver]"
 	@echo "make check    the tests; the last line counts them; logs in out/check/"
 	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of .ci/groups]"
 	@echo "make check-all  all tests of all groups"

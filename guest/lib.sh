@@ -193,7 +193,7 @@ load_engine()
 	if [ "$MIG_ENGINE" = dmasim ]; then
 		load_module dmasim channels=4
 	else
-		load_module "$MIG_ENGINE"
+		load_module "$MIG_ENGINE" && ${MIG_ENGINE_SETUP:-:}
 	fi
 }
 

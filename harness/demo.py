@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
-from harness.kernel.arch import AE4DMA, PTDMA, ZCU102
+from harness.kernel.arch import AE4DMA, DSA, IOAT, PTDMA, ZCU102
 from harness.kernel.build import Kernel
 
 FOLIO_KIB = (4, 64, 2048)
@@ -52,7 +52,7 @@ class Engine:
 
 DMASIM = Engine("dmasim", "base", "", "dmasim", 4)
 ZDMA = Engine("zdma", "arm64", ZCU102.name, "xilinx-zynqmp-dma", 16, virtual_time=False)
-_OURS = [Engine(one.name, "base", one.name, one.engine, 16, True) for one in (PTDMA, AE4DMA)]
+_OURS = [Engine(m.name, "base", m.name, m.engine, 16, True) for m in (PTDMA, AE4DMA, IOAT, DSA)]
 ENGINES = {engine.name: engine for engine in (DMASIM, ZDMA, *_OURS)}
 
 

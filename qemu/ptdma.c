@@ -5,7 +5,7 @@
  */
 #include "qemu/osdep.h"
 #include "qemu/bswap.h"
-#include "amd_dma.h"
+#include "dma_engine.h"
 
 #define TYPE_PTDMA "ptdma"
 OBJECT_DECLARE_SIMPLE_TYPE(Ptdma, PTDMA)
@@ -30,7 +30,7 @@ OBJECT_DECLARE_SIMPLE_TYPE(Ptdma, PTDMA)
 #define AXI_SLAVE_ERROR 19
 
 struct Ptdma {
-    AmdDma parent_obj;
+    DmaEngine parent_obj;
 
     uint32_t control;
     uint32_t tail;
@@ -39,6 +39,8 @@ struct Ptdma {
     uint32_t int_status;
     uint32_t status;
     bool pending;
+    /* The head has passed the descriptor in work. */
+    bool passed;
     /* Reads of the status that are held, and how often the queue was started. */
     unsigned int held;
     unsigned int starts;
@@ -50,7 +52,7 @@ static void update_interrupt(Ptdma *pt)
     bool pending = pt->int_status & pt->int_enable;
 
     if (pending && !pt->pending) {
-        amd_dma_interrupt(&AMD_DMA(pt)->queue[0]);
+        dma_engine_interrupt(&DMA_ENGINE(pt)->queue[0]);
     }
     pt->pending = pending;
 }
@@ -62,21 +64,30 @@ static uint64_t ring_address(const Ptdma *pt)
 
 static uint32_t behind(const Ptdma *pt, uint32_t descriptor)
 {
-    uint32_t ring_size = AMD_DMA_DESCRIPTOR << (extract32(pt->control, 3, 5) + 1);
+    uint32_t ring_size = DMA_ENGINE_DESCRIPTOR << (extract32(pt->control, 3, 5) + 1);
 
     return (descriptor & ~(ring_size - 1)) |
-           ((descriptor + AMD_DMA_DESCRIPTOR) & (ring_size - 1));
+           ((descriptor + DMA_ENGINE_DESCRIPTOR) & (ring_size - 1));
 }
 
-static bool ptdma_fetch(AmdDmaQueue *queue, AmdDmaJob *job)
+static void drop_run(Ptdma *pt)
+{
+    DmaEngine *dma = DMA_ENGINE(pt);
+
+    if (dma->knobs.run_drops_when_empty && !dma->queue[0].busy && pt->head == pt->tail) {
+        dma->queue[0].run = false;
+    }
+}
+
+static bool ptdma_fetch(DmaEngineQueue *queue, DmaEngineJob *job)
 {
     Ptdma *pt = PTDMA(queue->dma);
-    uint32_t word[AMD_DMA_DESCRIPTOR / 4];
+    uint32_t word[DMA_ENGINE_DESCRIPTOR / 4];
 
     if (pt->head == pt->tail) {
         return false;
     }
-    if (!amd_dma_read(queue->dma, ring_address(pt), word, sizeof(word))) {
+    if (!dma_engine_read(queue->dma, ring_address(pt), word, sizeof(word))) {
         return false;
     }
     job->interrupt = le32_to_cpu(word[0]) & DESCRIPTOR_INTERRUPT;
@@ -85,28 +96,38 @@ static bool ptdma_fetch(AmdDmaQueue *queue, AmdDmaJob *job)
     job->dst = le32_to_cpu(word[4]) | (uint64_t)extract32(le32_to_cpu(word[5]), 0, 16) << 32;
     pt->status = 0;
     pt->starts++;
+    pt->passed = queue->dma->knobs.head_on_fetch;
+    if (pt->passed) {
+        pt->head = behind(pt, pt->head);
+    }
     return true;
 }
 
-/* The head stays at a descriptor that failed, and the queue stops there. */
-static void ptdma_finish(AmdDmaQueue *queue, uint32_t error)
+/* The queue stops at a descriptor that failed. */
+static void ptdma_finish(DmaEngineQueue *queue, uint32_t error)
 {
     Ptdma *pt = PTDMA(queue->dma);
 
     if (error) {
         queue->run = false;
+        if (!pt->passed && queue->dma->knobs.head_past_error) {
+            pt->head = behind(pt, pt->head);
+        }
         pt->status = error & 0x3f;
         pt->int_status |= INT_ERROR;
     } else {
-        pt->head = behind(pt, pt->head);
+        if (!pt->passed) {
+            pt->head = behind(pt, pt->head);
+        }
         if (queue->job.interrupt) {
             pt->int_status |= INT_COMPLETION;
         }
+        drop_run(pt);
     }
     update_interrupt(pt);
 }
 
-static bool next_started(AmdDma *dma)
+static bool next_started(DmaEngine *dma)
 {
     Ptdma *pt = PTDMA(dma);
 
@@ -115,26 +136,31 @@ static bool next_started(AmdDma *dma)
 
 static uint32_t read_int_status(Ptdma *pt)
 {
-    AmdDma *dma = AMD_DMA(pt);
+    DmaEngine *dma = DMA_ENGINE(pt);
     uint32_t value = pt->int_status;
 
     if (value && dma->knobs.hold_us && !pt->held) {
         pt->held++;
         pt->starts_when_held = pt->starts;
-        amd_dma_wait(dma, dma->knobs.hold_us, next_started);
+        dma_engine_wait(dma, dma->knobs.hold_us, next_started);
         pt->held--;
     }
     return value;
 }
 
-static uint32_t ptdma_read(AmdDma *dma, hwaddr addr)
+static bool is_halted(const DmaEngine *dma)
+{
+    return dma->knobs.early_halt ? !dma->queue[0].run : dma_engine_halted(&dma->queue[0]);
+}
+
+static uint32_t ptdma_read(DmaEngine *dma, hwaddr addr)
 {
     Ptdma *pt = PTDMA(dma);
 
     switch (addr) {
     case REG_CONTROL:
         return (pt->control & ~CONTROL_RUN) | (dma->queue[0].run ? CONTROL_RUN : 0) |
-               (amd_dma_halted(&dma->queue[0]) ? CONTROL_HALT : 0);
+               (is_halted(dma) ? CONTROL_HALT : 0);
     case REG_TAIL:
         return pt->tail;
     case REG_HEAD:
@@ -152,24 +178,25 @@ static uint32_t ptdma_read(AmdDma *dma, hwaddr addr)
     }
 }
 
-static void ptdma_write(AmdDma *dma, hwaddr addr, uint32_t value)
+static void ptdma_write(DmaEngine *dma, hwaddr addr, uint32_t value)
 {
     Ptdma *pt = PTDMA(dma);
-    AmdDmaQueue *queue = &dma->queue[0];
+    DmaEngineQueue *queue = &dma->queue[0];
 
     switch (addr) {
     case REG_CONTROL:
         pt->control = value & CONTROL_WRITABLE;
         if (value & CONTROL_RUN) {
             queue->run = true;
-            amd_dma_kick(queue);
+            dma_engine_kick(queue);
+            drop_run(pt);
         } else {
-            amd_dma_stop(queue);
+            dma_engine_stop(queue);
         }
         break;
     case REG_TAIL:
         pt->tail = value;
-        amd_dma_kick(queue);
+        dma_engine_kick(queue);
         break;
     case REG_HEAD:
         pt->head = value;
@@ -185,7 +212,7 @@ static void ptdma_write(AmdDma *dma, hwaddr addr, uint32_t value)
     }
 }
 
-static void ptdma_reset(AmdDma *dma)
+static void ptdma_reset(DmaEngine *dma)
 {
     Ptdma *pt = PTDMA(dma);
 
@@ -194,32 +221,6 @@ static void ptdma_reset(AmdDma *dma)
     pt->pending = false;
 }
 
-static void ptdma_class_init(ObjectClass *klass, void *data)
-{
-    AmdDmaClass *class = AMD_DMA_CLASS(klass);
-
-    class->parent_class.device_id = 0x1498;
-    class->nr_queues = 1;
-    class->registers_bar = 2;
-    class->msix_bar = 0;
-    class->registers_size = 64 * KiB;
-    class->bus_error = AXI_SLAVE_ERROR;
-    class->read = ptdma_read;
-    class->write = ptdma_write;
-    class->fetch = ptdma_fetch;
-    class->finish = ptdma_finish;
-    class->reset = ptdma_reset;
-}
-
-static const TypeInfo ptdma_type = {
-    .name = TYPE_PTDMA,
-    .parent = TYPE_AMD_DMA,
-    .instance_size = sizeof(Ptdma),
-    .class_init = ptdma_class_init,
-};
-
-static void ptdma_register_types(void)
-{
-    type_register_static(&ptdma_type);
-}
-type_init(ptdma_register_types)
+DMA_ENGINE_MODEL(ptdma, Ptdma,
+    .vendor_id = PCI_VENDOR_ID_AMD, .device_id = 0x1498, .nr_queues = 1, .registers_bar = 2,
+    .msix_bar = 0, .registers_size = 64 * KiB, .bus_error = AXI_SLAVE_ERROR)

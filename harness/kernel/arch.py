@@ -88,7 +88,7 @@ PC = Machine(
     append=("kernelcore=50%", "no_timer_check"),
 )
 
-# Engines of qemu/, with 16 channels each: functions of PTDMA, queues of AE4DMA.
+# Engines of qemu/, with 16 channels each, which are functions or queues of one.
 PTDMA = replace(PC, name="ptdma", engine="ptdma", options=("-device", "ptdma") * 16)
 AE4DMA = replace(
     PC,
@@ -97,13 +97,14 @@ AE4DMA = replace(
     options=("-device", "ae4dma"),
     append=(*PC.append, "ae4dma.max_hw_q=16"),
 )
-# Both, behind an IOMMU: QEMU wants that to come first.
+IOAT = replace(PC, name="ioat", engine="ioatdma", options=("-device", "ioat") * 16)
+DSA = replace(PC, name="dsa", engine="idxd", options=("-device", "dsa") * 2)
+# Two engines behind an IOMMU: QEMU wants that to come first.
+_IOMMU = ("-device", "intel-iommu,intremap=off")
 IOMMU = replace(
-    AE4DMA,
-    name="iommu",
-    engine="ptdma",
-    options=("-device", "intel-iommu,intremap=off", *PTDMA.options, *AE4DMA.options),
+    AE4DMA, name="iommu", engine="ptdma", options=(*_IOMMU, *PTDMA.options, *AE4DMA.options)
 )
+IOMMU_INTEL = replace(IOAT, name="iommu-intel", options=(*_IOMMU, *IOAT.options, *DSA.options))
 
 VIRT = Machine(
     name="virt",
@@ -138,7 +139,7 @@ X86_64 = Architecture(
     image="arch/x86/boot/bzImage",
     tools="",
     debian="",
-    machines=(PC, PTDMA, AE4DMA, IOMMU),
+    machines=(PC, PTDMA, AE4DMA, IOAT, DSA, IOMMU, IOMMU_INTEL),
 )
 
 ARM64 = Architecture(

@@ -200,7 +200,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
         case Offload(enabled=True, migrator="mtcopy"):
             design, channels = "threads", int(parameters.get("threads") or 0) or None
         case Offload(enabled=True, migrator="dcbm"):
-            cut = "Y" in (parameters.get("segments"), parameters.get("lists"))
+            cut = parameters.get("segments") == "Y"
             design = "segments" if cut else "batch"
             engine = "+".join(offload.providers or ()) or "dcbm"
             channels = offload.channels

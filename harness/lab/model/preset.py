@@ -22,7 +22,7 @@ Megabytes = Annotated[int, Meta(ge=1)]
 
 
 class Preset(Struct, frozen=True, forbid_unknown_fields=True):
-    """A modelled engine, within what qemu/ptdma.c can be.
+    """A modelled engine, within what a device of qemu/ can be: one, with as many `queues`.
 
     `latency_ns` is the fixed time of a descriptor, besides its bytes. `bandwidth` holds MB/s
     (10^6 bytes) of the whole engine by number of active channels: for 1, for all, and for some
@@ -33,6 +33,8 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
     channels: Annotated[int, Meta(ge=1, le=16)]
     latency_ns: Nanoseconds
     bandwidth: dict[str, Megabytes]
+    device: str = "ptdma"
+    queues: Annotated[int, Meta(ge=1, le=16)] = 1
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError a bandwidth that leaves a gap."""
@@ -62,10 +64,10 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
         if not all(totals):
             raise HarnessError(f"dilation {dilation} leaves the engine no bandwidth")
         bandwidth = "/".join(f"{n}={mbps}" for n, mbps in enumerate(totals, start=1))
-        device = f"ptdma,desc-ns={round(self.latency_ns * dilation)},mbps=0"
+        device = f"{self.device},desc-ns={round(self.latency_ns * dilation)},mbps=0"
         # The channels share what the first one says.
         first = f"{device},bandwidth={bandwidth}"
-        return ("-device", first, *("-device", device) * (channels - 1))
+        return ("-device", first, *("-device", device) * (-(-channels // self.queues) - 1))
 
 
 def names() -> list[str]:

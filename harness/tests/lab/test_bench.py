@@ -14,7 +14,7 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
         "enabled": True,
         "migrator": migrator,
-        "parameters": {"segments": "Y", "lists": "Y", "channels": "0"},
+        "parameters": {"segments": "Y", "merge": "Y", "channels": "0"},
         "providers": ["idxd"],
         "channels": 8,
         **changes,
@@ -133,7 +133,7 @@ def test_what_was_not_measured_stays_unknown() -> None:
         (offload(channels=4), ("ours", "segments", "idxd", 4, 512)),
         (offload(providers=["idxd", "ptdma"]), ("ours", "segments", "idxd+ptdma", 8, 512)),
         (offload(providers=None, channels=None), ("ours", "segments", "dcbm", None, 512)),
-        (offload(parameters={"segments": "N", "lists": "N"}), ("ours", "batch", "idxd", 8, 512)),
+        (offload(parameters={"segments": "N", "merge": "N"}), ("ours", "batch", "idxd", 8, 512)),
     ],
 )
 def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -> None:
@@ -150,7 +150,7 @@ def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -
 
 def test_files_of_one_machine_go_together_and_say_their_parameters() -> None:
     def dcbm(channels: int) -> Any:
-        parameters = {"segments": "Y", "lists": "Y"}
+        parameters = {"segments": "Y", "merge": "Y"}
         return parse(bench(offload=offload(channels=channels, parameters=parameters)))
 
     files = [
@@ -164,7 +164,7 @@ def test_files_of_one_machine_go_together_and_say_their_parameters() -> None:
         (2048, ("ours", "segments", channels)) for channels in (4, 8)
     }
     assert found.label == "engine: real hardware, 'idxd'"
-    assert "4.json: migrator dcbm segments=Y lists=Y" in found.notes
+    assert "4.json: migrator dcbm segments=Y merge=Y" in found.notes
 
 
 def test_files_that_do_not_go_together_are_refused() -> None:

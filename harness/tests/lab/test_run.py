@@ -20,7 +20,7 @@ from harness.tests.lab.test_bench import bench, offload, one_run
 BOOT = Boot("b", plan.OURS, 16, (Measurement("batch", 16, (2048,), 64, 8192, moves=1),))
 
 
-OFFLOAD = offload(parameters={"segments": "N", "lists": "N"}, providers=["ptdma"], channels=16)
+OFFLOAD = offload(parameters={"segments": "N", "merge": "N"}, providers=["ptdma"], channels=16)
 
 
 def printed(told: dict[str, Any] | None = OFFLOAD, pages: int = 8192, **changes: Any) -> str:
@@ -48,7 +48,7 @@ def test_the_published_design_holds_all_channels() -> None:
     [
         None,
         OFFLOAD | {"channels": 8},
-        OFFLOAD | {"parameters": {"segments": "Y", "lists": "Y"}},
+        OFFLOAD | {"parameters": {"segments": "Y", "merge": "Y"}},
         OFFLOAD | {"migrator": "cpu"},
     ],
 )

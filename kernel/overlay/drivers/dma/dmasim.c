@@ -22,7 +22,6 @@
 #include <linux/module.h>
 #include <linux/platform_device.h>
 #include <linux/sizes.h>
-#include <linux/scatterlist.h>
 #include <linux/slab.h>
 #include <linux/sysfs.h>
 
@@ -63,17 +62,9 @@ static bool offer_public;
 module_param_named(public, offer_public, bool, 0444);
 MODULE_PARM_DESC(public, "Offer public channels instead of private ones (default: N)");
 
-static bool offer_sg = true;
-module_param_named(sg, offer_sg, bool, 0444);
-MODULE_PARM_DESC(sg, "Copy from one scatterlist to another as well (default: Y)");
-
-static bool reliable_terminate = true;
-module_param(reliable_terminate, bool, 0444);
-MODULE_PARM_DESC(reliable_terminate, "State that terminating a channel waits for the engine (default: Y)");
-
-static bool reliable_result = true;
-module_param(reliable_result, bool, 0444);
-MODULE_PARM_DESC(reliable_result, "State that the results of descriptors are true (default: Y)");
+static bool can_stop = true;
+module_param(can_stop, bool, 0444);
+MODULE_PARM_DESC(can_stop, "Let clients know whether a channel has stopped (default: Y)");
 
 static unsigned int dma_bits = 64;
 module_param(dma_bits, uint, 0444);
@@ -82,21 +73,6 @@ MODULE_PARM_DESC(dma_bits, "Bits of an address that the engine reaches, 24 to 64
 static unsigned int ring_depth = 64;
 module_param(ring_depth, uint, 0444);
 MODULE_PARM_DESC(ring_depth, "Descriptors of a channel, 1 to 1024 (default: 64)");
-
-static bool coalesce;
-module_param(coalesce, bool, 0444);
-MODULE_PARM_DESC(coalesce, "Call back only when a descriptor completes that asks for an interrupt (default: N)");
-
-static atomic_long_t interrupts;
-
-static int get_interrupts(char *buf, const struct kernel_param *param)
-{
-	return sysfs_emit(buf, "%ld\n", atomic_long_read(&interrupts));
-}
-
-static const struct kernel_param_ops interrupts_ops = { .get = get_interrupts };
-module_param_cb(interrupts, &interrupts_ops, NULL, 0444);
-MODULE_PARM_DESC(interrupts, "Interrupts so far, read-only");
 
 static unsigned int max_bytes;
 module_param(max_bytes, uint, 0444);
@@ -140,24 +116,11 @@ static struct fault_attr dmasim_faults[DMASIM_NO_FAULT] = {
 };
 
 /**
- * struct dmasim_side - the source or the destination of a copy
- * @addr: its address, or that of the current entry
- * @left: how many bytes lie there
- * @sg: the current entry of a scatterlist, which is the client's; else NULL
- */
-struct dmasim_side {
-	dma_addr_t		addr;
-	size_t			left;
-	struct scatterlist	*sg;
-};
-
-/**
  * struct dmasim_desc - one copy
  * @vd: the descriptor that the client and virt-dma know
  * @dst: where to
  * @src: where from
  * @len: how much
- * @pieces: how many copies an engine would make of it, each with its latency
  * @copied: how much is done; written by the worker alone
  * @outcome: decided when it is submitted: DMASIM_RESULT_ERROR to
  *	DMASIM_WRONG_BYTE, or DMASIM_NO_FAULT
@@ -176,10 +139,9 @@ struct dmasim_side {
  */
 struct dmasim_desc {
 	struct virt_dma_desc	vd;
-	struct dmasim_side	dst;
-	struct dmasim_side	src;
+	dma_addr_t		dst;
+	dma_addr_t		src;
 	size_t			len;
-	unsigned int		pieces;
 	size_t			copied;
 	enum dmasim_fault	outcome;
 	enum dmasim_fault	turn;
@@ -324,10 +286,10 @@ static dma_cookie_t dmasim_tx_submit(struct dma_async_tx_descriptor *tx)
 }
 
 static struct dma_async_tx_descriptor *
-dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
-	    const struct dmasim_side *src, size_t len, unsigned int pieces,
-	    unsigned long tx_flags)
+dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
+		       size_t len, unsigned long tx_flags)
 {
+	struct dmasim_chan *chan = to_dmasim_chan(c);
 	struct dma_async_tx_descriptor *tx;
 	struct dmasim_desc *desc;
 
@@ -346,67 +308,13 @@ dmasim_prep(struct dmasim_chan *chan, const struct dmasim_side *dst,
 
 	/* forget the last use, above all its callback */
 	memset(desc, 0, sizeof(*desc));
-	desc->dst = *dst;
-	desc->src = *src;
+	desc->dst = dst;
+	desc->src = src;
 	desc->len = len;
-	desc->pieces = pieces;
 
 	tx = vchan_tx_prep(&chan->vc, &desc->vd, tx_flags);
 	tx->tx_submit = dmasim_tx_submit;
 	return tx;
-}
-
-static struct dma_async_tx_descriptor *
-dmasim_prep_dma_memcpy(struct dma_chan *c, dma_addr_t dst, dma_addr_t src,
-		       size_t len, unsigned long tx_flags)
-{
-	const struct dmasim_side to = { .addr = dst, .left = len };
-	const struct dmasim_side from = { .addr = src, .left = len };
-
-	return dmasim_prep(to_dmasim_chan(c), &to, &from, len, 1, tx_flags);
-}
-
-static struct dmasim_side dmasim_side_of(struct scatterlist *sg)
-{
-	return (struct dmasim_side){
-		.addr = sg_dma_address(sg), .left = sg_dma_len(sg), .sg = sg,
-	};
-}
-
-static size_t dmasim_sg_len(struct scatterlist *sgl, unsigned int nents)
-{
-	struct scatterlist *sg;
-	size_t len = 0;
-	unsigned int i;
-
-	for_each_sg(sgl, sg, nents, i)
-		len += sg_dma_len(sg);
-	return len;
-}
-
-static struct dma_async_tx_descriptor *
-dmasim_prep_dma_memcpy_sg(struct dma_chan *c, struct scatterlist *dst_sg,
-			  unsigned int dst_nents, struct scatterlist *src_sg,
-			  unsigned int src_nents, unsigned long tx_flags)
-{
-	const size_t len = dmasim_sg_len(src_sg, src_nents);
-	struct dmasim_side dst, src;
-
-	if (!len || len != dmasim_sg_len(dst_sg, dst_nents))
-		return NULL;
-
-	dst = dmasim_side_of(dst_sg);
-	src = dmasim_side_of(src_sg);
-	return dmasim_prep(to_dmasim_chan(c), &dst, &src, len,
-			   max(dst_nents, src_nents), tx_flags);
-}
-
-static void dmasim_advance(struct dmasim_side *side, size_t len)
-{
-	side->addr += len;
-	side->left -= len;
-	if (!side->left && side->sg && !sg_is_last(side->sg))
-		*side = dmasim_side_of(sg_next(side->sg));
 }
 
 static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
@@ -419,16 +327,13 @@ static void dmasim_copy(struct dmasim_chan *chan, struct dmasim_desc *desc)
 	else if (desc->outcome <= DMASIM_SHORT_COPY)
 		bytes /= 2;
 	while (desc->copied < bytes && !READ_ONCE(desc->terminated)) {
-		size_t burst = min(min(bytes - desc->copied, DMASIM_BURST),
-				   min(desc->dst.left, desc->src.left));
-		u8 *dst = phys_to_virt(dma_to_phys(dev, desc->dst.addr));
+		size_t burst = min(bytes - desc->copied, DMASIM_BURST);
+		u8 *dst = phys_to_virt(dma_to_phys(dev, desc->dst + desc->copied));
 
-		memcpy(dst, phys_to_virt(dma_to_phys(dev, desc->src.addr)),
+		memcpy(dst, phys_to_virt(dma_to_phys(dev, desc->src + desc->copied)),
 		       burst);
 		if (desc->outcome == DMASIM_WRONG_BYTE && !desc->copied)
 			dst[burst / 2] ^= 1;
-		dmasim_advance(&desc->dst, burst);
-		dmasim_advance(&desc->src, burst);
 		WRITE_ONCE(desc->copied, desc->copied + burst);
 		cond_resched();
 	}
@@ -459,13 +364,7 @@ static void dmasim_execute(struct dmasim_chan *chan, struct dmasim_desc *desc)
 		dmasim_set_failed(chan, desc->vd.tx.cookie);
 	else if (desc->outcome == DMASIM_SHORT_COPY)
 		desc->vd.tx_result.residue = desc->len - desc->copied;
-	if (!coalesce || desc->vd.tx.flags & DMA_PREP_INTERRUPT) {
-		atomic_long_inc(&interrupts);
-		vchan_cookie_complete(&desc->vd);
-	} else {
-		dma_cookie_complete(&desc->vd.tx);
-		list_add_tail(&desc->vd.node, &chan->vc.desc_completed);
-	}
+	vchan_cookie_complete(&desc->vd);
 }
 
 /* Schedule the first issued descriptor, whose turn it is, or put it aside */
@@ -485,8 +384,7 @@ static void dmasim_start(struct dmasim_chan *chan, struct dmasim_desc *desc,
 		desc->due = ktime_add_ms(now, DMASIM_ASIDE_MS);
 		break;
 	default:
-		desc->due = ktime_add_ns(now, (u64)READ_ONCE(latency_ns) *
-					 desc->pieces);
+		desc->due = ktime_add_ns(now, READ_ONCE(latency_ns));
 		return;
 	}
 	list_move_tail(&desc->vd.node, &chan->waiting);
@@ -562,8 +460,7 @@ static void dmasim_work(struct kthread_work *work)
 
 static enum hrtimer_restart dmasim_timer(struct hrtimer *timer)
 {
-	struct dmasim_chan *chan = container_of(timer, struct dmasim_chan,
-						timer);
+	struct dmasim_chan *chan = container_of(timer, struct dmasim_chan, timer);
 
 	kthread_queue_work(chan->worker, &chan->work);
 	return HRTIMER_NORESTART;
@@ -653,6 +550,15 @@ static void dmasim_synchronize(struct dma_chan *c)
 		memset(&chan->again, 0, sizeof(chan->again));
 }
 
+static int dmasim_device_stop(struct dma_chan *c)
+{
+	int err = dmasim_terminate_all(c);
+
+	if (!err)
+		dmasim_synchronize(c);
+	return err;
+}
+
 static int dmasim_alloc_chan_resources(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
@@ -736,20 +642,17 @@ static int dmasim_probe(struct platform_device *pdev)
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
 	if (!offer_public)
 		dma_cap_set(DMA_PRIVATE, dma->cap_mask);
-	if (offer_sg)
-		dma_cap_set(DMA_MEMCPY_SG, dma->cap_mask);
-	dma->reliable_terminate = reliable_terminate;
-	dma->reliable_result = reliable_result;
 	dma->residue_granularity = DMA_RESIDUE_GRANULARITY_BURST;
 	dma->device_alloc_chan_resources = dmasim_alloc_chan_resources;
 	dma->device_free_chan_resources = dmasim_free_chan_resources;
 	dma->device_release = dmasim_release;
 	dma->device_prep_dma_memcpy = dmasim_prep_dma_memcpy;
-	dma->device_prep_dma_memcpy_sg = dmasim_prep_dma_memcpy_sg;
 	dma->device_issue_pending = dmasim_issue_pending;
 	dma->device_tx_status = dmasim_tx_status;
 	dma->device_terminate_all = dmasim_terminate_all;
 	dma->device_synchronize = dmasim_synchronize;
+	if (can_stop)
+		dma->device_stop = dmasim_device_stop;
 
 	INIT_LIST_HEAD(&dma->channels);
 	for (unsigned int i = 0; i < channels; i++) {

@@ -91,7 +91,7 @@ struct dcbm_job {
 	struct list_head node;		/* on the list of free jobs */
 	struct list_head lanes;
 	bool timed_out;
-	bool unreachable;		/* a lane would have needed bounce buffers */
+	bool unreachable;		/* each lane would have needed bounce buffers */
 
 	atomic_t in_flight;		/* of all lanes */
 	int wake_at;
@@ -125,13 +125,12 @@ struct dcbm_lane {
 	bool lost;			/* the engine may still access its share */
 	bool bounces;			/* does not reach all memory directly */
 
-	size_t max_len;			/* longest descriptor to try */
-
 	/* The share of the job. */
 	struct dcbm_range range;
 	struct sg_table src, dst;	/* of the entries of its job */
 	bool mapped;
 	struct dcbm_walk walk;		/* the rest to submit */
+	size_t max_len;			/* longest descriptor to try */
 	unsigned int stalls;		/* preps that failed with nothing in flight */
 
 	/* The first slots are in flight, or completed and not yet judged. */

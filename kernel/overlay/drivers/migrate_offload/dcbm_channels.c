@@ -10,6 +10,7 @@
 #include <linux/dma-mapping.h>
 #include <linux/mm.h>
 #include <linux/module.h>
+#include <linux/pci.h>
 #include <linux/reboot.h>
 #include <linux/slab.h>
 #include <linux/suspend.h>
@@ -25,7 +26,7 @@
 
 /* Held while calling dmaengine, thus outside of the locks of providers. */
 static DEFINE_MUTEX(dcbm_mutex);
-static bool wanted, asleep;
+static bool wanted, asleep, slept;
 
 /* Lets callbacks find the lane of a token. Written under dcbm_lock. */
 struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
@@ -34,6 +35,8 @@ struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
 static DEFINE_SPINLOCK(dcbm_lock);
 static LIST_HEAD(free_lanes);
 static unsigned int nr_free_lanes;
+/* Of lanes that reach memory, and of those that do not, and get no share. */
+static unsigned int nr_held[2];
 static LIST_HEAD(free_jobs);
 static unsigned int nr_jobs;
 
@@ -89,10 +92,12 @@ struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 	guard(spinlock)(&dcbm_lock);
 
 	job = list_first_entry_or_null(&free_jobs, struct dcbm_job, node);
-	if (READ_ONCE(asleep) || !job || list_empty(&free_lanes))
+	if (READ_ONCE(asleep) || !job ||
+	    (list_empty(&free_lanes) && (nr_held[false] || !nr_held[true])))
 		return NULL;
 	list_del_init(&job->node);
 	job->batch = batch;
+	job->unreachable = list_empty(&free_lanes);
 
 	n = clamp(batch->nr_pages * PAGE_SIZE / DCBM_SEGMENT_BYTES, 1,
 		  nr_free_lanes);
@@ -146,6 +151,9 @@ static bool allowed(struct dma_chan *chan, void *unused)
 {
 	struct device *dev = chan->device->dev;
 
+	/* It may have lost its state while the machine slept, and nothing brought that back. */
+	if (slept && dev_is_pci(dev) && dev->driver && !dev->driver->pm)
+		return false;
 	return named(dev_driver_string(dev)) || named(dev_name(dev));
 }
 
@@ -158,8 +166,7 @@ static struct dcbm_lane *lane_by_id(unsigned int id)
 /* With bounce buffers the CPU would copy each page as well. */
 static bool may_bounce(struct device *dev)
 {
-	return dma_addressing_limited(dev) ||
-	       dma_max_mapping_size(dev) != SIZE_MAX;
+	return dma_addressing_limited(dev) || dma_max_mapping_size(dev) != SIZE_MAX;
 }
 
 /* Request one more channel. Return false if there is none, or no memory or id for it. */
@@ -182,7 +189,6 @@ static bool add_lane(void)
 	lane->dev = dmaengine_get_dma_device(chan);
 	lane->bounces = may_bounce(lane->dev);
 	strscpy(lane->name, dma_chan_name(chan));
-	lane->max_len = DCBM_MAX_MERGED;
 
 	scoped_guard(spinlock, &dcbm_lock) {
 		while (lane->id < DCBM_MAX_LANES && lane_by_id(lane->id))
@@ -190,8 +196,12 @@ static bool add_lane(void)
 		if (lane->id == DCBM_MAX_LANES)
 			break;
 		rcu_assign_pointer(dcbm_by_id[lane->id], lane);
-		list_add_tail(&lane->node, &free_lanes);
-		nr_free_lanes++;
+		INIT_LIST_HEAD(&lane->node);
+		nr_held[lane->bounces]++;
+		if (!lane->bounces) {
+			list_add_tail(&lane->node, &free_lanes);
+			nr_free_lanes++;
+		}
 		return true;
 	}
 	vfree(lane);
@@ -252,8 +262,10 @@ static void release(struct dcbm_lane *lane)
 	}
 	if (leaves) {
 		dma_release_channel(lane->chan);
-		scoped_guard(spinlock, &dcbm_lock)
+		scoped_guard(spinlock, &dcbm_lock) {
 			RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
+			nr_held[lane->bounces]--;
+		}
 		kvfree_rcu(lane, rcu);
 	}
 }
@@ -334,6 +346,8 @@ static int dcbm_pm_event(struct notifier_block *nb, unsigned long event,
 		     event == PM_HIBERNATION_PREPARE ||
 		     event == PM_RESTORE_PREPARE;
 
+	if (sleep)
+		slept = true;
 	set(&asleep, sleep);
 	return NOTIFY_DONE;
 }

@@ -28,6 +28,7 @@
 #define MAX_PAIRS	32
 #define MAX_ENTRIES	256
 #define ENGINE		"dcbm-test"
+#define ANOTHER		"dcbm-test-2"
 
 struct dcbm_test {
 	struct migrate_offload_batch batch;
@@ -366,35 +367,6 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
-/* No folio is cut or left out, and no share exceeds its fair size by a folio. */
-static void shares_of_whole_folios(struct kunit *test)
-{
-	struct dcbm_test *ctx = test->priv;
-	struct dcbm_range share, rest;
-	unsigned int nr, i, item;
-
-	ctx->job.whole = true;
-	add_pair(test, 5);
-	for (i = 0; i < 6; i++)
-		add_pair(test, 0);
-	add_pair(test, 4);
-
-	for (nr = 1; nr <= 8; nr++) {
-		rest = (struct dcbm_range){ .len = all_bytes(test) };
-		for (i = nr, item = 0; i; i--) {
-			size_t fair = DIV_ROUND_UP(rest.len, i);
-
-			dcbm_share(&ctx->job, &rest, i, &share);
-			if (share.len)
-				KUNIT_EXPECT_EQ(test, item, share.first);
-			KUNIT_EXPECT_EQ(test, 0, share.offset);
-			KUNIT_EXPECT_LT(test, share.len, fair + SZ_128K);
-			item = rest.first;
-		}
-		KUNIT_EXPECT_EQ(test, 0, rest.len);
-	}
-}
-
 static void account(struct kunit *test, unsigned int item, size_t offset,
 		    size_t len, bool error)
 {
@@ -421,23 +393,22 @@ static void neighbours_share_an_entry(struct kunit *test)
 
 	add_pair(test, 3);
 	folio = ctx->batch.pairs[0].src;
-	dcbm_add_entry(table, folio, PAGE_SIZE, 0, true);
-	dcbm_add_entry(table, folio, PAGE_SIZE, PAGE_SIZE, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 0);
+	dcbm_add_entry(table, folio, PAGE_SIZE, PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, 1, table->orig_nents);
 	KUNIT_EXPECT_EQ(test, 2 * PAGE_SIZE, ctx->src_sg[0].length);
 
-	/* A gap, then what lies before it, then neighbours that stay apart. */
-	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE, true);
-	dcbm_add_entry(table, folio, PAGE_SIZE, 3 * PAGE_SIZE, true);
-	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE, false);
-	KUNIT_EXPECT_EQ(test, 4, table->orig_nents);
+	/* A gap, then what lies before it. */
+	dcbm_add_entry(table, folio, PAGE_SIZE, 4 * PAGE_SIZE);
+	dcbm_add_entry(table, folio, PAGE_SIZE, 3 * PAGE_SIZE);
+	KUNIT_EXPECT_EQ(test, 3, table->orig_nents);
 
 	/* Not beyond the limit; the test accesses no byte. */
 	table->orig_nents = 0;
-	dcbm_add_entry(table, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0, true);
-	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED - PAGE_SIZE, true);
+	dcbm_add_entry(table, folio, DCBM_MAX_MERGED - PAGE_SIZE, 0);
+	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED - PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, 1, table->orig_nents);
-	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED, true);
+	dcbm_add_entry(table, folio, PAGE_SIZE, DCBM_MAX_MERGED);
 	KUNIT_EXPECT_EQ(test, 2, table->orig_nents);
 }
 
@@ -453,7 +424,7 @@ static void entries_reach_beyond_4g(struct kunit *test)
 
 	add_pair(test, 0);
 	folio = ctx->batch.pairs[0].src;
-	dcbm_add_entry(&ctx->src, folio, PAGE_SIZE - 512, offset + 512, true);
+	dcbm_add_entry(&ctx->src, folio, PAGE_SIZE - 512, offset + 512);
 	KUNIT_EXPECT_PTR_EQ(test, folio_page(folio, offset >> PAGE_SHIFT),
 			    sg_page(&ctx->src_sg[0]));
 	KUNIT_EXPECT_EQ(test, 512, ctx->src_sg[0].offset);
@@ -568,21 +539,19 @@ static void use_none(void *unused)
  * on dcbm may use no other provider.
  */
 static void describe(struct kunit *test, struct dma_device *dma,
-		     struct dma_chan *chan)
+		     struct dma_chan *chan, const char *name)
 {
-	struct device *dev = kunit_device_register(test, ENGINE);
+	struct device *dev = kunit_device_register(test, name);
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
 	KUNIT_ASSERT_EQ(test, 0,
 			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
-	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE));
+	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE "," ANOTHER));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
 
 	dma->dev = dev;
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
 	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
-	dma->reliable_result = true;
-	dma->reliable_terminate = true;
 	INIT_LIST_HEAD(&dma->channels);
 	chan->device = dma;
 	list_add_tail(&chan->device_node, &dma->channels);
@@ -657,7 +626,7 @@ static enum dma_status ring_status(struct dma_chan *chan, dma_cookie_t cookie,
 	return DMA_COMPLETE;
 }
 
-static int ring_terminate(struct dma_chan *chan)
+static int ring_stop(struct dma_chan *chan)
 {
 	to_ring(chan)->busy = false;
 	return 0;
@@ -668,18 +637,18 @@ static void ring_goes(void *dma)
 	dma_async_device_unregister(dma);
 }
 
-static struct ring_of_one *add_engine(struct kunit *test)
+static struct ring_of_one *add_engine(struct kunit *test, const char *name)
 {
 	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
 	struct dma_device *dma;
 
 	KUNIT_ASSERT_NOT_NULL(test, ring);
 	dma = &ring->dma;
-	describe(test, dma, &ring->chan);
+	describe(test, dma, &ring->chan, name);
 	dma->device_prep_dma_memcpy = ring_prep;
 	dma->device_tx_status = ring_status;
 	dma->device_issue_pending = ring_issue;
-	dma->device_terminate_all = ring_terminate;
+	dma->device_stop = ring_stop;
 	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
 	return ring;
@@ -713,7 +682,7 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 
 	if (!ctx->batch.nr_pairs) {
 		add_pair(test, 0);
-		add_engine(test);
+		add_engine(test, ENGINE);
 		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
 		dcbm_routed(NULL, true);
 		KUNIT_ASSERT_EQ(test, 0,
@@ -922,7 +891,7 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	KUNIT_ASSERT_NOT_NULL(test, leaver);
 	test->priv = leaver;
 	dma = &leaver->dma;
-	describe(test, dma, &leaver->chan);
+	describe(test, dma, &leaver->chan, ENGINE);
 	dma->device_prep_dma_memcpy = leaver_prep;
 	dma->device_tx_status = leaver_status;
 	dma->device_issue_pending = leaver_issue;
@@ -949,7 +918,7 @@ static void channel_leaves_while_acquired(struct kunit *test)
 /* dcbm must not rely on an interrupt that is still to come when it prepares the next. */
 static void interrupt_while_preparing(struct kunit *test)
 {
-	struct ring_of_one *ring = add_engine(test);
+	struct ring_of_one *ring = add_engine(test, ENGINE);
 	struct dcbm_test *ctx = test->priv;
 
 	dcbm_routed(NULL, true);
@@ -975,8 +944,42 @@ static void only_named_engines(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, name_engines(""));
 	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
 	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
-	KUNIT_EXPECT_EQ(test, 0, name_engines("another, " ENGINE));
+	KUNIT_EXPECT_EQ(test, 0, name_engines("a third one, " ENGINE));
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
+}
+
+static bool another_bounces(struct device *dev)
+{
+	return !strcmp(dev_driver_string(dev), ANOTHER);
+}
+
+/* A channel that does not reach all memory gets no share, and says so if there is no other. */
+static void bouncing_channel_gets_no_share(struct kunit *test)
+{
+	struct dcbm_test *ctx = test->priv;
+	struct dcbm_job *job;
+
+	kunit_activate_static_stub(test, dcbm_may_bounce, another_bounces);
+	add_engine(test, ANOTHER);
+	add_pair(test, 5);
+	add_engine(test, ENGINE);
+	dcbm_routed(NULL, true);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
+	job = dcbm_get_job(&ctx->batch);
+	KUNIT_ASSERT_NOT_NULL(test, job);
+	KUNIT_EXPECT_EQ(test, 1, list_count_nodes(&job->lanes));
+	KUNIT_EXPECT_STREQ(test, ENGINE,
+			   dev_driver_string(channel_of(job)->device->dev));
+	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	dcbm_put_job(job);
+
+	KUNIT_EXPECT_EQ(test, 0, name_engines(ANOTHER));
+	ctx->batch.deadline = jiffies + HZ;
+	ctx->batch.pairs[0].dst = alloc_folio(test, 5);
+	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
+	dcbm_wait(NULL, &ctx->batch);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_UNREACHABLE, ctx->batch.pairs[0].status);
+	kunit_deactivate_static_stub(test, dcbm_may_bounce);
 }
 
 static int dcbm_test_init(struct kunit *test)
@@ -1007,7 +1010,6 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(shares_of_small_folios),
 	KUNIT_CASE(shares_of_one_large_folio),
 	KUNIT_CASE(shares_of_mixed_sizes),
-	KUNIT_CASE(shares_of_whole_folios),
 	KUNIT_CASE(neighbours_share_an_entry),
 	KUNIT_CASE(entries_reach_beyond_4g),
 	KUNIT_CASE(larger_batches_are_refused),
@@ -1023,6 +1025,7 @@ static struct kunit_case dcbm_test_cases[] = {
 	KUNIT_CASE(channel_leaves_while_acquired),
 	KUNIT_CASE(interrupt_while_preparing),
 	KUNIT_CASE(only_named_engines),
+	KUNIT_CASE(bouncing_channel_gets_no_share),
 	{}
 };
 

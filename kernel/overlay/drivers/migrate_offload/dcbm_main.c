@@ -30,7 +30,7 @@
 /* Longest time a lane may idle while others keep their rings full. */
 #define DCBM_REFILL_MS		10
 
-/* If prep refuses this length this many times, the length is not the reason. */
+/* If prep refuses this length, the length is not the reason. */
 #define DCBM_MIN_LEN		SZ_4K
 #define DCBM_MAX_STALLS		16
 
@@ -66,8 +66,7 @@ static void complete_token(void *param, const struct dmaengine_result *result)
 		slot->error = result->result != DMA_TRANS_NOERROR ||
 			      result->residue;
 		job = READ_ONCE(lane->job);
-		wake = atomic_dec_return(&job->in_flight) <=
-		       READ_ONCE(job->wake_at);
+		wake = atomic_dec_return(&job->in_flight) <= READ_ONCE(job->wake_at);
 		/* Afterwards other descriptors may use the slot, lane and job. */
 		atomic_dec_return_release(&lane->in_flight);
 	}
@@ -102,10 +101,6 @@ static void map_lane(struct dcbm_lane *lane)
 	lane->mapped = false;
 	if (!lane->range.len)
 		return;
-	if (lane->bounces) {
-		lane->job->unreachable = true;
-		return;
-	}
 
 	fill_tables(lane);
 	if (dma_map_sgtable(lane->dev, &lane->src, DMA_TO_DEVICE, 0))
@@ -117,6 +112,7 @@ static void map_lane(struct dcbm_lane *lane)
 
 	lane->mapped = true;
 	lane->stalls = 0;
+	lane->max_len = DCBM_MAX_MERGED;
 	dcbm_walk_init(&lane->walk, &lane->range, &lane->src, &lane->dst);
 }
 
@@ -170,23 +166,22 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 }
 
 /*
- * Prep refused a descriptor. If others are in flight, the ring is full. If none
- * is, wait for a moment once; then the length must be the reason.
+ * Prep refused a descriptor. If others are in flight, the ring is full. If none is,
+ * the length may be the reason: return true to try a shorter one.
  */
-static void refused(struct dcbm_lane *lane, size_t len, unsigned int in_flight)
+static bool refused(struct dcbm_lane *lane, size_t len, unsigned int in_flight)
 {
-	if (in_flight || !lane->stalls++)
-		return;
-
+	if (in_flight)
+		return false;
 	if (len > DCBM_MIN_LEN) {
-		lane->stalls = 0;
 		/* A power of two is aligned for any engine. */
 		lane->max_len = max(rounddown_pow_of_two(len - 1), DCBM_MIN_LEN);
-	} else if (lane->stalls > DCBM_MAX_STALLS) {
-		/* Leave the rest of the share to the CPU. */
-		lane->walk.rest.len = 0;
-		lane->max_len = DCBM_MAX_MERGED;
+		return true;
 	}
+	/* Wait for a moment, and in the end leave the rest of the share to the CPU. */
+	if (++lane->stalls > DCBM_MAX_STALLS)
+		lane->walk.rest.len = 0;
+	return false;
 }
 
 /* Submit the next segment, or as much of it as the provider takes. */
@@ -200,10 +195,8 @@ static bool push_segment(struct dcbm_lane *lane)
 	tx = dmaengine_prep_dma_memcpy(lane->chan, next.dst, next.src,
 				       next.range.len,
 				       DMA_PREP_INTERRUPT | DMA_CTRL_ACK);
-	if (!tx) {
-		refused(lane, next.range.len, in_flight);
-		return false;
-	}
+	if (!tx)
+		return refused(lane, next.range.len, in_flight);
 
 	lane->stalls = 0;
 	dcbm_walk_advance(&lane->walk, lane->job, next.range.len);
@@ -252,9 +245,7 @@ static void judge_lane(struct dcbm_lane *lane)
 		enum dma_status status = DMA_ERROR;
 
 		if (!lane->lost && !slot->error && !dma_submit_error(slot->cookie))
-			status = dma_async_is_tx_complete(lane->chan,
-							  slot->cookie, NULL,
-							  NULL);
+			status = dma_async_is_tx_complete(lane->chan, slot->cookie, NULL, NULL);
 		/*
 		 * A call that came early says nothing: the engine may still write. Some
 		 * providers report an error in the status and nowhere else.
@@ -295,7 +286,6 @@ static void start_job(struct dcbm_job *job)
 	struct dcbm_lane *lane;
 
 	job->timed_out = false;
-	job->unreachable = false;
 	job->wake_at = 0;
 	job->nents = 0;
 	atomic_set(&job->in_flight, 0);
@@ -355,8 +345,7 @@ static void run_job(struct dcbm_job *job)
 		}
 
 		/* Wake up to refill half-empty rings; otherwise wait for all slots. */
-		WRITE_ONCE(job->wake_at,
-			   more ? atomic_read(&job->in_flight) / 2 : 0);
+		WRITE_ONCE(job->wake_at, more ? atomic_read(&job->in_flight) / 2 : 0);
 		if (more)
 			left = min(left, (long)msecs_to_jiffies(DCBM_REFILL_MS));
 		wait_event_timeout(job->wait, atomic_read(&job->in_flight) <=

@@ -61,9 +61,8 @@ struct engine {
 	bool asked;
 	/* Channels that dcbm gets: the others do not copy memory, or are in use. */
 	unsigned int for_memory;
-	/* Statements of the driver to dmaengine. */
-	bool states_result;
-	bool states_terminate;
+	/* Its driver can tell whether the engine has stopped. */
+	bool stops;
 
 	/* dmatest. */
 	bool tested;

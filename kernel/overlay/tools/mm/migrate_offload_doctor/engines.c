@@ -100,10 +100,10 @@ int set_way(const struct way *way)
 static void read_channels(struct exam *exam, struct engine *engine)
 {
 	FILE *file = fopen(DCBM_CHANNELS, "re");
-	char line[512], driver[32], states[32];
+	char line[512], driver[32], stops[32];
 
-	if (!file || !fgets(line, sizeof(line), file) || !strstr(line, "states")) {
-		hinder(exam, "%s does not tell what drivers state: is debugfs mounted?",
+	if (!file || !fgets(line, sizeof(line), file) || !strstr(line, "stops")) {
+		hinder(exam, "%s does not tell what engines can do: is debugfs mounted?",
 		       DCBM_CHANNELS);
 		if (file)
 			fclose(file);
@@ -111,12 +111,11 @@ static void read_channels(struct exam *exam, struct engine *engine)
 	}
 	engine->asked = true;
 	while (fgets(line, sizeof(line), file)) {
-		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %*s %31s", driver,
-			   states) != 2 || strcmp(driver, engine->driver))
+		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %31s", driver,
+			   stops) != 2 || strcmp(driver, engine->driver))
 			continue;
 		engine->for_memory++;
-		engine->states_result = strstr(states, "result");
-		engine->states_terminate = strstr(states, "terminate");
+		engine->stops = !strcmp(stops, "yes");
 	}
 	fclose(file);
 }

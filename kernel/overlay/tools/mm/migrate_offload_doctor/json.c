@@ -21,8 +21,7 @@ static void print_engine(const struct engine *engine)
 	print_member("iommu", engine->iommu);
 	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
 	       engine->for_memory, engine->in_use);
-	printf("\"states_result\": %s, \"states_terminate\": %s, ",
-	       json_bool(engine->states_result), json_bool(engine->states_terminate));
+	printf("\"stops\": %s, ", json_bool(engine->stops));
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);

@@ -25,8 +25,8 @@ static const char usage_text[] =
 "\n"
 "  -s, --size=MB          memory to move in each way (default: 1024)\n"
 "  -i, --iterations=N     tests of dmatest for each channel (default: 200)\n"
-"  -e, --engine=DRIVER    only this engine; also if its driver states nothing: if it\n"
-"                         hangs then, memory is lost until the next boot\n"
+"  -e, --engine=DRIVER    only this engine; also if its driver cannot tell that it has\n"
+"                         stopped: if it hangs, memory is lost until the next boot\n"
 "  -n, --nodes=FROM,TO    move memory between these nodes (default: the first two that\n"
 "                         have enough)\n"
 "  -j, --json             print JSON\n"
@@ -41,7 +41,7 @@ static void test_engine(struct exam *exam, struct engine *engine)
 	engine->verdict = COULD_NOT_TELL;
 	if (!engine->for_memory || !run_dmatest(exam, engine) || engine->failures)
 		return;
-	if (exam->options->engine || (engine->states_result && engine->states_terminate))
+	if (exam->options->engine || engine->stops)
 		engine->verdict = USE_IT;
 }
 

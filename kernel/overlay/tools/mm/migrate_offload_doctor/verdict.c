@@ -197,11 +197,10 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 	else if (!engine->for_memory || !engine->tested)
 		say(engine, COULD_NOT_TELL, engine->in_use ? "Another client has its channels." :
 		    "It could not be tested with dmatest.");
-	else if (!engine->moved && !(engine->states_result && engine->states_terminate))
+	else if (!engine->moved && !engine->stops)
 		say(engine, DO_NOT,
-		    "Its driver does not state that %s. If you answer for it: --engine %s.",
-		    engine->states_result ? "terminating a channel waits for the hardware" :
-		    "its results are true", engine->driver);
+		    "Its driver cannot tell whether the engine has stopped. If you answer for it: --engine %s.",
+		    engine->driver);
 	else if (!engine->moved)
 		say(engine, COULD_NOT_TELL, "No memory could be moved with it.");
 	else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine)))
@@ -213,7 +212,7 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 		    "It makes no mistake, but large folios neither move faster nor make threads wait less.");
 	else
 		say(engine, USE_IT, "It makes no mistake, and it pays.%s",
-		    engine->states_terminate ? "" :
+		    engine->stops ? "" :
 		    " If it ever hangs, memory is lost until the next boot.");
 }
 
@@ -281,15 +280,6 @@ void describe_way(const struct way *way, char *text, size_t size)
 		 way->engine ? " on " : "", way->engine ? way->engine->driver : "");
 }
 
-static const char *stated(const struct engine *engine)
-{
-	return engine->states_result && engine->states_terminate ?
-	       "that its results are true, and that terminating waits for the hardware" :
-	       engine->states_result ? "that its results are true; not that terminating waits" :
-	       engine->states_terminate ? "that terminating waits; not that its results are true" :
-	       "nothing: neither that its results are true nor that terminating waits";
-}
-
 static const char * const verdicts[] = {
 	[USE_IT] = "Use it.", [DO_NOT] = "Do not use it.", [COULD_NOT_TELL] = "Could not tell.",
 };
@@ -299,7 +289,8 @@ static void print_engine(const struct engine *engine)
 	printf("%s: %u channels, %u of them for memory; node %s; IOMMU %s\n", engine->driver,
 	       engine->nr_channels, engine->for_memory, engine->nodes, engine->iommu);
 	if (engine->for_memory)
-		printf("  Its driver states %s.\n", stated(engine));
+		printf("  Its driver %s tell whether the engine has stopped.\n",
+		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
 		printf("  dmatest: %lu tests, %lu failures.\n", engine->tests, engine->failures);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);

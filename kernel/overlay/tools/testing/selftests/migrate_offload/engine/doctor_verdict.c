@@ -38,7 +38,7 @@ FIXTURE_SETUP(verdict)
 	self->engine = &self->exam->engine[0];
 	*self->engine = (struct engine){
 		.driver = "engine", .nr_channels = 1, .asked = true, .for_memory = 1,
-		.states_result = true, .states_terminate = true, .tested = true, .moved = true,
+		.stops = true, .tested = true, .moved = true,
 	};
 	add(self->exam, (struct way){ .migrator = "none" }, 10, WAIT_US);
 }

@@ -31,17 +31,18 @@ FIXTURE_VARIANT(fault)
 	/* Counters of what the CPU copied, by the beginning of their names; NULL: none. */
 	const char *cause;
 	int timeout_ms;
-	/* Parameters of dmasim and dcbm, besides the usual ones. */
-	const char *engine;
+	/* Parameters of dcbm, besides the usual ones. */
 	const char *migrator;
 };
 
-#define FAULT_VARIANT(name, what, percent, because, ms, of_dmasim, of_dcbm)		\
-	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, of_dmasim, of_dcbm }
+#define FAULT_VARIANT(name, what, percent, because, ms)					\
+	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, "" }
+#define FAULT_VARIANT_SEGMENTS(name, what, percent, because, ms)			\
+	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, "segment_bytes=16384" }
 
 #define FAULT_VARIANTS(what, cause_rarely, cause_always, ms)			\
-	FAULT_VARIANT(what##_rarely, what, 10, cause_rarely, ms, "sg=0", "");	\
-	FAULT_VARIANT(what##_always, what, 100, cause_always, ms, "sg=0", "")
+	FAULT_VARIANT(what##_rarely, what, 10, cause_rarely, ms);	\
+	FAULT_VARIANT(what##_always, what, 100, cause_always, ms)
 
 /* A prep that fails now and then means: submit, wait, continue. */
 FAULT_VARIANTS(prep_null, NULL, "fallback_", LONG_MS);
@@ -53,27 +54,16 @@ FAULT_VARIANTS(never_complete, "fallback_timeout", "fallback_timeout", SHORT_MS)
 FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
 
 /* Those that strike always would leave the order as it is. */
-FAULT_VARIANT(out_of_order_rarely, out_of_order, 10, NULL, LONG_MS, "sg=0", "");
-FAULT_VARIANT(out_of_order_often, out_of_order, 50, NULL, LONG_MS, "sg=0", "");
-/* One descriptor for all folios that a channel has. */
-FAULT_VARIANT(list_error, result_error, 100, "fallback_error", LONG_MS, "", "");
-FAULT_VARIANT(list_status, status_error, 100, "fallback_error", LONG_MS, "", "");
-FAULT_VARIANT(list_late, late, 100, "fallback_timeout", SHORT_MS, "", "");
-/* Sixteen refusals in a row leave the rest to the CPU: one of two would come to that. */
-FAULT_VARIANT(list_prep_null, prep_null, 25, NULL, LONG_MS, "", "");
+FAULT_VARIANT(out_of_order_rarely, out_of_order, 10, NULL, LONG_MS);
+FAULT_VARIANT(out_of_order_often, out_of_order, 50, NULL, LONG_MS);
 /* Many segments a folio: one that fails is enough. */
-FAULT_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, "sg=0",
-	      "segment_bytes=16384");
-FAULT_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, "sg=0",
-	      "segment_bytes=16384");
-FAULT_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, "sg=0", "segment_bytes=16384");
+FAULT_VARIANT_SEGMENTS(segments_short, short_copy, 10, "fallback_error", LONG_MS);
+FAULT_VARIANT_SEGMENTS(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS);
+FAULT_VARIANT_SEGMENTS(segments_order, out_of_order, 50, NULL, LONG_MS);
 
 static bool load(const FIXTURE_VARIANT(fault) *variant)
 {
-	char engine[128];
-
-	snprintf(engine, sizeof(engine), "channels=4 ring_depth=64 %s", variant->engine);
-	return engine_load(engine, variant->migrator);
+	return engine_load("channels=4 ring_depth=64", variant->migrator);
 }
 
 FIXTURE_SETUP(fault)
@@ -190,14 +180,10 @@ FIXTURE_VARIANT(pairs)
 {
 	enum area_kind kind;
 	size_t size;
-	/* Whether a channel gets a list or segments. */
-	int lists;
 };
 
-FIXTURE_VARIANT_ADD(pairs, small_lists) { AREA_ANON_4K, 256 * KIB, 1 };
-FIXTURE_VARIANT_ADD(pairs, small_segments) { AREA_ANON_4K, 256 * KIB, 0 };
-FIXTURE_VARIANT_ADD(pairs, large_lists) { AREA_ANON_64K, 1 * MIB, 1 };
-FIXTURE_VARIANT_ADD(pairs, large_segments) { AREA_ANON_64K, 1 * MIB, 0 };
+FIXTURE_VARIANT_ADD(pairs, small) { AREA_ANON_4K, 256 * KIB };
+FIXTURE_VARIANT_ADD(pairs, large) { AREA_ANON_64K, 1 * MIB };
 
 FIXTURE_SETUP(pairs)
 {
@@ -205,7 +191,6 @@ FIXTURE_SETUP(pairs)
 		return;
 	/* The area just fills the rings where each page is a segment. */
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=16", "segment_bytes=16384"));
-	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists", variant->lists), 0);
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", PAIR_LATE_MS), 0);
 	create_area(variant->kind, variant->size);
 }

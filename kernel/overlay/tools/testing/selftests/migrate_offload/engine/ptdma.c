@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * PTDMA and AE4DMA with the drivers of the tree: the promises of the drivers to any client,
- * with dmatest, and copies by dcbm.
+ * PTDMA, and other engines that have a model, with the drivers that are in the tree: promises of
+ * the drivers to any client, with dmatest, and copies by dcbm.
  *
- * Needs QEMU's models of the two.
+ * Needs QEMU's models.
  */
 #include "run.h"
 #include "window.h"
@@ -16,20 +16,32 @@ FIXTURE(ptdma) { };
 
 FIXTURE_SETUP(ptdma)
 {
-	if (!is_ptdma() && strcmp(engine_module(), "ae4dma"))
+	if (!engine_model())
 		SKIP(return, "the engine is %s", engine_module());
 	/* AE4DMA's driver loads PTDMA's, which maps rings, and stays: count mappings afterwards. */
-	ASSERT_EQ(module_load(engine_module(), ""), 0);
+	ASSERT_EQ(engine_load_module(""), 0);
 	if (!run_begin(_metadata))
 		return;
 	/* run_begin() has unloaded it. */
-	ASSERT_EQ(module_load(engine_module(), ""), 0);
+	ASSERT_EQ(engine_load_module(""), 0);
 	ASSERT_TRUE(window_map(&window));
+}
+
+/* PTDMA's driver does not know these properties of hardware, and must work with and without. */
+static const enum knob unknown[] = {
+	RUN_DROPS_WHEN_EMPTY, HEAD_ON_FETCH, HEAD_PAST_ERROR, EARLY_HALT
+};
+
+static void set_unknown(unsigned int i, uint32_t value)
+{
+	window_set(&window, unknown[i], value);
 }
 
 FIXTURE_TEARDOWN(ptdma)
 {
 	window_end_faults(&window);
+	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++)
+		set_unknown(i, 0);
 	EXPECT_TRUE(window_wait_until_idle(&window));
 	run_end();
 	window_unmap(&window);
@@ -58,19 +70,22 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 {
 	EXPECT_EQ(engine_dmatest("threads_per_chan=8 iterations=20 timeout=20000"), 0);
-	/* Without an interrupt. */
+	/* Without an interrupt; dmatest does not poll DSA. */
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
-	/* 65 ms each, so that the ring gets full. */
+	/* 65 ms each, so that the ring gets full; a queue of DSA takes 16. */
 	window_set(&window, MBPS, 1);
-	EXPECT_EQ(engine_dmatest(SLOW "threads_per_chan=40 timeout=20000"), 0);
+	EXPECT_EQ(engine_dmatest(is_idxd() ? SLOW "threads_per_chan=16 timeout=20000" :
+					     SLOW "threads_per_chan=40 timeout=20000"), 0);
 }
 
 /*
- * dmatest gives up, and frees its buffers after terminating. PTDMA stops in the middle of its ring;
- * AE4DMA ends what it got, which is to be less than what the driver waits for.
+ * dmatest gives up, and frees its buffers after terminating. An engine ends what it got, which is
+ * to be less than what the driver waits for.
  */
 TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
+	if (!engine_model()->terminates)
+		SKIP(return, "%s does not terminate", engine_module());
 	window_set(&window, MBPS, 1);
 	/* Long enough for all threads to have submitted: terminating frees what they have not. */
 	EXPECT_TRUE(engine_dmatest_gives_up(is_ptdma() ?
@@ -89,17 +104,16 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
-	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	if (!engine_model()->terminates)
+		SKIP(return, "%s does not terminate", engine_module());
+	window_set(&window, ERROR_CODE, engine_model()->error);
 	window_set(&window, ERROR_EVERY, 1);
 	window_set(&window, HANG_EVERY, 1);
-	window_set(&window, COAST_US, 20000000);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_GT(window_sum(&window, BUSY), 0);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	window_end_faults(&window);
 	ASSERT_TRUE(window_wait_until_idle(&window));
-	/* Starts nothing, but terminates the channels. */
-	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
 	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
 }
 
@@ -110,6 +124,13 @@ static void load(int timeout_ms)
 {
 	ASSERT_TRUE(engine_load("", ""));
 	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
+}
+
+static void begin(int timeout_ms, enum area_kind kind, size_t bytes)
+{
+	load(timeout_ms);
+	create_area(kind, bytes);
+	offload_mark();
 }
 
 /* There and back, with new contents for each move. */
@@ -129,6 +150,71 @@ TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 	EXPECT_GT(window_sum(&window, DESCRIPTORS), 0);
 }
 
+/* A work queue of DSA may have a maximum that is shorter than a folio. */
+TEST_F_TIMEOUT(ptdma, longer_than_a_queue_takes, TIMEOUT)
+{
+	if (!is_idxd())
+		SKIP(return, "%s has no such maximum", engine_module());
+	ASSERT_TRUE(engine_unload());
+	setenv("DSA_MAX_TRANSFER", "65536", 1);
+	load(LONG_MS);
+	unsetenv("DSA_MAX_TRANSFER");
+	create_area(AREA_ANON_2M, 8 * MIB);
+	offload_mark();
+	round_trip();
+	offload_show_grown();
+	/* Dcbm is told before it has submitted anything. */
+	EXPECT_EQ(offload_grown("fallback_error"), 0);
+}
+
+/* Interrupts of two of the descriptors of each device come before their records. */
+TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
+{
+	if (!is_idxd())
+		SKIP(return, "%s writes no records", engine_module());
+	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
+	window_set(&window, LATE_US, 1);
+	/* Of 256: queues have more descriptors, whose interrupts tell of these as well. */
+	window_set(&window, LATE_RECORD_EVERY, 100);
+	EXPECT_EQ(area_move(&area, nodes[1]), 0);
+	window_end_faults(&window);
+	expect_intact();
+	expect_copies(area_folios(&area), "fallback_", 0);
+}
+
+/* A line of the log for each time that IOAT's driver resets a channel. */
+static long ioat_resets(void)
+{
+	FILE *dmesg = popen("dmesg | grep -c 'ioatdma.*Reset channel'", "r");
+	long resets = -1;
+
+	if (!dmesg || fscanf(dmesg, "%ld", &resets) != 1)
+		resets = -1;
+	if (dmesg)
+		pclose(dmesg);
+	return resets;
+}
+
+TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
+{
+	long before;
+
+	if (strcmp(engine_module(), "ioatdma"))
+		SKIP(return, "%s has no timer", engine_module());
+	begin(LONG_MS, AREA_ANON_64K, 4 * MIB);
+	window_set(&window, ERROR_CODE, engine_model()->error);
+	window_set(&window, ERROR_EVERY, 4);
+	round_trip();
+	window_end_faults(&window);
+	EXPECT_GT(offload_grown("fallback_error"), 0);
+	/* More than the time of the driver, which resets a channel in use that has failed. */
+	sleep(1);
+	before = ioat_resets();
+	EXPECT_GE(before, 0);
+	sleep(2);
+	EXPECT_EQ(ioat_resets(), before);
+}
+
 struct fault {
 	const char *name;
 	struct {
@@ -138,12 +224,15 @@ struct fault {
 	/* The time of a batch, and what dcbm must have seen; NULL if all comes in time. */
 	int timeout_ms;
 	const char *fallback;
-	/* Only an engine that stops when it is told to survives it: PTDMA. */
-	bool needs_stop;
+	/* Only an engine whose driver finds it by itself has it, or that can do it. */
+	const char *only;
 };
 
+/* Stands for the error code of the engine. */
+#define ITS_ERROR	UINT32_MAX
+
 static const struct fault faults[] = {
-	{ "error", { { ERROR_CODE, ODMA0_AXI_SLVERR }, { ERROR_EVERY, 2 } }, LONG_MS,
+	{ "error", { { ERROR_CODE, ITS_ERROR }, { ERROR_EVERY, 2 } }, LONG_MS,
 	  "fallback_error" },
 	{ "lost interrupt", { { LOST_EVERY, 3 } }, 100, "fallback_timeout" },
 	{ "late interrupt", { { LATE_US, 20000 }, { LATE_EVERY, 4 } }, LONG_MS, NULL },
@@ -151,11 +240,14 @@ static const struct fault faults[] = {
 	  { { LATE_US, 200000 }, { LATE_EVERY, 4 } }, 100, "fallback_timeout" },
 	{ "slow registers", { { READ_US, 200 } }, LONG_MS, NULL },
 	{ "race for the status", { { HOLD_US, 1000 } }, LONG_MS, NULL },
-	{ "descriptor that hangs, for 20 ms after it was stopped",
-	  { { COAST_US, 20000 }, { HANG_EVERY, 3 } }, 100, "fallback_timeout", true },
-	/* The 128 KB of a channel take 32 ms. */
-	{ "slow, and writes on when it is stopped", { { COAST_US, 20000 }, { MBPS, 4 } }, 5,
-	  "fallback_timeout", true },
+	/* Descriptors in hardware take 64 ms. */
+	{ "slow", { { MBPS, 4 } }, 5, "fallback_timeout" },
+	/* READ_DATA_ERR and another one at once. */
+	{ "errors that its driver does not expect", { { ERROR_CODE, 0x140 }, { ERROR_EVERY, 2 } },
+	  LONG_MS, "fallback_error", "ioatdma" },
+	/* Its timer looks after 200 ms. */
+	{ "no interrupt", { { LOST_EVERY, 1 } }, LONG_MS, NULL, "ioatdma" },
+	{ "another order", { { REORDER_EVERY, 2 } }, LONG_MS, NULL, "idxd" },
 };
 
 /* After which a fault must have been seen. */
@@ -173,16 +265,18 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 	const unsigned int enough = a == b && !debug_kernel() ? 2 : 1;
 	unsigned int rounds = 0;
 
-	if (!is_ptdma() && (a->needs_stop || b->needs_stop))
-		return false;
-	load(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms);
-	create_area(kind, 4 * MIB);
-	offload_mark();
+	for (unsigned int i = 0; i < 2; i++)
+		if ((pair[i]->only && strcmp(pair[i]->only, engine_module())) ||
+		    (pair[i]->timeout_ms < LONG_MS && !engine_model()->terminates))
+			return false;
+	begin(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
 	window_set(&window, MBPS, 200);
 	window_set(&window, STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
-		if (pair[i % 2]->set[i / 2].value)
+		if (pair[i % 2]->set[i / 2].value == ITS_ERROR)
+			window_set(&window, ERROR_CODE, engine_model()->error);
+		else if (pair[i % 2]->set[i / 2].value)
 			window_set(&window, pair[i % 2]->set[i / 2].knob,
 				   pair[i % 2]->set[i / 2].value);
 	/* No batch waits for most interrupts: until one of those that count was lost or late. */
@@ -274,17 +368,46 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 	expect_no_leak(&tally);
 }
 
+/* Each alone, and in pairs: clients that wait, that give up, and every fault. */
+TEST_F_TIMEOUT(ptdma, unknown_hardware, TIMEOUT)
+{
+	if (!is_ptdma())
+		SKIP(return, "only PTDMA's model has these");
+	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++) {
+		for (unsigned int j = i; j < ARRAY_SIZE(unknown); j++) {
+			printf("# unknown %u and %u\n", i, j);
+			set_unknown(i, 1);
+			set_unknown(j, 1);
+			window_set(&window, MBPS, 20);
+			EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=5 timeout=20000"),
+				  0);
+			window_set(&window, MBPS, 1);
+			EXPECT_TRUE(engine_dmatest_gives_up(SOME_SLOW
+							    "threads_per_chan=4 timeout=100"));
+			EXPECT_EQ(window_sum(&window, BUSY), 0);
+			window_end_faults(&window);
+			for (unsigned int k = 0; k < ARRAY_SIZE(faults); k++)
+				survive(&faults[k], &faults[k], AREA_ANON_64K);
+			ASSERT_TRUE(engine_unload());
+			ASSERT_EQ(engine_load_module(""), 0);
+			set_unknown(i, 0);
+			set_unknown(j, 0);
+		}
+	}
+}
+
 /* Many batches that fail: not even one in two of them may forget a page. */
 TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 {
 	const unsigned int moves = 40;
 
-	load(5);
+	load(engine_model()->terminates ? 5 : LONG_MS);
 	create_area(AREA_ANON_4K, 256 * KIB);
 	window_set(&window, STRIKES, 0);
-	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(&window, ERROR_CODE, engine_model()->error);
 	window_set(&window, ERROR_EVERY, 2);
-	window_set(&window, LOST_EVERY, 3);
+	if (engine_model()->terminates)
+		window_set(&window, LOST_EVERY, 3);
 	EXPECT_LT(pages_leaked(&area, nodes, moves), moves / 2);
 	window_end_faults(&window);
 
@@ -318,6 +441,7 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 
 		EXPECT_EQ(driver("unbind", name), 0);
 		EXPECT_EQ(driver("bind", name), 0);
+		EXPECT_TRUE(engine_set_up());
 		ASSERT_TRUE(engine_wait_for_channels(nr));
 	}
 	EXPECT_TRUE(movers_stop(&result));
@@ -327,6 +451,100 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	every_kind(8 * MIB);
+}
+
+static int reset_device(unsigned int i)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", window.device[i].name);
+	return setting_write(path, "1");
+}
+
+/*
+ * Devices that are reset while memory of every kind moves, and that keep their registers, or lose
+ * them, whatever else is unknown of them: the engine copies afterwards.
+ */
+TEST_F_TIMEOUT(ptdma, reset_under_load, TIMEOUT)
+{
+	const unsigned int nr = is_ptdma() ? ARRAY_SIZE(unknown) : 0;
+	struct movers_result result;
+
+	if (!engine_model()->terminates)
+		SKIP(return, "%s knows of no reset", engine_module());
+	for (unsigned int with = 0; with < 2 + nr; with++) {
+		window_set(&window, RESET_REGISTERS, with > 0);
+		if (with > 1)
+			set_unknown(with - 2, 1);
+		load(LONG_MS);
+		offload_mark();
+		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		for (unsigned int i = 0; i < (debug_kernel() ? 5 : 50); i++)
+			EXPECT_EQ(reset_device(i % window.nr), 0);
+		EXPECT_TRUE(movers_stop(&result));
+		offload_show_grown();
+		EXPECT_GT(result.moves, 0);
+		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		every_kind(8 * MIB);
+		ASSERT_TRUE(engine_unload());
+		ASSERT_EQ(engine_load_module(""), 0);
+		if (with > 1)
+			set_unknown(with - 2, 0);
+	}
+	window_set(&window, RESET_REGISTERS, 0);
+}
+
+/* Drivers that hear of no reset have to be loaded anew. */
+TEST_F_TIMEOUT(ptdma, reset_while_unused, TIMEOUT)
+{
+	window_set(&window, RESET_REGISTERS, 1);
+	for (unsigned int i = 0; i < window.nr; i++)
+		EXPECT_EQ(reset_device(i), 0);
+	if (!engine_model()->terminates)
+		ASSERT_TRUE(engine_unload());
+	begin(LONG_MS, AREA_ANON_2M, 8 * MIB);
+	round_trip();
+	offload_show_grown();
+	expect_copies(2 * area_folios(&area), "fallback_", 0);
+	window_set(&window, RESET_REGISTERS, 0);
+}
+
+/*
+ * The machine suspends while memory of every kind moves, and devices whose drivers put them to
+ * sleep lose their registers, or keep them: the engine copies afterwards. The CPU copies instead
+ * of an engine whose driver does nothing for it, until both modules are loaded anew.
+ */
+TEST_F_TIMEOUT(ptdma, suspend_under_load, TIMEOUT)
+{
+	struct engine_channel channels[ENGINE_MAX_CHANNELS];
+	struct movers_result result;
+	unsigned int nr;
+
+	for (unsigned int lost = 0; lost < 2; lost++) {
+		window_set(&window, RESET_REGISTERS, lost);
+		load(LONG_MS);
+		nr = engine_model()->terminates ? engine_channels(channels) : 0;
+		offload_mark();
+		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		/* All but the processors sleeps, and wakes up after some time. */
+		ASSERT_EQ(setting_write("/sys/power/pm_test", "platform"), 0);
+		for (unsigned int i = 0; i < 3; i++) {
+			EXPECT_EQ(setting_write("/sys/power/state", "freeze"), 0);
+			ASSERT_TRUE(engine_wait_for_channels(nr));
+		}
+		EXPECT_TRUE(movers_stop(&result));
+		offload_show_grown();
+		EXPECT_GT(result.moves, 0);
+		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		if (!nr) {
+			ASSERT_TRUE(engine_unload());
+			load(LONG_MS);
+		}
+		every_kind(8 * MIB);
+		ASSERT_TRUE(engine_unload());
+		ASSERT_EQ(engine_load_module(""), 0);
+	}
+	window_set(&window, RESET_REGISTERS, 0);
 }
 
 /* dcbm comes and goes with memory on the move, and every fifth time the engine does too. */
@@ -388,10 +606,7 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	volatile uint32_t *knobs = window.device[0].knobs;
 
 	/* Only this queue takes as long. */
-	load(debug_kernel() ? 3000 : 300);
-	create_area(AREA_ANON_4K, 4 * MIB);
-	offload_mark();
-	knobs[COAST_US] = 20000000;
+	begin(debug_kernel() ? 3000 : 300, AREA_ANON_4K, 4 * MIB);
 	knobs[LIMIT] = 1;
 	knobs[HANG_EVERY] = 1;
 	test.stuck = true;
@@ -437,9 +652,7 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
 	uint64_t before;
 
 	ASSERT_EQ(not_translated(), 0);
-	load(LONG_MS);
-	create_area(AREA_ANON_4K, 4 * MIB);
-	offload_mark();
+	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
 	before = window_sum(&window, DESCRIPTORS);
 	round_trip();
 	before = window_sum(&window, DESCRIPTORS) - before;
@@ -460,9 +673,7 @@ TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 	double end;
 
 	ASSERT_EQ(not_translated(), 0);
-	load(LONG_MS);
-	create_area(AREA_ANON_4K, 4 * MIB);
-	offload_mark();
+	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
 	/* Longer than a batch, and than what is unmapped lazily stays in the IOMMU. */
 	window_set(&window, AFTERWARDS_US, 3000000);
 	EXPECT_EQ(area_move(&area, nodes[1]), 0);

@@ -33,7 +33,7 @@ static void set_up(struct __test_metadata *metadata, const char *engine, const c
 	FIXTURE_TEARDOWN(name) { run_end(); }
 
 ONE_BOOT(quarantine, "channels=6 ring_depth=1024", "segment_bytes=4096")
-ONE_BOOT(unproven_quarantine, "channels=2 reliable_terminate=0", "")
+ONE_BOOT(unproven_quarantine, "channels=2 can_stop=0", "")
 ONE_BOOT(pairs_quarantine, "channels=64 ring_depth=16", "segment_bytes=16384")
 
 static void break_engine(void)
@@ -241,8 +241,8 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 }
 
 /*
- * dcbm never terminates a channel whose driver does not state that this waits for the
- * engine: it leaks what the channel has.
+ * dcbm never terminates a channel whose driver cannot tell whether the engine has stopped:
+ * it leaks what the channel has.
  */
 TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 {
@@ -276,12 +276,7 @@ TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 static const struct {
 	enum area_kind kind;
 	size_t size;
-	/* Whether a channel gets a list or segments. */
-	int lists;
-} pairs_of[] = {
-	{ AREA_ANON_4K, 128 * KIB, 0 }, { AREA_ANON_4K, 128 * KIB, 1 },
-	{ AREA_ANON_64K, 512 * KIB, 0 }, { AREA_ANON_64K, 512 * KIB, 1 },
-};
+} pairs_of[] = { { AREA_ANON_4K, 128 * KIB }, { AREA_ANON_64K, 512 * KIB } };
 
 #define NR_PAIRS_OF	ARRAY_SIZE(pairs_of)
 
@@ -300,8 +295,6 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
 			ASSERT_TRUE(area_create(&areas[j], pairs_of[j].kind, pairs_of[j].size,
 						nodes[0]));
-			ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "lists",
-						       pairs_of[j].lists), 0);
 			area_stamp(&areas[j], ++seed);
 			ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
 			/* Few: each of them costs a channel. */

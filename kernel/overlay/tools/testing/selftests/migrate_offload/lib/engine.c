@@ -46,6 +46,20 @@ const char *engine_module(void)
 	return module && *module ? module : "dmasim";
 }
 
+bool engine_set_up(void)
+{
+	const char *command = getenv("MIG_ENGINE_SETUP");
+
+	return !command || !system(command);
+}
+
+int engine_load_module(const char *parameters)
+{
+	int err = module_load(engine_module(), parameters);
+
+	return err || engine_set_up() ? err : -EIO;
+}
+
 int engine_load_dcbm(const char *parameters)
 {
 	char text[192];
@@ -67,7 +81,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	 */
 	snprintf(parameters, sizeof(parameters), "min_pages=1 min_order=0 merge=N %s",
 		 dcbm_parameters);
-	return !module_load(engine_module(), dmasim ? dmasim_parameters : "") &&
+	return !engine_load_module(dmasim ? dmasim_parameters : "") &&
 	       !engine_load_dcbm(parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
@@ -160,9 +174,9 @@ unsigned int engine_channels(struct engine_channel *channels)
 	while (file && nr < ENGINE_MAX_CHANNELS && fgets(line, sizeof(line), file)) {
 		struct engine_channel *c = &channels[nr];
 
-		if (sscanf(line, "%31s %31s %d %15s %lu %lu %lu %lu %lu", c->name,
-			   c->provider, &c->node, c->state, &c->descriptors, &c->lists,
-			   &c->bytes, &c->errors, &c->timeouts) == 9)
+		if (sscanf(line, "%31s %31s %d %15s %lu %lu %lu %lu", c->name,
+			   c->provider, &c->node, c->state, &c->descriptors,
+			   &c->bytes, &c->errors, &c->timeouts) == 8)
 			nr++;
 	}
 	if (file)

@@ -30,6 +30,13 @@ bool times_count(void);
 
 /* The module of the engine: MIG_ENGINE, or dmasim. */
 const char *engine_module(void);
+/*
+ * Runs MIG_ENGINE_SETUP, if there is such a variable: an engine may have channels only after
+ * that command. False if that fails.
+ */
+bool engine_set_up(void);
+/* Loads the module of the engine, and sets it up. 0 or -errno. */
+int engine_load_module(const char *parameters);
 /* Loads dcbm with @parameters, to use that engine, there already or later. 0 or -errno. */
 int engine_load_dcbm(const char *parameters);
 /*
@@ -63,7 +70,6 @@ struct engine_channel {
 	int node;
 	char state[16];
 	unsigned long descriptors;
-	unsigned long lists;
 	unsigned long bytes;
 	unsigned long errors;
 	unsigned long timeouts;

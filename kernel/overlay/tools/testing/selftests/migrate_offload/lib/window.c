@@ -14,14 +14,35 @@
 
 #define LAST_TO_SET	GONE
 
+static const struct model models[] = {
+	{ "ptdma", "0x1498", ODMA0_AXI_SLVERR, true },
+	{ "ae4dma", "0x149b", ODMA0_AXI_SLVERR, true },
+	/* READ_DATA_ERR */
+	{ "ioatdma", "0x0b00", 0x100, false },
+	/* DSA_COMP_HW_ERR1 */
+	{ "idxd", "0x0b25", 0x20, false },
+};
+
+const struct model *engine_model(void)
+{
+	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+		if (!strcmp(engine_module(), models[i].module))
+			return &models[i];
+	return NULL;
+}
+
 bool is_ptdma(void)
 {
 	return !strcmp(engine_module(), "ptdma");
 }
 
+bool is_idxd(void)
+{
+	return !strcmp(engine_module(), "idxd");
+}
+
 bool window_map(struct window *window)
 {
-	const char *id = is_ptdma() ? "0x1498" : "0x149b";
 	glob_t found;
 
 	window->nr = 0;
@@ -34,7 +55,7 @@ bool window_map(struct window *window)
 		int fd;
 
 		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
-		if (setting_read(path, value, sizeof(value)) || strcmp(value, id))
+		if (setting_read(path, value, sizeof(value)) || strcmp(value, engine_model()->id))
 			continue;
 		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
 		fd = open(path, O_RDWR | O_SYNC);
@@ -83,6 +104,8 @@ void window_end_faults(struct window *window)
 	window_set(window, AFTERWARDS_US, 0);
 	window_set(window, SKIP_EVERY, 0);
 	window_set(window, FLIP_EVERY, 0);
+	window_set(window, REORDER_EVERY, 0);
+	window_set(window, LATE_RECORD_EVERY, 0);
 }
 
 bool window_wait_until_idle(const struct window *window)

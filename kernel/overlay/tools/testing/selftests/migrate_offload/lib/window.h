@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * QEMU's models of PTDMA and AE4DMA: a window in their BAR 4 sets how fast they are, and
+ * QEMU's models of engines: a window in their BAR 4 sets how fast they are, and
  * what goes wrong, while they work.
  */
 #ifndef WINDOW_H
@@ -11,14 +11,16 @@
 
 #define MAX_DEVICES	16
 
-/* The words of the window, in the order of AMD_DMA_KNOBS in qemu/amd_dma.h. */
+/* The words of the window, in the order of DMA_ENGINE_KNOBS in qemu/dma_engine.h. */
 enum knob {
 	DESC_NS, MBPS, STRETCH, PIECE, READ_US, HOLD_US, ERROR_EVERY, ERROR_CODE, HANG_EVERY,
 	LOST_EVERY, LATE_EVERY, LATE_US, LIMIT, COAST_US, GONE, DESCRIPTORS, INTERRUPTS, STRIKES,
-	STRAY, BUSY, AFTERWARDS_US, REFUSED, SKIP_EVERY, FLIP_EVERY, NR_KNOBS
+	STRAY, BUSY, AFTERWARDS_US, REFUSED, SKIP_EVERY, FLIP_EVERY, REORDER_EVERY,
+	LATE_RECORD_EVERY, RUN_DROPS_WHEN_EMPTY, HEAD_ON_FETCH,
+	HEAD_PAST_ERROR, EARLY_HALT, RESET_REGISTERS, NR_KNOBS
 };
 
-/* An error code of both engines. */
+/* An error code of PTDMA and AE4DMA. */
 #define ODMA0_AXI_SLVERR	38
 
 struct device {
@@ -34,8 +36,21 @@ struct window {
 	unsigned int nr;
 };
 
-/* The engine is PTDMA; otherwise AE4DMA. */
+/* An engine that has a model, and what tests must know of it. */
+struct model {
+	const char *module;
+	/* Of the PCI device. */
+	const char *id;
+	/* An error code that its driver expects. */
+	uint32_t error;
+	/* Its driver can terminate: a copy that does not end in time is not lost. */
+	bool terminates;
+};
+
+/* Of the engine; NULL if it has none. */
+const struct model *engine_model(void);
 bool is_ptdma(void);
+bool is_idxd(void);
 bool window_map(struct window *window);
 void window_unmap(struct window *window);
 void window_set(struct window *window, enum knob knob, uint32_t value);

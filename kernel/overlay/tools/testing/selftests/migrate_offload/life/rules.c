@@ -151,7 +151,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 /* One channel, and a descriptor for each page: the first one meets @fault. */
 static void break_first_descriptor(const char *fault)
 {
-	load("channels=1 ring_depth=64 sg=0 late_ms=500", LONG_MS);
+	load("channels=1 ring_depth=64 late_ms=500", LONG_MS);
 	create_area(AREA_ANON_4K, 32 * KIB);
 	ASSERT_EQ(engine_set_fault_times(fault, 1), 0);
 }
@@ -176,7 +176,7 @@ TEST_F_TIMEOUT(rules, rule_6_first_fails, TIMEOUT)
 
 TEST_F_TIMEOUT(rules, rule_7_ring_shorter_than_batch, TIMEOUT)
 {
-	ASSERT_TRUE(engine_load("ring_depth=3 sg=0", "channels=1"));
+	ASSERT_TRUE(engine_load("ring_depth=3", "channels=1"));
 	create_area(AREA_ANON_4K, 2 * MIB);
 	move_to(nodes[1]);
 	expect_copies(area_folios(&area), "fallback_", 0);
@@ -264,7 +264,7 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	area.seed = 1;
 	ASSERT_EQ(memory_fill(area.addr, area.size, area.folio_size, nodes[0], area.seed), 0);
 	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
-	launch("channels=4 lists=0");
+	launch("channels=4");
 	sleep(1); /* by then, half of it has been copied */
 	expect_in_flight();
 

@@ -36,7 +36,7 @@ FIXTURE_VARIANT_ADD(required, live_2m) { AREA_ANON_2M, true };
 static bool load(const FIXTURE_VARIANT(required) *variant)
 {
 	/* Small batches are left to the CPU, if the CPU may. */
-	return engine_load("channels=2 sg=0", "min_pages=2000") &&
+	return engine_load("channels=2", "min_pages=2000") &&
 	       !offload_set_route(MBIND, "dcbm required") &&
 	       !offload_set_route(MOVE_PAGES, "dcbm required") &&
 	       !offload_set_live(variant->live);
@@ -162,7 +162,7 @@ FIXTURE_SETUP(bound)
 {
 	if (!run_begin(_metadata))
 		return;
-	ASSERT_TRUE(engine_load("channels=2 sg=0", ""));
+	ASSERT_TRUE(engine_load("channels=2", ""));
 	ASSERT_EQ(0, offload_set_route(MOVE_PAGES, variant->migrator));
 	ASSERT_EQ(0, offload_set_bound(variant->us));
 	for (unsigned int kind = 0; kind < ARRAY_SIZE(areas); kind++)

@@ -33,7 +33,7 @@ FIXTURE_VARIANT_ADD(hugetlb, shared_1g) { GIB, 1, true };
 
 static bool load(void)
 {
-	return engine_load("channels=4 sg=0", "");
+	return engine_load("channels=4", "");
 }
 
 FIXTURE_SETUP(hugetlb)
