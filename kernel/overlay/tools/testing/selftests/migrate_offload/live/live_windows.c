@@ -21,7 +21,7 @@
 #define DELAYS		"/sys/kernel/debug/migrate_live_delay/"
 #define DELAY		600000L
 
-/* The size of the first chunks of a move, if the engine is slow; a descriptor has a segment. */
+/* Of the first chunk of a move; others have four times that. A descriptor has a segment. */
 #define CHUNK		PMD_SIZE
 #define SEGMENT		(64 * KIB)
 #define CHANNELS	4
@@ -257,23 +257,23 @@ TEST_F_TIMEOUT(live_windows, lazily_freed_meanwhile, TIMEOUT)
 }
 
 /*
- * Two chunks of three are locked. Of the third, isolated as they are, MADV_FREE takes all
+ * The first two chunks are locked. Of the third, isolated as they are, MADV_FREE takes all
  * dirty bits, and would take those of writes to come.
  */
 TEST_F_TIMEOUT(live_windows, lazily_freed_before_it_is_protected, TIMEOUT)
 {
 	size_t folios, descriptors;
 
-	create_area(variant->kind, 3 * CHUNK);
+	create_area(variant->kind, 6 * CHUNK);
 	folios = area_folios(&area);
-	descriptors = area.folio_size < SEGMENT ? folios / 3 : CHUNK / SEGMENT;
+	descriptors = area.folio_size < SEGMENT ? folios / 6 : CHUNK / SEGMENT;
 	/* The channels need a second for a chunk. */
 	set_latency(1000000000L * CHANNELS / descriptors);
 	begin_move();
-	ASSERT_EQ(0, madvise(area.addr + 2 * CHUNK, CHUNK, MADV_FREE));
+	ASSERT_EQ(0, madvise(area.addr + 5 * CHUNK, CHUNK, MADV_FREE));
 	join_move();
-	EXPECT_EQ(folios / 3 * 2, offload_grown("live_copied"));
-	EXPECT_EQ(folios / 3, offload_grown("live_declined"));
+	EXPECT_EQ(folios / 6 * 5, offload_grown("live_copied"));
+	EXPECT_EQ(folios / 6, offload_grown("live_declined"));
 	EXPECT_EQ(0, area_wrong(&area));
 }
 
