@@ -91,10 +91,10 @@ static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
 
 /*
  * Take folios of at least @max_pages from @from, and allocate their dst before
- * any of them is locked. Move folios that cannot be copied live to @rest, and
- * all folios if there is no memory: they are tried once more, with fewer locked.
+ * any of them is locked. Move folios that cannot be copied live to @rest. One for
+ * which there is no memory ends the chunk: it is tried once more, with fewer locked.
  *
- * Return: false if @from is empty and the chunk, too.
+ * Return: false if the chunk is empty.
  */
 static bool migrate_chunk_fill(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
@@ -123,7 +123,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 
 		dst = call->get_new_folio(src, call->private);
 		if (!dst) {
-			list_splice_tail_init(from, rest);
+			list_move_tail(&src->lru, rest);
 			break;
 		}
 		dst->migrate_info = 0;
