@@ -291,7 +291,7 @@ static void reconsider(void)
 				continue;
 			}
 			lane->retiring = true;
-			if (!lane->job) {
+			if (!lane->job && !list_empty(&lane->node)) {
 				list_del_init(&lane->node);
 				nr_free_lanes--;
 			}
