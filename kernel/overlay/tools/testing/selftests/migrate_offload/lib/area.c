@@ -140,7 +140,7 @@ bool area_is_whole(const struct area *area)
 bool area_is_by_pmd(const struct area *area)
 {
 	return setting_find_number("/proc/self/smaps_rollup", "AnonHugePages:") * KIB ==
-	       area->size;
+	       (area->folio_size == PMD_SIZE ? area->size : 0);
 }
 
 size_t area_folios(const struct area *area)

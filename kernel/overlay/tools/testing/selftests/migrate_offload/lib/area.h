@@ -50,7 +50,7 @@ void area_destroy(struct area *area);
 size_t area_folios(const struct area *area);
 /* True if the folios are still of the size that they were allocated in. */
 bool area_is_whole(const struct area *area);
-/* True if PMDs map it all, and nothing else of this process. */
+/* True if PMDs map all that has their size, and nothing else of this process. */
 bool area_is_by_pmd(const struct area *area);
 void area_stamp(struct area *area, uint64_t seed);
 /* How many bytes are not as stamped; reports the first ones. */

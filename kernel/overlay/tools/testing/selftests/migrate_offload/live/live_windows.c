@@ -114,18 +114,12 @@ static void expect_written(void)
 	EXPECT_EQ(0, area_wrong(&area));
 }
 
-/* A write takes huge pages to pieces only until the move is over. */
-static void expect_by_pmd(void)
-{
-	EXPECT_EQ(area.folio_size == PMD_SIZE, area_is_by_pmd(&area));
-}
-
 /* The move is over, and knows of the write; no task had to wait. */
 static void end_written_move(void)
 {
 	expect_no_wait();
 	end_move();
-	expect_by_pmd();
+	EXPECT_TRUE(area_is_by_pmd(&area));
 	protect(PROT_READ | PROT_WRITE);
 	expect_written();
 	EXPECT_EQ(1, offload_grown("live_written"));
@@ -159,11 +153,11 @@ TEST_F_TIMEOUT(live_windows, nobody_writes, TIMEOUT)
 
 TEST_F_TIMEOUT(live_windows, a_store, TIMEOUT)
 {
-	expect_by_pmd();
+	EXPECT_TRUE(area_is_by_pmd(&area));
 	begin_move();
-	expect_by_pmd();
+	EXPECT_TRUE(area_is_by_pmd(&area));
 	*byte = NEW_BYTE;
-	EXPECT_FALSE(area_is_by_pmd(&area));
+	EXPECT_EQ(area.folio_size != PMD_SIZE, area_is_by_pmd(&area));
 	end_written_move();
 }
 
@@ -594,7 +588,7 @@ TEST_F_TIMEOUT(live_windows, another_cpu_stores_before_each_step, TIMEOUT)
 		EXPECT_EQ(0, area_move(&area, nodes[(i + 1) % 2]));
 		EXPECT_EQ(area_folios(&area), offload_grown("live_"));
 		EXPECT_LT(before, delays_reached());
-		expect_by_pmd();
+		EXPECT_TRUE(area_is_by_pmd(&area));
 		set_delay(steps[i], 0);
 	}
 	stop_storing();
