@@ -6,8 +6,7 @@
  * that were written meanwhile are copied again in between. Until then a chunk
  * is a batch of the migrator's, and its folios are on no list.
  *
- * All folios of a chunk are locked from their protection to their move. A thread
- * that reads or writes a mapped folio does not need the lock. Only
+ * All folios of a chunk are locked from their protection to their move. Only
  * MIGRATE_ASYNC steps are taken meanwhile: no wait for locks or writeback.
  */
 
@@ -22,18 +21,13 @@
 #include "internal.h"
 #include "migrate.h"
 
-/* The routes that copy live, and the order of the smallest folio that is copied live. */
-enum {
-	LIVE_NEVER,
-	LIVE_ALWAYS,
-};
-
-static u32 live = LIVE_NEVER;
+/* Which routes copy live, and the order of the smallest folio that is copied live. */
+static u32 live;
 static unsigned int migrate_live_min_order = 1;
 
 bool migrate_route_is_live(const struct migrate_route *route)
 {
-	return READ_ONCE(live) == LIVE_ALWAYS;
+	return READ_ONCE(live);
 }
 
 static bool migrate_route_is_worth_live(const struct migrate_route *route,
@@ -94,7 +88,7 @@ static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
  * any of them is locked. Move folios that cannot be copied live to @rest. One for
  * which there is no memory ends the chunk: it is tried once more, with fewer locked.
  *
- * Return: false if the chunk is empty.
+ * Return: false if @from is empty and the chunk, too.
  */
 static bool migrate_chunk_fill(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
@@ -124,6 +118,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 		dst = call->get_new_folio(src, call->private);
 		if (!dst) {
 			list_move_tail(&src->lru, rest);
+			migrate_offload_count(&call->route, MIGRATE_OFFLOAD_STAT_LIVE_DECLINED, 1);
 			break;
 		}
 		dst->migrate_info = 0;
@@ -134,7 +129,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 			break;
 	}
 
-	return chunk->nr_pairs;
+	return chunk->nr_pairs || !list_empty(from);
 }
 
 /* Return whether @src and @dst are locked, and @src is protected. */
@@ -258,6 +253,7 @@ static void migrate_pair_renew(struct migrate_call *call,
 		if (copy_mc_highpage(folio_page(pair->dst, i),
 				     folio_page(pair->src, i)))
 			goto out;
+		cond_resched();
 	}
 	migrate_folio_set_copied(pair->dst);
 out:
@@ -280,7 +276,6 @@ static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chun
 	return i;
 }
 
-/* Unmap and move a chunk. */
 static void migrate_chunk_move(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
 			       struct list_head *rest,
