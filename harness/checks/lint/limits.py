@@ -80,8 +80,10 @@ def load(text: str) -> list[Limit]:
 
 def measure(paths: Paths) -> Lines:
     """Count all lines; nothing is built for that. A binary file has none."""
-    texts = {name: (paths.root / name).read_bytes() for name in names.project_files(paths)}
-    tree = {name: 0 if b"\0" in text else text.count(b"\n") for name, text in texts.items()}
+    tree = {
+        name: 0 if "\0" in text else text.count("\n")
+        for name, text in names.project_files(paths).items()
+    }
     steps = topics.all_steps(topics.read(paths))
     return Lines(tree, {one.name: added.changes(one.mail(paths.overlay)) for one in steps})
 

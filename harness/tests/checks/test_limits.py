@@ -4,6 +4,7 @@ import pytest
 
 from harness.checks.lint import added, limits, words
 from harness.core.errors import HarnessError
+from harness.tests.kernel_project import Project
 
 PATCH = """\
 Subject: mm: add a line
@@ -36,6 +37,13 @@ def lines(**steps: str) -> limits.Lines:
         {"a.py": 5, "tests/a.py": 3},
         {f"{name}/0001-x.patch": added.changes(text) for name, text in steps.items()},
     )
+
+
+def test_a_binary_file_has_no_lines(project: Project) -> None:
+    project.write(project.paths.root / "record.xz", "\0\n\n")
+    project.write(project.paths.root / "record.json", "{\n}\n")
+    counted = limits.measure(project.paths).tree
+    assert (counted["record.xz"], counted["record.json"]) == (0, 2)
 
 
 def limit(text: str) -> limits.Limit:
