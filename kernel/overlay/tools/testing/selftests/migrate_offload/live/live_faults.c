@@ -593,14 +593,6 @@ TEST_F_TIMEOUT(live_faults, anything_at_any_time, TIMEOUT)
 	EXPECT_LT(0, offload_grown("live_copied"));
 }
 
-TEST_F_TIMEOUT(live_faults, it_is_unmapped, TIMEOUT)
-{
-	begin_move();
-	area_destroy(&area);
-	expect_no_wait();
-	join_move();
-}
-
 /* Page tables move, and the folios as well. */
 TEST_F_TIMEOUT(live_faults, it_is_remapped, TIMEOUT)
 {
