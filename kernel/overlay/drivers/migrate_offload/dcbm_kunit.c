@@ -959,6 +959,7 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job;
+	char name[64];
 
 	kunit_activate_static_stub(test, dcbm_may_bounce, another_bounces);
 	add_engine(test, ANOTHER);
@@ -973,7 +974,8 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
 	dcbm_put_job(job);
 
-	KUNIT_EXPECT_EQ(test, 0, name_engines("bouncing_channel_gets_no_share." ANOTHER));
+	snprintf(name, sizeof(name), "%s." ANOTHER, __func__);
+	KUNIT_EXPECT_EQ(test, 0, name_engines(name));
 	ctx->batch.deadline = jiffies + HZ;
 	ctx->batch.pairs[0].dst = alloc_folio(test, 5);
 	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));

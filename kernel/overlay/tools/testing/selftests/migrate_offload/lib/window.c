@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "engine.h"
+#include "kselftest.h"
 #include "memory.h"
 #include "offload.h"
 #include "window.h"
@@ -25,7 +26,7 @@ static const struct model models[] = {
 
 const struct model *engine_model(void)
 {
-	for (size_t i = 0; i < sizeof(models) / sizeof(models[0]); i++)
+	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
 		if (!strcmp(engine_module(), models[i].module))
 			return &models[i];
 	return NULL;
