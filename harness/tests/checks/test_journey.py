@@ -1,4 +1,4 @@
-"""docs/journey.md: its functions are in the files and in the series that a row names."""
+"""docs/journey.md: its functions are in the files and in the patches that a row names."""
 
 import functools
 import re
@@ -16,13 +16,13 @@ FILE = "mm/migrate.c"  # of rows that name no other
 
 @functools.cache
 def hunks() -> dict[tuple[str, str], str]:
-    """Return the hunks of each series and file, with their context."""
+    """Return the hunks of each patch and file, with their context."""
     paths = default_paths()
     found: dict[tuple[str, str], str] = {}
     for step in topics.all_steps(topics.read(paths)):
         for part in re.split(r"^(?=--- )", step.mail(paths.overlay), flags=re.M):
             for file in added.changes(part):
-                key = step.topic, file
+                key = step.name, file
                 found[key] = found.get(key, "") + part
     return found
 
@@ -32,11 +32,11 @@ def test_functions_are_where_a_row_says(row: str) -> None:
     _, phase, where, series, *_ = row.split("|")
     functions = re.findall(r"`(\w+)\(\)`", phase + where)
     files = re.findall(r"`(\S+/\S+\.[ch])`", where) or [FILE]
-    names = re.findall(r"`([a-z-]+)`", series)
+    names = [name.replace("/", "/.*") for name in re.findall(r"`([a-z/-]+)`", series)]
     texts = {
         key: text
         for key, text in hunks().items()
-        if key[1] in files and (key[0] in names or not names)
+        if key[1] in files and (any(re.match(name, key[0]) for name in names) or not names)
     }
     assert {file for _, file in texts} == set(files)
     lost = [
