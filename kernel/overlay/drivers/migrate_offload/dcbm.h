@@ -20,7 +20,7 @@
 
 /*
  * Descriptors of a lane that are in flight or not yet judged. With that many a lane
- * has 12 KB and a job 42 KB; kmalloc() would allocate 16 KB and 64 KB.
+ * has 12 KB and a job 44 KB; kmalloc() would allocate 16 KB and 64 KB.
  */
 #define DCBM_MAX_SLOTS		224
 
