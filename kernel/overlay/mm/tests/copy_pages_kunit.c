@@ -209,16 +209,16 @@ static void folios(struct kunit *test)
 static void stores_bypass_the_cache_only_for_far_copies(struct kunit *test)
 {
 	void *far = page_address(alloc_range(test, far_node(test), 2));
-	void *one = page_address(alloc_range(test, numa_mem_id(), 2));
+	void *near = page_address(alloc_range(test, numa_mem_id(), 2));
 	void *other = page_address(alloc_range(test, numa_mem_id(), 2));
 
 	if (want_init_on_alloc(0))
 		kunit_skip(test, "init_on_alloc is on");
 	WRITE_ONCE(copy_routine, COPY_NONTEMPORAL);
-	KUNIT_EXPECT_EQ(test, copy_routine_for(far, one, SZ_16K), COPY_NONTEMPORAL);
-	KUNIT_EXPECT_EQ(test, copy_routine_for(far, one, SZ_8K), COPY_DEFAULT);
-	KUNIT_EXPECT_EQ(test, copy_routine_for(one, far, SZ_16K), COPY_DEFAULT);
-	KUNIT_EXPECT_EQ(test, copy_routine_for(one, other, SZ_16K), COPY_DEFAULT);
+	KUNIT_EXPECT_EQ(test, copy_routine_for(far, near, SZ_16K), COPY_NONTEMPORAL);
+	KUNIT_EXPECT_EQ(test, copy_routine_for(far, near, SZ_8K), COPY_DEFAULT);
+	KUNIT_EXPECT_EQ(test, copy_routine_for(near, far, SZ_16K), COPY_DEFAULT);
+	KUNIT_EXPECT_EQ(test, copy_routine_for(near, other, SZ_16K), COPY_DEFAULT);
 	KUNIT_EXPECT_EQ(test, copy_routine_for(far, far, SZ_16K), COPY_DEFAULT);
 }
 

@@ -37,9 +37,9 @@ static pte_t clear_all(struct table *table)
 	return get_and_clear_ptes(&init_mm, 0, table->ptes, NR);
 }
 
-static void expect_same(struct kunit *test, pte_t one, pte_t other)
+static void expect_same(struct kunit *test, pte_t pte, pte_t other)
 {
-	KUNIT_EXPECT_EQ(test, (u64)pte_val(one), (u64)pte_val(other));
+	KUNIT_EXPECT_EQ(test, (u64)pte_val(pte), (u64)pte_val(other));
 }
 
 static void young_and_dirty_are_collected(struct kunit *test)
