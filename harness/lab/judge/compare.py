@@ -18,9 +18,6 @@ An engine's interrupt falls into one phase or another: 2.7 us in 111 ms of 4 KB 
 flush of 0.0515 us, whose batches are 700, by 0.0008.
 """
 
-REPEATED_LONGEST_US = 1.0
-"""So do two longest times of a folio; such an interrupt moved 27.35 to 27.91 us (4 KB, live)."""
-
 LEAST_US = 0.05
 """A phase of a folio that takes longer by less than this is not worse.
 
@@ -67,11 +64,9 @@ class Difference:
         """Whether two runs of the lab may be this far apart."""
         if self.relative < LIMIT:
             return True
-        if self.first is None or self.second is None:
+        if self.first is None or self.second is None or ": phases_us: " not in self.where:
             return False
-        least = LIMIT_US if ": phases_us: " in self.where else 0.0
-        least = REPEATED_LONGEST_US if self.where.endswith(": max") else least
-        return abs(self.first - self.second) < least
+        return abs(self.first - self.second) < LIMIT_US
 
     def is_worse(self, slack: float) -> bool:
         """Whether the second figure of a run is worse than the first, or not there.
