@@ -245,8 +245,9 @@ static const struct fault faults[] = {
 	/* READ_DATA_ERR and another one at once. */
 	{ "errors that its driver does not expect", { { ERROR_CODE, 0x140 }, { ERROR_EVERY, 2 } },
 	  LONG_MS, "fallback_error", "ioatdma" },
-	/* Its timer looks after 200 ms. */
+	/* Its timer looks after 200 ms, and resets a channel that has not gone on after 400. */
 	{ "no interrupt", { { LOST_EVERY, 1 } }, LONG_MS, NULL, "ioatdma" },
+	{ "never ends", { { HANG_EVERY, 3 } }, LONG_MS, "fallback_error", "ioatdma" },
 	{ "another order", { { REORDER_EVERY, 2 } }, LONG_MS, NULL, "idxd" },
 };
 
@@ -450,6 +451,35 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 	EXPECT_GT(result.moves, 0);
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+	every_kind(8 * MIB);
+}
+
+/*
+ * A device goes whose queues hang: its driver ends what they have, and says so, long before a
+ * client gives up.
+ */
+TEST_F_TIMEOUT(ptdma, unbind_while_it_hangs, TIMEOUT)
+{
+	const char *name = window.device[0].name;
+	struct movers_result result;
+
+	if (engine_model()->terminates)
+		SKIP(return, "%s ends what dcbm terminates", engine_module());
+	load(LONG_MS);
+	offload_mark();
+	window.device[0].knobs[HANG_EVERY] = 1;
+	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	/* From its first descriptor on. */
+	while (!window.device[0].knobs[BUSY])
+		usleep(1000);
+	EXPECT_EQ(driver("unbind", name), 0);
+	EXPECT_TRUE(movers_stop(&result));
+	offload_show_grown();
+	EXPECT_GT(offload_grown("fallback_error"), 0);
+	EXPECT_EQ(offload_grown("fallback_timeout") + offload_grown("fallback_lost"), 0);
+	window_end_faults(&window);
+	EXPECT_EQ(driver("bind", name), 0);
+	EXPECT_TRUE(engine_set_up());
 	every_kind(8 * MIB);
 }
 
