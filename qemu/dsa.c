@@ -247,11 +247,6 @@ static void end_command(Dsa *dsa)
     case DISABLE_DEVICE:
         *word(dsa, REG_GENSTATS) = 0;
         break;
-    case ABORT_WQ:
-        for (i = 0; i < NR_QUEUES; i++) {
-            DMA_ENGINE(dsa)->queue[i].run |= !!(dsa->queues & 1 << i);
-        }
-        break;
     case RESET_WQ:
         /* In device.c idxd_wq_disable() writes the configuration once more. */
         for (i = 0; i < NR_QUEUES; i++) {
