@@ -25,22 +25,14 @@
 #define REG_DISABLE	0x10c
 #define REG_CONTROL	0x110
 #define REG_STATE	0x11c
-#define REG_SOURCE	0x128
-#define REG_TARGET	0x138
 #define REG_BYTES	0x188
 #define REG_RATE	0x18c
 #define STATUS_DONE	0x400U
 #define CONTROL_RATE	0x008U
-#define CONTROL_WRITE	0x010U
-#define CONTROL_LISTS	0x040U
-#define WORD_INTERRUPT	0x004U
 #define STATE_BUSY	1
 /* Cycles of 2 ns from one burst of 256 bytes to the next; half the channels have 128. */
 #define SLOWEST		0xfffU
 #define ALL_INTERRUPTS	0xfffU
-
-/* Memory without a user: the on-chip memory. */
-#define SPARE_MEMORY	0xfffc0000U
 
 /* Until a channel that was terminated must be of use again. */
 #define RECOVERY_S	(debug_kernel() ? 60 : 20)
@@ -54,16 +46,9 @@ enum fault {
 	CHANNEL_ERROR,
 	LOST_COMPLETION,
 	BOTH_FAULTS,
-	/* The channel copies one word, or writes zeroes, and says that it has copied. */
-	LIE,
-	ZEROES,
-	NO_FAULT,
 };
 
-/*
- * Strikes at channels that have just copied, before the driver hears of it; where they lie or
- * write zeroes, at channels that are about to copy.
- */
+/* Strikes at channels that have just copied, before the driver hears of it. */
 static struct saboteur {
 	pthread_t thread;
 	enum fault fault;
@@ -92,49 +77,12 @@ static void reg_write(uint32_t *channel, unsigned int offset, uint32_t value)
 	__atomic_store_n(&channel[offset / sizeof(*channel)], value, __ATOMIC_RELAXED);
 }
 
-static bool is_lie(enum fault fault)
-{
-	return fault == LIE || fault == ZEROES;
-}
-
-/*
- * A channel without lists of descriptors copies a word of the spare memory, to where the
- * list says. If the driver was quicker and begins anew, then to the spare memory as well.
- */
-static void prepare_lies(uint32_t *channel)
-{
-	const unsigned int descriptor[] = { REG_SOURCE, REG_TARGET };
-
-	for (unsigned int i = 0; i < 2; i++) {
-		reg_write(channel, descriptor[i], SPARE_MEMORY);
-		reg_write(channel, descriptor[i] + 4, 0);
-		reg_write(channel, descriptor[i] + 8, sizeof(uint32_t));
-	}
-	reg_write(channel, REG_TARGET + 12, WORD_INTERRUPT);
-}
-
 static void strike(uint32_t *channel, enum fault fault)
 {
-	uint32_t control;
-
-	if (is_lie(fault)) {
-		/* The driver wants lists each time that it begins; the mode it leaves alone. */
-		control = reg_read(channel, REG_CONTROL) & ~(CONTROL_LISTS | CONTROL_WRITE);
-		reg_write(channel, REG_CONTROL, control | (fault == ZEROES ? CONTROL_WRITE : 0));
-	} else if (fault == CHANNEL_ERROR) {
+	if (fault == CHANNEL_ERROR)
 		reg_read(channel, REG_UNDECODED);
-	} else {
+	else
 		reg_write(channel, REG_DISABLE, ALL_INTERRUPTS);
-	}
-}
-
-/* Whether this is a moment in which a strike does harm. */
-static bool is_moment(uint32_t *channel, enum fault fault)
-{
-	if (fault == NO_FAULT)
-		return false;
-	return is_lie(fault) ? reg_read(channel, REG_STATE) == STATE_BUSY :
-			       reg_read(channel, REG_STATUS) & STATUS_DONE;
 }
 
 /* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
@@ -143,7 +91,7 @@ static void set_rate(uint32_t cycles)
 	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
 		uint32_t control = reg_read(channels[i], REG_CONTROL);
 
-		control &= ~(CONTROL_RATE | CONTROL_WRITE);
+		control &= ~CONTROL_RATE;
 		reg_write(channels[i], REG_RATE, cycles);
 		reg_write(channels[i], REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
 	}
@@ -186,7 +134,7 @@ static void *sabotage_thread(void *arg)
 	while (!__atomic_load_n(&saboteur.stop, __ATOMIC_RELAXED)) {
 		for (unsigned int i = 0; i < NR_CHANNELS; i++) {
 			enum fault fault = saboteur.fault;
-			bool moment = is_moment(channels[i], fault);
+			bool moment = reg_read(channels[i], REG_STATUS) & STATUS_DONE;
 			bool begins = moment && !was_moment[i];
 
 			was_moment[i] = moment;
@@ -286,8 +234,6 @@ static void begin_sabotage(enum fault fault, unsigned int period)
 {
 	saboteur = (struct saboteur){ .fault = fault, .period = period };
 	ASSERT_EQ(engine_set_timeout(SHORT_MS), 0);
-	for (unsigned int i = 0; is_lie(fault) && i < NR_CHANNELS; i++)
-		prepare_lies(channels[i]);
 	run_on_cpus(last_cpu(), last_cpu());
 	ASSERT_EQ(pthread_create(&saboteur.thread, NULL, sabotage_thread, NULL), 0);
 }
@@ -570,70 +516,6 @@ TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 	EXPECT_GT(engine_failures(), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	expect_recovery();
-}
-
-#define DOCTOR	"/usr/sbin/migrate-offload-doctor"
-
-/* Leaves the doctor's words in @said. */
-static void ask_doctor(char *said, size_t size)
-{
-	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");
-	char *end = said;
-	int status;
-
-	ASSERT_NE(doctor, NULL);
-	said[fread(said, 1, size - 1, doctor)] = '\0';
-	for (char *from = said; *from; from++)
-		if (*from != '\n')
-			*end++ = *from;
-	*end = '\0';
-	printf("# %.1000s\n", said);
-	status = pclose(doctor);
-	/* Use it, or do not: 2 is that it could not tell. */
-	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
-}
-
-/*
- * The doctor lets an engine pass that makes no mistake, and none that lies, corrupts, fails or
- * hangs. dmatest is not told of errors: only moves are.
- */
-TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
-{
-	static const struct {
-		enum fault fault;
-		uint32_t rate;
-		/* A busy machine is no hanging engine. */
-		int timeout_ms;
-		const char *why;
-	} found[] = {
-		{ LIE, SLOWEST, LONG_MS, "of dmatest failed" },
-		{ ZEROES, SLOWEST, LONG_MS, "of dmatest failed" },
-		{ LOST_COMPLETION, 0, SHORT_MS, "of dmatest failed" },
-		{ NO_FAULT, SLOWEST, 1, "It does not end in time" },
-		{ CHANNEL_ERROR, 0, LONG_MS, "It reports errors" },
-	};
-	static char said[65536];
-
-	if (access(DOCTOR, X_OK))
-		SKIP(return, "no " DOCTOR);
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-	ask_doctor(said, sizeof(said));
-	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
-	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
-	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
-		begin_sabotage(found[i].fault, 1);
-		ASSERT_EQ(engine_set_timeout(found[i].timeout_ms), 0);
-		set_rate(found[i].rate);
-		ask_doctor(said, sizeof(said));
-		set_rate(0);
-		end_sabotage();
-		if (found[i].fault != NO_FAULT)
-			EXPECT_GT(saboteur_strikes(), 0);
-		EXPECT_NE(strstr(said, found[i].why), NULL);
-		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
-	}
 }
 
 TEST_HARNESS_MAIN
