@@ -182,23 +182,8 @@ TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
 	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
-/* A line of the log for each time that IOAT's driver resets a channel. */
-static long ioat_resets(void)
-{
-	FILE *dmesg = popen("dmesg | grep -c 'ioatdma.*Reset channel'", "r");
-	long resets = -1;
-
-	if (!dmesg || fscanf(dmesg, "%ld", &resets) != 1)
-		resets = -1;
-	if (dmesg)
-		pclose(dmesg);
-	return resets;
-}
-
 TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 {
-	long before;
-
 	if (strcmp(engine_module(), "ioatdma"))
 		SKIP(return, "%s has no timer", engine_module());
 	begin(LONG_MS, AREA_ANON_64K, 4 * MIB);
@@ -209,10 +194,9 @@ TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 	EXPECT_GT(offload_grown("fallback_error"), 0);
 	/* More than the time of the driver, which resets a channel in use that has failed. */
 	sleep(1);
-	before = ioat_resets();
-	EXPECT_GE(before, 0);
+	EXPECT_EQ(system("dmesg -c >/dev/null"), 0);
 	sleep(2);
-	EXPECT_EQ(ioat_resets(), before);
+	EXPECT_NE(system("dmesg | grep 'ioatdma.*Reset channel'"), 0);
 }
 
 struct fault {
