@@ -101,7 +101,7 @@ TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
 	EXPECT_EQ(used, 2);
 }
 
-/* Folios that a move made neighbours are neighbours again after the next: most share descriptors. */
+/* Folios that a move made neighbours are neighbours after the next: most share descriptors. */
 TEST_F_TIMEOUT(engines, neighbours_stay_neighbours, TIMEOUT)
 {
 	unsigned long before;
