@@ -14,7 +14,6 @@
 
 #define TIMEOUT		240
 #define NR_CHANNELS	16
-#define RING		32
 
 /* Of a batch: where faults strike, and where there are none. */
 #define SHORT_MS	100
@@ -335,17 +334,6 @@ TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 	show(area_kind_names[variant->kind]);
 }
 
-/* A batch that is many times as long as the ring of the one channel that there is. */
-TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
-{
-	load(EXCLUSIVE " channels=1");
-	create_area(AREA_ANON_4K, 8 * MIB);
-	ASSERT_LT(RING, area_folios(&area));
-	move(nodes[1]);
-	EXPECT_EQ(sum.copied, sum.folios);
-	EXPECT_EQ(sum.failed, 0);
-}
-
 /* A channel that was terminated accesses no memory, at once and later. */
 static void expect_stopped(void)
 {
@@ -441,28 +429,6 @@ TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
 TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
 {
 	survive(variant->kind, LOST_COMPLETION);
-}
-
-/* Many batches that fail: not even one in two of them may forget a page. */
-TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
-{
-	const double end = seconds_now() + SABOTAGE_S;
-	const unsigned int moves = 40;
-	long leaked;
-
-	load(EXCLUSIVE);
-	create_area(AREA_ANON_4K, 256 * KIB);
-	begin_sabotage(BOTH_FAULTS, 1);
-	ASSERT_EQ(engine_set_timeout(1), 0);
-	do {
-		leaked = pages_leaked(&area, nodes, moves);
-	} while (!saboteur_strikes() && seconds_now() < end);
-	end_sabotage();
-
-	printf("# %u strikes\n", saboteur_strikes());
-	EXPECT_GT(saboteur_strikes(), 0);
-	EXPECT_LT(leaked, moves / 2);
-	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
