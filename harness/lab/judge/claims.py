@@ -53,11 +53,11 @@ def recorded_programs() -> tuple[Program, ...]:
 
 
 def judged(results: Results) -> list[tuple[Claim, Case | None]]:
-    """Judge every claim; a fitted figure has no case, and those of a real machine have none."""
-    found = claims_of(results)
-    if results.calibration is None:
+    """Judge every claim; fitted figures, a real machine and other presets have no case."""
+    found, known = claims_of(results), recorded(results.quick)
+    presets = {one.engine.preset for one in (results, known) if one.engine}
+    if results.calibration is None or len(presets) > 1:
         return [(claim, None) for claim in found]
-    known = recorded(results.quick)
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
@@ -83,7 +83,7 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
         name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
         repeats = [Case.judged(name, not apart, "; ".join(map(str, apart[:3])))]
     found = [case for _, case in judged(results) if case]
-    return [*repeats, *found, *_runs(results)]
+    return [*repeats, *found, *(_runs(results) if found else ())]
 
 
 def _runs(results: Results) -> Iterator[Case]:

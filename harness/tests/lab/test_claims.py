@@ -16,7 +16,7 @@ from harness.lab.judge.claim import Claim, Measured, bounds, verdict
 from harness.lab.judge.claims import claims_of, judge
 from harness.lab.model.published import OFFLOAD, rows
 from harness.lab.results import Key, Phases, Results, Run, Touch
-from harness.tests.lab.sample import FULL, QUICK, by_cpu, results, run
+from harness.tests.lab.sample import FULL, MODEL, QUICK, by_cpu, results, run
 
 BOTH = pytest.mark.parametrize("whole", [QUICK, FULL], ids=["quick", "full"])
 LOSS = 0.2
@@ -168,10 +168,9 @@ def test_split_folios_and_such_as_cannot_be_seen_fail() -> None:
 
 def test_what_is_measured_again_must_be_the_same() -> None:
     assert judge(QUICK, QUICK)[0].status is Status.PASSED
-    first = QUICK.runs[0]
-    part = structs.replace(QUICK, runs=(first,))
+    part = structs.replace(QUICK, runs=QUICK.runs[:1])
     assert judge(QUICK, part)[0].status is Status.PASSED
-    other = changed(part, first, gbps=first.gbps * 1.006)
+    other = changed(part, *part.runs, gbps=QUICK.runs[0].gbps * 1.006)
     assert judge(QUICK, other)[0].status is Status.FAILED
 
 
@@ -234,6 +233,7 @@ def test_fitted_rows_are_not_judged_and_what_was_held_out_is() -> None:
     assert [row.row for row in FULL.calibration.rows if row.fitted] == [
         f"{kib} KiB" for kib in (4, 64, 256, 1024, 2048)
     ]
+    assert not judge(structs.replace(QUICK, engine=structs.replace(MODEL, preset="x"), runs=()))
 
 
 SIZE = {"folio_kib": 64, "total_mib": 16.0, "folios_per_call": 256}

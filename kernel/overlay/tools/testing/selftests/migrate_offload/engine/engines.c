@@ -101,6 +101,20 @@ TEST_F_TIMEOUT(engines, small_folios_are_grouped, TIMEOUT)
 	EXPECT_EQ(used, 2);
 }
 
+/* Folios that a move made neighbours are neighbours after the next: most share descriptors. */
+TEST_F_TIMEOUT(engines, neighbours_stay_neighbours, TIMEOUT)
+{
+	unsigned long before;
+
+	ASSERT_TRUE(engine_load("channels=1", "merge=Y"));
+	create_area(AREA_ANON_64K, 4 * MIB);
+	move_anew(nodes[1]);
+	before = engine_descriptors();
+	move_anew(nodes[0]);
+	EXPECT_LT(engine_descriptors() - before, area_folios(&area) / 2);
+	expect_copies(area_folios(&area), "fallback_", 0);
+}
+
 /*
  * A ring of one, which is full until the engine's driver has cleaned up: dcbm waits a few ms
  * for that, and leaves the rest to the CPU where a busy host takes longer.

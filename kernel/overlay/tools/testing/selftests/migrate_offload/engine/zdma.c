@@ -14,7 +14,6 @@
 
 #define TIMEOUT		240
 #define NR_CHANNELS	16
-#define RING		32
 
 /* Of a batch: where faults strike, and where there are none. */
 #define SHORT_MS	100
@@ -25,22 +24,14 @@
 #define REG_DISABLE	0x10c
 #define REG_CONTROL	0x110
 #define REG_STATE	0x11c
-#define REG_SOURCE	0x128
-#define REG_TARGET	0x138
 #define REG_BYTES	0x188
 #define REG_RATE	0x18c
 #define STATUS_DONE	0x400U
 #define CONTROL_RATE	0x008U
-#define CONTROL_WRITE	0x010U
-#define CONTROL_LISTS	0x040U
-#define WORD_INTERRUPT	0x004U
 #define STATE_BUSY	1
 /* Cycles of 2 ns from one burst of 256 bytes to the next; half the channels have 128. */
 #define SLOWEST		0xfffU
 #define ALL_INTERRUPTS	0xfffU
-
-/* Memory without a user: the on-chip memory. */
-#define SPARE_MEMORY	0xfffc0000U
 
 /* Until a channel that was terminated must be of use again. */
 #define RECOVERY_S	(debug_kernel() ? 60 : 20)
@@ -53,17 +44,9 @@ enum fault {
 	/* The channel reports an access to an address without a register. */
 	CHANNEL_ERROR,
 	LOST_COMPLETION,
-	BOTH_FAULTS,
-	/* The channel copies one word, or writes zeroes, and says that it has copied. */
-	LIE,
-	ZEROES,
-	NO_FAULT,
 };
 
-/*
- * Strikes at channels that have just copied, before the driver hears of it; where they lie or
- * write zeroes, at channels that are about to copy.
- */
+/* Strikes at channels that have just copied, before the driver hears of it. */
 static struct saboteur {
 	pthread_t thread;
 	enum fault fault;
@@ -92,49 +75,12 @@ static void reg_write(uint32_t *channel, unsigned int offset, uint32_t value)
 	__atomic_store_n(&channel[offset / sizeof(*channel)], value, __ATOMIC_RELAXED);
 }
 
-static bool is_lie(enum fault fault)
-{
-	return fault == LIE || fault == ZEROES;
-}
-
-/*
- * A channel without lists of descriptors copies a word of the spare memory, to where the
- * list says. If the driver was quicker and begins anew, then to the spare memory as well.
- */
-static void prepare_lies(uint32_t *channel)
-{
-	const unsigned int descriptor[] = { REG_SOURCE, REG_TARGET };
-
-	for (unsigned int i = 0; i < 2; i++) {
-		reg_write(channel, descriptor[i], SPARE_MEMORY);
-		reg_write(channel, descriptor[i] + 4, 0);
-		reg_write(channel, descriptor[i] + 8, sizeof(uint32_t));
-	}
-	reg_write(channel, REG_TARGET + 12, WORD_INTERRUPT);
-}
-
 static void strike(uint32_t *channel, enum fault fault)
 {
-	uint32_t control;
-
-	if (is_lie(fault)) {
-		/* The driver wants lists each time that it begins; the mode it leaves alone. */
-		control = reg_read(channel, REG_CONTROL) & ~(CONTROL_LISTS | CONTROL_WRITE);
-		reg_write(channel, REG_CONTROL, control | (fault == ZEROES ? CONTROL_WRITE : 0));
-	} else if (fault == CHANNEL_ERROR) {
+	if (fault == CHANNEL_ERROR)
 		reg_read(channel, REG_UNDECODED);
-	} else {
+	else
 		reg_write(channel, REG_DISABLE, ALL_INTERRUPTS);
-	}
-}
-
-/* Whether this is a moment in which a strike does harm. */
-static bool is_moment(uint32_t *channel, enum fault fault)
-{
-	if (fault == NO_FAULT)
-		return false;
-	return is_lie(fault) ? reg_read(channel, REG_STATE) == STATE_BUSY :
-			       reg_read(channel, REG_STATUS) & STATUS_DONE;
 }
 
 /* With 0 a channel has copied as soon as it is told to. The driver leaves that alone. */
@@ -143,7 +89,7 @@ static void set_rate(uint32_t cycles)
 	for (unsigned int i = 0; i < NR_CHANNELS; i++) {
 		uint32_t control = reg_read(channels[i], REG_CONTROL);
 
-		control &= ~(CONTROL_RATE | CONTROL_WRITE);
+		control &= ~CONTROL_RATE;
 		reg_write(channels[i], REG_RATE, cycles);
 		reg_write(channels[i], REG_CONTROL, control | (cycles ? CONTROL_RATE : 0));
 	}
@@ -185,16 +131,13 @@ static void *sabotage_thread(void *arg)
 	run_on_cpus(1, last_cpu() - 1);
 	while (!__atomic_load_n(&saboteur.stop, __ATOMIC_RELAXED)) {
 		for (unsigned int i = 0; i < NR_CHANNELS; i++) {
-			enum fault fault = saboteur.fault;
-			bool moment = is_moment(channels[i], fault);
+			bool moment = reg_read(channels[i], REG_STATUS) & STATUS_DONE;
 			bool begins = moment && !was_moment[i];
 
 			was_moment[i] = moment;
 			if (!begins || ++seen % __atomic_load_n(&saboteur.period, __ATOMIC_RELAXED))
 				continue;
-			if (fault == BOTH_FAULTS)
-				fault = saboteur.strikes % 2 ? CHANNEL_ERROR : LOST_COMPLETION;
-			strike(channels[i], fault);
+			strike(channels[i], saboteur.fault);
 			__atomic_fetch_add(&saboteur.strikes, 1, __ATOMIC_RELAXED);
 		}
 	}
@@ -239,48 +182,14 @@ static unsigned int map_channels(void)
 	return nr;
 }
 
-struct interrupts {
-	unsigned int nr;
-	/* Over all processors, one for each channel. */
-	uint64_t count[NR_CHANNELS];
-};
-
-static void read_interrupts(struct interrupts *interrupts)
+/* How many channels that dcbm holds have copied since then. */
+static unsigned int channels_used(const struct engine_channel *before)
 {
-	FILE *file = fopen("/proc/interrupts", "r");
-	char line[1024];
+	struct engine_channel after[ENGINE_MAX_CHANNELS];
+	unsigned int held = engine_channels(after), used = 0;
 
-	interrupts->nr = 0;
-	while (file && interrupts->nr < NR_CHANNELS && fgets(line, sizeof(line), file)) {
-		char *pos = strchr(line, ':');
-		uint64_t sum = 0;
-
-		if (!pos || !strstr(line, "zynqmp-dma"))
-			continue;
-		for (pos++;; ) {
-			char *end;
-			unsigned long count = strtoul(pos, &end, 10);
-
-			if (end == pos)
-				break;
-			sum += count;
-			pos = end;
-		}
-		interrupts->count[interrupts->nr++] = sum;
-	}
-	if (file)
-		fclose(file);
-}
-
-/* How many channels had interrupts in between. */
-static unsigned int channels_used(const struct interrupts *before)
-{
-	struct interrupts after;
-	unsigned int used = 0;
-
-	read_interrupts(&after);
-	for (unsigned int i = 0; i < before->nr && i < after.nr; i++)
-		used += after.count[i] > before->count[i];
+	for (unsigned int i = 0; i < held; i++)
+		used += after[i].bytes > before[i].bytes;
 	return used;
 }
 
@@ -320,8 +229,6 @@ static void begin_sabotage(enum fault fault, unsigned int period)
 {
 	saboteur = (struct saboteur){ .fault = fault, .period = period };
 	ASSERT_EQ(engine_set_timeout(SHORT_MS), 0);
-	for (unsigned int i = 0; is_lie(fault) && i < NR_CHANNELS; i++)
-		prepare_lies(channels[i]);
 	run_on_cpus(last_cpu(), last_cpu());
 	ASSERT_EQ(pthread_create(&saboteur.thread, NULL, sabotage_thread, NULL), 0);
 }
@@ -407,41 +314,20 @@ static uint64_t sum_of_bytes(struct engine_channel *channels)
 TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
-	struct interrupts interrupts;
 	uint64_t bytes;
 
 	load("");
 	bytes = sum_of_bytes(before);
 	create_area(variant->kind, variant->size);
-	read_interrupts(&interrupts);
-	ASSERT_EQ(interrupts.nr, NR_CHANNELS);
-
 	move(nodes[1]);
 	move(nodes[0]);
 	EXPECT_EQ(sum.copied + sum.failed, sum.folios);
-	EXPECT_EQ(channels_used(&interrupts), NR_CHANNELS);
+	EXPECT_EQ(channels_used(before), NR_CHANNELS);
 	EXPECT_GE(sum.copied * 100, (sum.copied + sum.failed) * 99);
 	bytes = sum_of_bytes(after) - bytes;
 	EXPECT_GE(bytes * 100, 2 * area.size * 99);
 	EXPECT_LE(bytes, 2 * area.size);
-	for (unsigned int i = 0; i < NR_CHANNELS; i++)
-		EXPECT_GT(after[i].bytes, before[i].bytes);
 	show(area_kind_names[variant->kind]);
-}
-
-/* A batch that is many times as long as the ring of the one channel that there is. */
-TEST_F_TIMEOUT(zdma_once, ring_shorter_than_batch, TIMEOUT)
-{
-	struct interrupts interrupts;
-
-	load(EXCLUSIVE " channels=1");
-	create_area(AREA_ANON_4K, 8 * MIB);
-	ASSERT_LT(RING, area_folios(&area));
-	read_interrupts(&interrupts);
-	move(nodes[1]);
-	EXPECT_EQ(channels_used(&interrupts), 1);
-	EXPECT_EQ(sum.copied, sum.folios);
-	EXPECT_EQ(sum.failed, 0);
 }
 
 /* A channel that was terminated accesses no memory, at once and later. */
@@ -461,12 +347,12 @@ static void expect_channels(unsigned int nr)
 	unsigned int used, moves = 0;
 
 	do {
-		struct interrupts interrupts;
+		struct engine_channel before[ENGINE_MAX_CHANNELS];
 
 		sum = (struct outcome){ 0 };
-		read_interrupts(&interrupts);
+		engine_channels(before);
 		move(nodes[++moves % 2]);
-		used = channels_used(&interrupts);
+		used = channels_used(before);
 	} while ((used < nr || sum.failed) && seconds_now() < end);
 
 	EXPECT_EQ(used, nr);
@@ -541,28 +427,6 @@ TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
 	survive(variant->kind, LOST_COMPLETION);
 }
 
-/* Many batches that fail: not even one in two of them may forget a page. */
-TEST_F_TIMEOUT(zdma_once, leak, TIMEOUT)
-{
-	const double end = seconds_now() + SABOTAGE_S;
-	const unsigned int moves = 40;
-	long leaked;
-
-	load(EXCLUSIVE);
-	create_area(AREA_ANON_4K, 256 * KIB);
-	begin_sabotage(BOTH_FAULTS, 1);
-	ASSERT_EQ(engine_set_timeout(1), 0);
-	do {
-		leaked = pages_leaked(&area, nodes, moves);
-	} while (!saboteur_strikes() && seconds_now() < end);
-	end_sabotage();
-
-	printf("# %u strikes\n", saboteur_strikes());
-	EXPECT_GT(saboteur_strikes(), 0);
-	EXPECT_LT(leaked, moves / 2);
-	EXPECT_EQ(area_wrong(&area), 0);
-}
-
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
 			"test_buf_size=2090000 "
 
@@ -591,93 +455,6 @@ TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 	expect_accounted();
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 65536), 0);
 	expect_recovery();
-}
-
-/* Memory of every kind at once, and both faults. */
-TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
-{
-	struct movers_result result;
-
-	load(EXCLUSIVE);
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
-	begin_sabotage(BOTH_FAULTS, 20);
-	sleep(10);
-	EXPECT_TRUE(movers_stop(&result));
-	end_sabotage();
-
-	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
-	       saboteur_strikes());
-	offload_show_grown();
-	EXPECT_GT(result.moves, 20);
-	EXPECT_GT(offload_grown("folios_copied"), 0);
-	EXPECT_GT(engine_failures(), 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	expect_recovery();
-}
-
-#define DOCTOR	"/usr/sbin/migrate-offload-doctor"
-
-/* Leaves the doctor's words in @said. */
-static void ask_doctor(char *said, size_t size)
-{
-	FILE *doctor = popen(DOCTOR " --json --size 4 --iterations 4", "r");
-	char *end = said;
-	int status;
-
-	ASSERT_NE(doctor, NULL);
-	said[fread(said, 1, size - 1, doctor)] = '\0';
-	for (char *from = said; *from; from++)
-		if (*from != '\n')
-			*end++ = *from;
-	*end = '\0';
-	printf("# %.1000s\n", said);
-	status = pclose(doctor);
-	/* Use it, or do not: 2 is that it could not tell. */
-	EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) < 2);
-}
-
-/*
- * The doctor lets an engine pass that makes no mistake, and none that lies, corrupts, fails or
- * hangs. dmatest is not told of errors: only moves are.
- */
-TEST_F_TIMEOUT(zdma_once, doctor, 2 * TIMEOUT)
-{
-	static const struct {
-		enum fault fault;
-		uint32_t rate;
-		/* A busy machine is no hanging engine. */
-		int timeout_ms;
-		const char *why;
-	} found[] = {
-		{ LIE, SLOWEST, LONG_MS, "of dmatest failed" },
-		{ ZEROES, SLOWEST, LONG_MS, "of dmatest failed" },
-		{ LOST_COMPLETION, 0, SHORT_MS, "of dmatest failed" },
-		{ NO_FAULT, SLOWEST, 1, "It does not end in time" },
-		{ CHANNEL_ERROR, 0, LONG_MS, "It reports errors" },
-	};
-	static char said[65536];
-
-	if (access(DOCTOR, X_OK))
-		SKIP(return, "no " DOCTOR);
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-	ask_doctor(said, sizeof(said));
-	EXPECT_NE(strstr(said, "\"failures\": 0}"), NULL);
-	EXPECT_NE(strstr(said, "\"moved\": true"), NULL);
-	EXPECT_NE(strstr(said, "It makes no mistake"), NULL);
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(found); i++) {
-		begin_sabotage(found[i].fault, 1);
-		ASSERT_EQ(engine_set_timeout(found[i].timeout_ms), 0);
-		set_rate(found[i].rate);
-		ask_doctor(said, sizeof(said));
-		set_rate(0);
-		end_sabotage();
-		if (found[i].fault != NO_FAULT)
-			EXPECT_GT(saboteur_strikes(), 0);
-		EXPECT_NE(strstr(said, found[i].why), NULL);
-		EXPECT_NE(strstr(said, "\"verdict\": \"do not\""), NULL);
-	}
 }
 
 TEST_HARNESS_MAIN
