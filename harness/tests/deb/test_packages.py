@@ -34,11 +34,11 @@ def test_only_the_package_that_is_wanted_stays(tmp_path: Path) -> None:
     for name in ("linux-image-7_2_amd64.deb", "linux-libc-dev_2_amd64.deb",
                  "linux-u_2_amd64.changes", "linux-image-7_1_amd64.deb"):  # fmt: skip
         (tmp_path / name).write_text(name)
-    found = packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
+    (found,) = packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
     assert found == out / "linux-image-7_2_amd64.deb"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["linux-image-7_1_amd64.deb", "out"]
     with pytest.raises(HarnessError, match="has 0 files linux-image"):
-        packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
+        packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
 
 
 def test_the_tools_have_all_that_their_package_names() -> None:
