@@ -1,9 +1,9 @@
 """`make check-debian`: a Debian 13 machine gets our packages, uses them, and loses them again.
 
 The root file system has what Debian's important packages are, Debian's own kernel, a compiler,
-numactl and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the boot
-loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from the
-disk before each boot.
+numactl and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the
+boot loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from
+the disk before each boot.
 """
 
 import re

@@ -13,7 +13,8 @@ from harness.deb import packages
 
 NOW = 1764028800.0
 GUIDE = "Documentation/admin-guide/mm/migrate_offload.rst"
-BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate_bench.1", "migrate-offload.8")
+BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate_bench.1", "migrate-offload.8",
+         "migrate-offload-doctor.8")  # fmt: skip
 OFF = ("", "0", "none")
 
 

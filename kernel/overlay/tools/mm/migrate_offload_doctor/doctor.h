@@ -25,8 +25,10 @@
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
-/* 10 sizes, moved in 2 ways and with each engine. */
-#define MAX_POINTS	(10 * (2 + MAX_ENGINES))
+/* 6 sizes, moved in 2 ways and with each engine. */
+#define MAX_POINTS	(6 * (2 + MAX_ENGINES))
+/* All ways take turns, so that a noisy moment does not decide. */
+#define ROUNDS		3
 
 /* Five, and one for each reason. */
 #define MAX_SETTINGS	(5 + 4)
@@ -46,6 +48,8 @@ struct options {
 	int node[2];
 	bool json;
 	bool quiet;
+	/* Also while others use the processors. */
+	bool force;
 };
 
 /* All channels of one driver. */
@@ -70,8 +74,8 @@ struct engine {
 	unsigned long failures;
 	char complaint[160];
 
-	/* Moves. */
-	bool moved;
+	/* Bytes that moved while it copied. */
+	size_t moved;
 
 	enum verdict verdict;
 	char why[400];
@@ -85,13 +89,24 @@ struct way {
 	struct engine *engine;
 };
 
+/*
+ * At rest: GB/s, and ms of the moving thread's processor time for each GB. While a thread
+ * touches the memory: GB/s, and the longest that this thread waited.
+ */
+enum figure {
+	GBPS,
+	CPU_MS,
+	GBPS_TOUCHED,
+	WAIT_US,
+	NR_FIGURES,
+};
+
 /* One way, with folios of one size. */
 struct point {
 	struct way way;
 	size_t folio_kib;
-	double gbps;
-	/* The longest that a thread waited that touched the memory meanwhile. */
-	double wait_us;
+	double figure[NR_FIGURES][ROUNDS];
+	unsigned int rounds;
 	size_t bytes;
 	size_t bytes_wrong;
 	uint64_t copied;
@@ -145,6 +160,7 @@ void move_memory(struct exam *exam);
 
 /* verdict.c */
 bool point_is_wrong(const struct point *point);
+struct point *find_point(struct exam *exam, const struct way *way, size_t kib);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
 void describe_way(const struct way *way, char *text, size_t size);

@@ -7,6 +7,11 @@ static const char * const verdicts[] = {
 	[USE_IT] = "use it", [DO_NOT] = "do not", [COULD_NOT_TELL] = "could not tell",
 };
 
+static const char * const figures[] = {
+	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [GBPS_TOUCHED] = "gbps_touched",
+	[WAIT_US] = "wait_us",
+};
+
 static void print_member(const char *name, const char *text)
 {
 	json_member(stdout, name, text);
@@ -25,7 +30,7 @@ static void print_engine(const struct engine *engine)
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved > 0),
 	       verdicts[engine->verdict]);
 }
 
@@ -37,8 +42,13 @@ static void print_point(const struct point *point)
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, \"gbps\": %.3f, \"wait_us\": %.1f, ", point->folio_kib,
-	       point->gbps, point->wait_us);
+	printf("\"folio_kib\": %zu, ", point->folio_kib);
+	for (unsigned int i = 0; i < NR_FIGURES; i++) {
+		printf("\"%s\": [", figures[i]);
+		for (unsigned int round = 0; round < point->rounds; round++)
+			printf("%s%.3f", round ? ", " : "", point->figure[i][round]);
+		printf("], ");
+	}
 	printf("\"bytes\": %zu, \"bytes_wrong\": %zu, ", point->bytes, point->bytes_wrong);
 	printf("\"copied\": %llu, \"unreachable\": %llu, ",
 	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
@@ -49,7 +59,7 @@ static void print_point(const struct point *point)
 
 void print_json(const struct exam *exam)
 {
-	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 1, \"engines\": [");
+	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 2, \"engines\": [");
 	for (unsigned int i = 0; i < exam->nr_engines; i++) {
 		printf("%s", i ? ", " : "");
 		print_engine(&exam->engine[i]);

@@ -1,12 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Moving memory of every folio size in every way: is every byte right, how fast is it, and
- * how long does a thread wait that touches the memory meanwhile.
+ * Moving memory of every folio size in every way: is every byte right, how fast is it, how much
+ * of a processor does it take, and how long does a thread wait that touches the memory meanwhile.
  */
 #include <errno.h>
+#include <glob.h>
+#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
 
@@ -14,6 +17,7 @@
 #include "../migrate_lib/touch.h"
 
 #define LARGEST_KIB	2048UL
+#define TIERS		"/sys/devices/virtual/memory_tiering/memory_tier"
 /* The size of one call, which cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* One of this number of accesses is a write. */
@@ -93,14 +97,22 @@ static void count(struct point *point, const struct offload_stats *then)
 	point->unreachable += offload_grown_since(then, REASON, "fallback_unreachable");
 }
 
-/* Moves the whole area in calls, and stops at the first mistake of an engine. GB/s. */
-static double move_area(struct area *area, struct point *point, int node)
+static double seconds_of_thread(void)
 {
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* Moves the whole area in calls, and stops at the first mistake of an engine. */
+static void move_area(struct area *area, struct point *point, int node, bool touched)
+{
+	double took = 0, cpu = 0;
 	size_t moved = 0, offset, size;
-	double took = 0;
 
 	for (offset = 0; offset < area->size; offset += size) {
-		double begin = seconds_now();
+		double begin = seconds_now(), cpu_begin = seconds_of_thread();
 		struct offload_stats then;
 		long missing;
 
@@ -111,31 +123,38 @@ static double move_area(struct area *area, struct point *point, int node)
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
+		cpu += seconds_of_thread() - cpu_begin;
 		count(point, &then);
 		if (point_is_wrong(point))
 			break;
 	}
 	point->bytes += moved;
-	return moved / took / 1e9;
+	point->figure[touched ? GBPS_TOUCHED : GBPS][point->rounds] = moved / took / 1e9;
+	if (!touched)
+		point->figure[CPU_MS][point->rounds] = moved ? cpu * 1e12 / moved : 0;
 }
 
-/* There, for the speed, and back, with a thread that touches the memory. */
+/* There and back, at rest and touched: the other way round in each second round. */
 static void measure(struct exam *exam, struct area *area, struct point *point)
 {
-	struct toucher toucher;
+	for (unsigned int back = 0; back < 2; back++) {
+		bool touched = back != point->rounds % 2;
+		struct toucher toucher;
 
-	stamp(area);
-	point->gbps = move_area(area, point, exam->node[1]);
-	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, NULL);
-	if (point_is_wrong(point))
-		return;
-	stamp(area);
-	if (!touch(&toucher, area))
-		return;
-	move_area(area, point, exam->node[0]);
-	toucher_stop(&toucher);
-	point->wait_us = toucher.longest / 1e3;
-	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, area->written);
+		stamp(area);
+		if (touched && !touch(&toucher, area))
+			return;
+		move_area(area, point, exam->node[!back], touched);
+		if (touched) {
+			toucher_stop(&toucher);
+			point->figure[WAIT_US][point->rounds] = toucher.longest / 1e3;
+		}
+		point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed,
+						   area->written);
+		if (point_is_wrong(point))
+			return;
+	}
+	point->rounds++;
 }
 
 /* How long an access takes while nothing moves. */
@@ -152,13 +171,12 @@ static void measure_rest(struct exam *exam, struct area *area)
 
 static void try_way(struct exam *exam, struct area *area, struct way way)
 {
-	struct point *point = &exam->point[exam->nr_points];
+	struct point *point = find_point(exam, &way, area->folio / KIB);
+	size_t before;
 	char text[64];
 	int error;
 
 	describe_way(&way, text, sizeof(text));
-	if (exam->nr_points == MAX_POINTS)
-		return;
 	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, text);
 	error = set_way(&way);
 	/* A kernel may be without mtcopy. */
@@ -168,17 +186,24 @@ static void try_way(struct exam *exam, struct area *area, struct way way)
 		hinder(exam, "%s: %s", text, strerror(-error));
 		return;
 	}
-	*point = (struct point){ .way = way, .folio_kib = area->folio / KIB };
+	if (!point) {
+		point = &exam->point[exam->nr_points++];
+		*point = (struct point){ .way = way, .folio_kib = area->folio / KIB };
+	}
+	before = point->bytes;
 	measure(exam, area, point);
-	exam->nr_points++;
 	if (!way.engine) {
 		if (point->bytes_wrong)
 			hinder(exam, "%s corrupts memory", text);
 		return;
 	}
-	way.engine->moved |= point->bytes;
-	if (point_is_wrong(point))
-		way.engine->verdict = DO_NOT;
+	way.engine->moved += point->bytes - before;
+	if (!point_is_wrong(point))
+		return;
+	way.engine->verdict = DO_NOT;
+	/* The next way begins where this one began. */
+	offload_set_enabled(false);
+	memory_move(0, area->addr, area->size, area->folio, exam->node[0], MPOL_MF_MOVE);
 }
 
 static void try_ways(struct exam *exam, size_t kib)
@@ -190,11 +215,13 @@ static void try_ways(struct exam *exam, size_t kib)
 		return;
 	}
 	measure_rest(exam, &area);
-	try_way(exam, &area, (struct way){ .migrator = "none" });
-	try_way(exam, &area, (struct way){ .migrator = "mtcopy" });
-	for (unsigned int i = 0; i < exam->nr_engines; i++)
-		if (exam->engine[i].verdict == USE_IT)
-			try_way(exam, &area, (struct way){ "dcbm", &exam->engine[i] });
+	for (unsigned int round = 0; round < ROUNDS; round++) {
+		try_way(exam, &area, (struct way){ .migrator = "none" });
+		try_way(exam, &area, (struct way){ .migrator = "mtcopy" });
+		for (unsigned int i = 0; i < exam->nr_engines; i++)
+			if (exam->engine[i].verdict == USE_IT)
+				try_way(exam, &area, (struct way){ "dcbm", &exam->engine[i] });
+	}
 	area_unmap(&area);
 }
 
@@ -210,25 +237,48 @@ bool node_exists(int node)
 	return node < MEMORY_MAX_NODES && memory_node_kib(node, "MemFree:") >= 0;
 }
 
-static bool is_given(const struct options *options, int node)
+/* Memory has tiers: from the fastest to the slowest, whose number is the highest. */
+static void find_tiers(int node[2])
 {
-	return options->node[0] == options->node[1] || node == options->node[0] ||
-	       node == options->node[1];
+	int least = INT_MAX, most = -1, tier;
+	char list[32];
+	glob_t found;
+
+	if (glob(TIERS "*/nodelist", 0, NULL, &found))
+		return;
+	for (size_t i = 0; i < found.gl_pathc; i++) {
+		if (sscanf(found.gl_pathv[i], TIERS "%d", &tier) != 1 ||
+		    setting_read(found.gl_pathv[i], list, sizeof(list)))
+			continue;
+		if (tier < least) {
+			least = tier;
+			node[0] = atoi(list);
+		}
+		if (tier > most) {
+			most = tier;
+			node[1] = atoi(list);
+		}
+	}
+	globfree(&found);
 }
 
 bool find_nodes(struct exam *exam)
 {
-	const struct options *options = exam->options;
+	const size_t need = exam->options->size + RESERVE;
+	int given[2] = { exam->options->node[0], exam->options->node[1] };
 	unsigned int nr = 0;
 
+	if (given[0] == given[1])
+		find_tiers(given);
 	for (int node = 0; node < MEMORY_MAX_NODES && nr < 2; node++)
-		if (is_given(options, node) && free_bytes(node) >= options->size + RESERVE)
+		if ((given[0] == given[1] || node == given[0] || node == given[1]) &&
+		    free_bytes(node) >= need)
 			exam->node[nr++] = node;
 	if (nr < 2)
 		hinder(exam, "two nodes with %zu MB of free memory are needed: see --size, --nodes",
-		       (options->size + RESERVE) / MIB);
-	else if (options->node[0] != options->node[1])
-		memcpy(exam->node, options->node, sizeof(exam->node));
+		       need / MIB);
+	else if (given[0] != given[1])
+		memcpy(exam->node, given, sizeof(exam->node));
 	return nr == 2;
 }
 
@@ -242,6 +292,7 @@ void move_memory(struct exam *exam)
 	}
 	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy", "");
-	for (size_t kib = memory_page_size() / KIB; kib <= LARGEST_KIB; kib *= 2)
+	for (size_t kib = memory_page_size() / KIB; kib < LARGEST_KIB; kib *= 4)
 		try_ways(exam, kib);
+	try_ways(exam, LARGEST_KIB);
 }

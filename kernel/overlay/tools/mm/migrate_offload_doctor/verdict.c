@@ -16,7 +16,9 @@
 #define FASTER		1.2
 #define NOT_SLOWER	0.9
 #define SHORTER		0.5
-#define NOT_MUCH_LONGER	2.0
+#define MUCH_LONGER	2.0
+/* Waits of the kernel's rounds that differ by more are those of other work. */
+#define NOISY		4.0
 
 /* Long lists were measured: these reasons have such lists. */
 static const char * const bulk_reasons[] = {
@@ -33,7 +35,7 @@ static bool same_way(const struct way *a, const struct way *b)
 	return !strcmp(a->migrator, b->migrator) && a->engine == b->engine;
 }
 
-static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
+struct point *find_point(struct exam *exam, const struct way *way, size_t kib)
 {
 	for (unsigned int i = 0; i < exam->nr_points; i++)
 		if (exam->point[i].folio_kib == kib && same_way(&exam->point[i].way, way))
@@ -52,18 +54,68 @@ static bool is_copied(const struct point *point)
 	return point->copied && point->copied >= COPIED * folios_moved(point);
 }
 
-/* Compared with the kernel without copy offload, and folios of the same size. */
-static bool pays(const struct exam *exam, const struct point *point)
+/* The kernel without copy offload, and folios of the same size. */
+static const struct point *kernel_point(const struct exam *exam, size_t kib)
 {
 	static const struct way vanilla = { .migrator = "none" };
-	const struct point *kernel = find_point(exam, &vanilla, point->folio_kib);
 
-	if (!kernel || point_is_wrong(point) || !is_copied(point))
+	return find_point((struct exam *)exam, &vanilla, kib);
+}
+
+/* The least and the most of all rounds. */
+struct span {
+	double least;
+	double most;
+};
+
+static struct span span_of(const double figure[ROUNDS])
+{
+	struct span span = { figure[0], figure[0] };
+
+	for (unsigned int i = 1; i < ROUNDS; i++) {
+		if (figure[i] < span.least)
+			span.least = figure[i];
+		if (figure[i] > span.most)
+			span.most = figure[i];
+	}
+	return span;
+}
+
+/* Each round with the same round of the kernel. */
+static struct span compare(const struct exam *exam, const struct point *point, enum figure figure)
+{
+	const double *kernel = kernel_point(exam, point->folio_kib)->figure[figure];
+	double ratio[ROUNDS];
+
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		ratio[i] = point->figure[figure][i] / kernel[i];
+	return span_of(ratio);
+}
+
+/* In each round: one that is disturbed does not decide. */
+static bool pays(const struct exam *exam, const struct point *point)
+{
+	const struct point *kernel = kernel_point(exam, point->folio_kib);
+	struct span speed, wait;
+
+	if (!kernel || kernel->rounds < ROUNDS || point->rounds < ROUNDS ||
+	    point_is_wrong(point) || !is_copied(point))
 		return false;
-	return (point->gbps >= FASTER * kernel->gbps &&
-		point->wait_us <= NOT_MUCH_LONGER * kernel->wait_us) ||
-	       (point->gbps >= NOT_SLOWER * kernel->gbps &&
-		point->wait_us <= SHORTER * kernel->wait_us);
+	speed = compare(exam, point, GBPS);
+	wait = compare(exam, point, WAIT_US);
+	if (speed.least < NOT_SLOWER || wait.least > MUCH_LONGER)
+		return false;
+	/* CPUs that help are not the moving thread. */
+	return speed.least >= FASTER || wait.most <= SHORTER ||
+	       (point->way.engine && compare(exam, point, CPU_MS).most <= SHORTER);
+}
+
+/* Of three. */
+static double median(const double figure[ROUNDS])
+{
+	struct span span = span_of(figure);
+
+	return figure[0] + figure[1] + figure[2] - span.least - span.most;
 }
 
 /* How many of the largest sizes in a row pay; the smallest of them, and the largest's speed. */
@@ -80,7 +132,7 @@ static unsigned int worth(const struct exam *exam, const struct way *way, size_t
 		if (!pays(exam, point))
 			break;
 		if (!nr++)
-			*gbps = point->gbps;
+			*gbps = median(point->figure[GBPS]);
 		*kib = point->folio_kib;
 	}
 	return nr;
@@ -181,6 +233,27 @@ static void say_left(struct engine *engine, const struct point *point)
 	    folios_moved(point), reason);
 }
 
+static void say_figures(const struct exam *exam, struct engine *engine, enum verdict verdict,
+			const char *what)
+{
+	const struct point *point = last_point(exam, engine);
+	struct span speed = compare(exam, point, GBPS), cpu = compare(exam, point, CPU_MS);
+	struct span wait = compare(exam, point, WAIT_US);
+
+	say(engine, verdict,
+	    "It makes no mistake, %s: folios of %zu KiB move %.1f to %.1f times as fast, for %.0f to %.0f %% of the processor's time; the longest wait is %.1f to %.1f times as long.%s",
+	    what, point->folio_kib, speed.least, speed.most, 100 * cpu.least, 100 * cpu.most,
+	    wait.least, wait.most, verdict != USE_IT || engine->stops ? "" :
+	    " If it ever hangs, memory is lost until the next boot.");
+}
+
+static bool disagree(const struct exam *exam, const struct point *point)
+{
+	struct span speed = compare(exam, point, GBPS);
+
+	return speed.least < FASTER && speed.most >= FASTER;
+}
+
 static void judge_engine(const struct exam *exam, struct engine *engine)
 {
 	const struct point *wrong = mistake(exam, engine);
@@ -207,13 +280,12 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 		say_left(engine, last_point(exam, engine));
 	else if (!strcmp(engine->driver, "dmasim"))
 		say(engine, DO_NOT, "It is made of software: a CPU makes each copy.");
+	else if (!engine_pays(exam, engine) && disagree(exam, last_point(exam, engine)))
+		say_figures(exam, engine, COULD_NOT_TELL, "but rounds disagree whether it pays");
 	else if (!engine_pays(exam, engine))
-		say(engine, DO_NOT,
-		    "It makes no mistake, but large folios neither move faster nor make threads wait less.");
+		say_figures(exam, engine, DO_NOT, "but does not pay");
 	else
-		say(engine, USE_IT, "It makes no mistake, and it pays.%s",
-		    engine->stops ? "" :
-		    " If it ever hangs, memory is lost until the next boot.");
+		say_figures(exam, engine, USE_IT, "and it pays");
 }
 
 static unsigned int order_of(size_t kib)
@@ -292,53 +364,60 @@ static void print_engine(const struct engine *engine)
 		printf("  Its driver %s tell whether the engine has stopped.\n",
 		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
-		printf("  dmatest: %lu tests, %lu failures.\n", engine->tests, engine->failures);
+		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tested: errors of the hardware, unplugging.\n",
+		       engine->tests, engine->failures, engine->moved / 1e9);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
 }
 
 static void print_curve(const struct exam *exam)
 {
-	printf("Memory from node %d to node %d; at rest an access takes %.0f us at most.\n\n",
-	       exam->node[0], exam->node[1], exam->rest_us);
-	printf("%8s  %-28s %8s %16s\n", "folio", "moved by", "GB/s", "longest wait");
+	printf("Memory between nodes %d and %d, medians of %u rounds; at rest an access takes %.0f us at most.\n\n",
+	       exam->node[0], exam->node[1], ROUNDS, exam->rest_us);
+	printf("%8s  %-28s %8s %10s %8s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
+	       "touched", "longest wait");
 	for (unsigned int i = 0; i < exam->nr_points; i++) {
 		const struct point *point = &exam->point[i];
+		struct span wait = span_of(point->figure[WAIT_US]);
 		char text[64];
 
 		describe_way(&point->way, text, sizeof(text));
-		printf("%4zu KiB  %-28s %8.2f %13.0f us", point->folio_kib, text, point->gbps,
-		       point->wait_us);
+		printf("%4zu KiB  %-28s %8.2f %10.1f %8.2f %10.0f us", point->folio_kib, text,
+		       median(point->figure[GBPS]), median(point->figure[CPU_MS]),
+		       median(point->figure[GBPS_TOUCHED]), median(point->figure[WAIT_US]));
 		if (point_is_wrong(point))
 			printf("  WRONG");
 		else if (strcmp(point->way.migrator, "none") && !is_copied(point))
 			printf("  left to the kernel");
+		if (!strcmp(point->way.migrator, "none") && wait.most > NOISY * wait.least)
+			printf("  too noisy to judge waits: %.0f to %.0f us", wait.least, wait.most);
 		printf("\n");
 	}
-	printf("\n");
 }
 
 void print_words(const struct exam *exam)
 {
-	char text[200];
+	char text[64];
 
-	for (unsigned int i = 0; i < exam->nr_engines; i++)
-		print_engine(&exam->engine[i]);
-	if (!exam->nr_engines)
-		printf("This machine has no DMA engine with a driver.\n\n");
-	if (exam->nr_points)
-		print_curve(exam);
-	if (exam->hindrance[0])
-		printf("Not all could be examined: %s.\n", exam->hindrance);
-	if (!exam->best) {
+	if (exam->best) {
+		describe_way(exam->best, text, sizeof(text));
+		printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n",
+		       text, exam->best_kib);
+		for (unsigned int i = 0; i < exam->nr_settings; i++)
+			printf("  %s\n", exam->setting[i]);
+		if (exam->best->engine)
+			printf("Why: %s\n", exam->best->engine->why);
+	} else {
 		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
 		       "Could not tell whether to use copy offload here.");
-		return;
 	}
-	describe_way(exam->best, text, sizeof(text));
-	printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n", text,
-	       exam->best_kib);
-	for (unsigned int i = 0; i < exam->nr_settings; i++)
-		printf("  %s\n", exam->setting[i]);
+	if (exam->hindrance[0])
+		printf("Not all could be examined: %s.\n", exam->hindrance);
 	printf("Others move less at a time, so this was not measured for them:\n"
-	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n");
+	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n\n");
+	if (!exam->nr_engines && !exam->hindrance[0])
+		printf("This machine has no DMA engine with a driver.\n\n");
+	for (unsigned int i = 0; i < exam->nr_engines; i++)
+		print_engine(&exam->engine[i]);
+	if (exam->nr_points)
+		print_curve(exam);
 }

@@ -22,9 +22,14 @@ static struct point *add(struct exam *exam, struct way way, double gbps, double 
 	struct point *point = &exam->point[exam->nr_points++];
 
 	*point = (struct point){
-		.way = way, .folio_kib = 2048, .gbps = gbps, .wait_us = wait_us,
+		.way = way, .folio_kib = 2048, .rounds = ROUNDS,
 		.bytes = FOLIOS * 2 * MIB, .copied = FOLIOS,
 	};
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		point->figure[GBPS][i] = gbps;
+		point->figure[CPU_MS][i] = 100;
+		point->figure[WAIT_US][i] = wait_us;
+	}
 	return point;
 }
 
@@ -66,6 +71,34 @@ TEST_F(verdict, pays)
 	measured(self, 12);
 	judge(self->exam);
 	EXPECT_EQ(USE_IT, self->exam->verdict);
+}
+
+/* Half of the processor's time, in each round. */
+TEST_F(verdict, saves_the_processor)
+{
+	struct point *point = measured(self, 10);
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		judge(self->exam);
+		EXPECT_EQ(DO_NOT, self->exam->verdict);
+		point->figure[CPU_MS][i] = 50;
+	}
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+}
+
+/* A stall in one round does not decide, but speed must be there in each. */
+TEST_F(verdict, a_disturbed_round)
+{
+	struct point *point = measured(self, 12);
+
+	point->figure[WAIT_US][1] = 50 * WAIT_US;
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	point->figure[GBPS][2] = 11;
+	judge(self->exam);
+	EXPECT_EQ(COULD_NOT_TELL, self->exam->verdict);
+	EXPECT_TRUE(says(self, "rounds disagree"));
 }
 
 TEST_F(verdict, does_not_pay)
