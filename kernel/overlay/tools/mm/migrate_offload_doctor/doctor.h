@@ -25,8 +25,8 @@
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
-/* 6 sizes, moved in 2 ways and with each engine. */
-#define MAX_POINTS	(6 * (2 + MAX_ENGINES))
+/* From a page on each is four times the one before, and the last 2 MB. */
+#define NR_SIZES	6
 /* All ways take turns, so that a noisy moment does not decide. */
 #define ROUNDS		3
 
@@ -74,39 +74,21 @@ struct engine {
 	unsigned long failures;
 	char complaint[160];
 
-	/* Bytes that moved while it copied. */
-	size_t moved;
-
 	enum verdict verdict;
 	char why[400];
 };
 
-/* How memory is moved. */
-struct way {
-	/* "none" is the kernel without copy offload. */
-	const char *migrator;
-	/* For dcbm. */
-	struct engine *engine;
-};
-
 /*
- * At rest: GB/s, and ms of the moving thread's processor time for each GB. While a thread
- * touches the memory: GB/s, and the longest that this thread waited.
+ * At rest: GB/s, and ms of the moving thread's processor time for each GB; and while a thread
+ * touches the memory, the longest that this thread waits.
  */
-enum figure {
-	GBPS,
-	CPU_MS,
-	GBPS_TOUCHED,
-	WAIT_US,
-	NR_FIGURES,
-};
+enum figure { GBPS, CPU_MS, WAIT_US, NR_FIGURES };
 
-/* One way, with folios of one size. */
+/* One way, with folios of one size; without any of these if rounds are 0. */
 struct point {
-	struct way way;
 	size_t folio_kib;
-	double figure[NR_FIGURES][ROUNDS];
 	unsigned int rounds;
+	double figure[NR_FIGURES][ROUNDS];
 	size_t bytes;
 	size_t bytes_wrong;
 	uint64_t copied;
@@ -116,14 +98,25 @@ struct point {
 	uint64_t unreachable;
 };
 
+/* How memory is moved: by the kernel without copy offload, by mtcopy, by dcbm with an engine. */
+enum { KERNEL, MTCOPY, ENGINES };
+
+struct way {
+	const char *migrator;
+	struct engine *engine;
+	char name[48];
+	struct point point[NR_SIZES];
+};
+
 /* All findings about the machine. */
 struct exam {
 	const struct options *options;
 	struct engine engine[MAX_ENGINES];
 	unsigned int nr_engines;
 	int node[2];
-	struct point point[MAX_POINTS];
-	unsigned int nr_points;
+	struct way way[ENGINES + MAX_ENGINES];
+	unsigned int nr_ways;
+	bool moved;
 	double rest_us;
 	/* Why something could not be examined, or "". */
 	char hindrance[200];
@@ -159,11 +152,10 @@ bool find_nodes(struct exam *exam);
 void move_memory(struct exam *exam);
 
 /* verdict.c */
+void list_ways(struct exam *exam);
 bool point_is_wrong(const struct point *point);
-struct point *find_point(struct exam *exam, const struct way *way, size_t kib);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
-void describe_way(const struct way *way, char *text, size_t size);
 
 /* json.c */
 void print_json(const struct exam *exam);

@@ -8,8 +8,7 @@ static const char * const verdicts[] = {
 };
 
 static const char * const figures[] = {
-	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [GBPS_TOUCHED] = "gbps_touched",
-	[WAIT_US] = "wait_us",
+	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [WAIT_US] = "wait_us",
 };
 
 static void print_member(const char *name, const char *text)
@@ -18,8 +17,13 @@ static void print_member(const char *name, const char *text)
 	printf(", ");
 }
 
-static void print_engine(const struct engine *engine)
+static void print_engine(const struct way *way)
 {
+	const struct engine *engine = way->engine;
+	size_t moved = 0;
+
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		moved += way->point[size].bytes;
 	printf("{");
 	print_member("driver", engine->driver);
 	print_member("nodes", engine->nodes);
@@ -30,14 +34,12 @@ static void print_engine(const struct engine *engine)
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved > 0),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(moved),
 	       verdicts[engine->verdict]);
 }
 
-static void print_point(const struct point *point)
+static void print_point(const struct way *way, const struct point *point)
 {
-	const struct way *way = &point->way;
-
 	printf("{");
 	print_member("migrator", way->migrator);
 	if (way->engine)
@@ -59,15 +61,22 @@ static void print_point(const struct point *point)
 
 void print_json(const struct exam *exam)
 {
+	const char *comma = "";
+
 	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 2, \"engines\": [");
-	for (unsigned int i = 0; i < exam->nr_engines; i++) {
-		printf("%s", i ? ", " : "");
-		print_engine(&exam->engine[i]);
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++) {
+		printf("%s", i > ENGINES ? ", " : "");
+		print_engine(&exam->way[i]);
 	}
 	printf("], \"moves\": [");
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		printf("%s", i ? ", " : "");
-		print_point(&exam->point[i]);
+	for (unsigned int i = 0; i < exam->nr_ways * NR_SIZES; i++) {
+		const struct way *way = &exam->way[i / NR_SIZES];
+
+		if (!way->point[i % NR_SIZES].bytes)
+			continue;
+		printf("%s", comma);
+		print_point(way, &way->point[i % NR_SIZES]);
+		comma = ", ";
 	}
 	printf("], \"nodes\": [%d, %d], \"rest_us\": %.1f, ", exam->node[0], exam->node[1],
 	       exam->rest_us);

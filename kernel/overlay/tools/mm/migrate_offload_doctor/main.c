@@ -87,6 +87,7 @@ static int examine(const struct options *options)
 	exam.options = options;
 	if (is_idle(&exam)) {
 		find_engines(&exam);
+		list_ways(&exam);
 		for (unsigned int i = 0; i < exam.nr_engines; i++)
 			test_engine(&exam, &exam.engine[i]);
 		if ((exam.nr_engines || !options->engine) && find_nodes(&exam))

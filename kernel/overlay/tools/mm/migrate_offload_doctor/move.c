@@ -4,8 +4,6 @@
  * of a processor does it take, and how long does a thread wait that touches the memory meanwhile.
  */
 #include <errno.h>
-#include <glob.h>
-#include <limits.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -17,7 +15,8 @@
 #include "../migrate_lib/touch.h"
 
 #define LARGEST_KIB	2048UL
-#define TIERS		"/sys/devices/virtual/memory_tiering/memory_tier"
+#define TIERS		"/sys/devices/virtual/memory_tiering"
+#define MAX_TIERS	1000
 /* The size of one call, which cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* One of this number of accesses is a write. */
@@ -129,9 +128,10 @@ static void move_area(struct area *area, struct point *point, int node, bool tou
 			break;
 	}
 	point->bytes += moved;
-	point->figure[touched ? GBPS_TOUCHED : GBPS][point->rounds] = moved / took / 1e9;
-	if (!touched)
-		point->figure[CPU_MS][point->rounds] = moved ? cpu * 1e12 / moved : 0;
+	if (touched)
+		return;
+	point->figure[GBPS][point->rounds] = moved / took / 1e9;
+	point->figure[CPU_MS][point->rounds] = cpu * 1e12 / moved;
 }
 
 /* There and back, at rest and touched: the other way round in each second round. */
@@ -169,44 +169,35 @@ static void measure_rest(struct exam *exam, struct area *area)
 	exam->rest_us = toucher.longest / 1e3;
 }
 
-static void try_way(struct exam *exam, struct area *area, struct way way)
+static void try_way(struct exam *exam, struct area *area, struct way *way, unsigned int size)
 {
-	struct point *point = find_point(exam, &way, area->folio / KIB);
-	size_t before;
-	char text[64];
+	struct point *point = &way->point[size];
 	int error;
 
-	describe_way(&way, text, sizeof(text));
-	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, text);
-	error = set_way(&way);
+	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, way->name);
+	error = set_way(way);
 	/* A kernel may be without mtcopy. */
-	if (error == -ENOENT && !way.engine)
+	if (error == -ENOENT && !way->engine)
 		return;
 	if (error) {
-		hinder(exam, "%s: %s", text, strerror(-error));
+		hinder(exam, "%s: %s", way->name, strerror(-error));
 		return;
 	}
-	if (!point) {
-		point = &exam->point[exam->nr_points++];
-		*point = (struct point){ .way = way, .folio_kib = area->folio / KIB };
-	}
-	before = point->bytes;
+	point->folio_kib = area->folio / KIB;
 	measure(exam, area, point);
-	if (!way.engine) {
-		if (point->bytes_wrong)
-			hinder(exam, "%s corrupts memory", text);
-		return;
-	}
-	way.engine->moved += point->bytes - before;
+	exam->moved = true;
 	if (!point_is_wrong(point))
 		return;
-	way.engine->verdict = DO_NOT;
+	if (way->engine)
+		way->engine->verdict = DO_NOT;
+	else
+		hinder(exam, "%s corrupts memory", way->name);
 	/* The next way begins where this one began. */
 	offload_set_enabled(false);
 	memory_move(0, area->addr, area->size, area->folio, exam->node[0], MPOL_MF_MOVE);
 }
 
-static void try_ways(struct exam *exam, size_t kib)
+static void try_ways(struct exam *exam, size_t kib, unsigned int size)
 {
 	struct area area;
 
@@ -215,12 +206,11 @@ static void try_ways(struct exam *exam, size_t kib)
 		return;
 	}
 	measure_rest(exam, &area);
-	for (unsigned int round = 0; round < ROUNDS; round++) {
-		try_way(exam, &area, (struct way){ .migrator = "none" });
-		try_way(exam, &area, (struct way){ .migrator = "mtcopy" });
-		for (unsigned int i = 0; i < exam->nr_engines; i++)
-			if (exam->engine[i].verdict == USE_IT)
-				try_way(exam, &area, (struct way){ "dcbm", &exam->engine[i] });
+	for (unsigned int i = 0; i < ROUNDS * exam->nr_ways; i++) {
+		struct way *way = &exam->way[i % exam->nr_ways];
+
+		if (!way->engine || way->engine->verdict == USE_IT)
+			try_way(exam, &area, way, size);
 	}
 	area_unmap(&area);
 }
@@ -240,26 +230,18 @@ bool node_exists(int node)
 /* Memory has tiers: from the fastest to the slowest, whose number is the highest. */
 static void find_tiers(int node[2])
 {
-	int least = INT_MAX, most = -1, tier;
 	char list[32];
-	glob_t found;
+	bool any = false;
 
-	if (glob(TIERS "*/nodelist", 0, NULL, &found))
-		return;
-	for (size_t i = 0; i < found.gl_pathc; i++) {
-		if (sscanf(found.gl_pathv[i], TIERS "%d", &tier) != 1 ||
-		    setting_read(found.gl_pathv[i], list, sizeof(list)))
+	for (unsigned int tier = 0; tier < MAX_TIERS; tier++) {
+		if (setting_read(setting_path(TIERS "/memory_tier%u/nodelist", tier), list,
+				 sizeof(list)))
 			continue;
-		if (tier < least) {
-			least = tier;
-			node[0] = atoi(list);
-		}
-		if (tier > most) {
-			most = tier;
-			node[1] = atoi(list);
-		}
+		node[1] = atoi(list);
+		if (!any)
+			node[0] = node[1];
+		any = true;
 	}
-	globfree(&found);
 }
 
 bool find_nodes(struct exam *exam)
@@ -285,6 +267,7 @@ bool find_nodes(struct exam *exam)
 void move_memory(struct exam *exam)
 {
 	struct offload_stats stats;
+	size_t kib = memory_page_size() / KIB;
 
 	if (!offload_read_stats(&stats, REASON)) {
 		hinder(exam, "%s/stats is missing: is debugfs mounted?", OFFLOAD_DEBUG);
@@ -292,7 +275,7 @@ void move_memory(struct exam *exam)
 	}
 	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy", "");
-	for (size_t kib = memory_page_size() / KIB; kib < LARGEST_KIB; kib *= 4)
-		try_ways(exam, kib);
-	try_ways(exam, LARGEST_KIB);
+	for (unsigned int size = 0; kib < LARGEST_KIB; size++, kib *= 4)
+		try_ways(exam, kib, size);
+	try_ways(exam, LARGEST_KIB, NR_SIZES - 1);
 }

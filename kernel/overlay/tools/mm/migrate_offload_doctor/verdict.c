@@ -25,22 +25,22 @@ static const char * const bulk_reasons[] = {
 	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };
 
+void list_ways(struct exam *exam)
+{
+	exam->way[KERNEL] = (struct way){ .migrator = "none", .name = "kernel alone" };
+	exam->way[MTCOPY] = (struct way){ .migrator = "mtcopy", .name = "mtcopy" };
+	exam->nr_ways = ENGINES + exam->nr_engines;
+	for (unsigned int i = 0; i < exam->nr_engines; i++) {
+		struct way *way = &exam->way[ENGINES + i];
+
+		*way = (struct way){ .migrator = "dcbm", .engine = &exam->engine[i] };
+		snprintf(way->name, sizeof(way->name), "dcbm on %s", way->engine->driver);
+	}
+}
+
 bool point_is_wrong(const struct point *point)
 {
 	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
-}
-
-static bool same_way(const struct way *a, const struct way *b)
-{
-	return !strcmp(a->migrator, b->migrator) && a->engine == b->engine;
-}
-
-struct point *find_point(struct exam *exam, const struct way *way, size_t kib)
-{
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].folio_kib == kib && same_way(&exam->point[i].way, way))
-			return &exam->point[i];
-	return NULL;
 }
 
 static size_t folios_moved(const struct point *point)
@@ -52,14 +52,6 @@ static size_t folios_moved(const struct point *point)
 static bool is_copied(const struct point *point)
 {
 	return point->copied && point->copied >= COPIED * folios_moved(point);
-}
-
-/* The kernel without copy offload, and folios of the same size. */
-static const struct point *kernel_point(const struct exam *exam, size_t kib)
-{
-	static const struct way vanilla = { .migrator = "none" };
-
-	return find_point((struct exam *)exam, &vanilla, kib);
 }
 
 /* The least and the most of all rounds. */
@@ -81,35 +73,6 @@ static struct span span_of(const double figure[ROUNDS])
 	return span;
 }
 
-/* Each round with the same round of the kernel. */
-static struct span compare(const struct exam *exam, const struct point *point, enum figure figure)
-{
-	const double *kernel = kernel_point(exam, point->folio_kib)->figure[figure];
-	double ratio[ROUNDS];
-
-	for (unsigned int i = 0; i < ROUNDS; i++)
-		ratio[i] = point->figure[figure][i] / kernel[i];
-	return span_of(ratio);
-}
-
-/* In each round: one that is disturbed does not decide. */
-static bool pays(const struct exam *exam, const struct point *point)
-{
-	const struct point *kernel = kernel_point(exam, point->folio_kib);
-	struct span speed, wait;
-
-	if (!kernel || kernel->rounds < ROUNDS || point->rounds < ROUNDS ||
-	    point_is_wrong(point) || !is_copied(point))
-		return false;
-	speed = compare(exam, point, GBPS);
-	wait = compare(exam, point, WAIT_US);
-	if (speed.least < NOT_SLOWER || wait.least > MUCH_LONGER)
-		return false;
-	/* CPUs that help are not the moving thread. */
-	return speed.least >= FASTER || wait.most <= SHORTER ||
-	       (point->way.engine && compare(exam, point, CPU_MS).most <= SHORTER);
-}
-
 /* Of three. */
 static double median(const double figure[ROUNDS])
 {
@@ -118,24 +81,57 @@ static double median(const double figure[ROUNDS])
 	return figure[0] + figure[1] + figure[2] - span.least - span.most;
 }
 
-/* How many of the largest sizes in a row pay; the smallest of them, and the largest's speed. */
-static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib, double *gbps)
+/* Each round with the same round, and folios of the same size, of the kernel. */
+static struct span compare(const struct exam *exam, const struct way *way, unsigned int size,
+			   enum figure figure)
+{
+	const double *kernel = exam->way[KERNEL].point[size].figure[figure];
+	double ratio[ROUNDS];
+
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		ratio[i] = way->point[size].figure[figure][i] / kernel[i];
+	return span_of(ratio);
+}
+
+/* In each round: one that is disturbed does not decide. */
+static bool pays(const struct exam *exam, const struct way *way, unsigned int size)
+{
+	const struct point *point = &way->point[size];
+	struct span speed = compare(exam, way, size, GBPS);
+	struct span wait = compare(exam, way, size, WAIT_US);
+
+	if (exam->way[KERNEL].point[size].rounds < ROUNDS || point->rounds < ROUNDS ||
+	    point_is_wrong(point) || !is_copied(point) ||
+	    speed.least < NOT_SLOWER || wait.least > MUCH_LONGER)
+		return false;
+	/* CPUs that help are not the moving thread. */
+	return speed.least >= FASTER || wait.most <= SHORTER ||
+	       (way->engine && compare(exam, way, size, CPU_MS).most <= SHORTER);
+}
+
+/* How many of the largest sizes in a row pay, and the smallest of them. */
+static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib)
 {
 	unsigned int nr = 0;
 
-	*gbps = 0;
-	for (unsigned int i = exam->nr_points; i-- > 0;) {
-		const struct point *point = &exam->point[i];
-
-		if (!same_way(&point->way, way))
+	for (unsigned int size = NR_SIZES; size-- > 0;) {
+		if (!way->point[size].bytes)
 			continue;
-		if (!pays(exam, point))
+		if (!pays(exam, way, size))
 			break;
-		if (!nr++)
-			*gbps = median(point->figure[GBPS]);
-		*kib = point->folio_kib;
+		nr++;
+		*kib = way->point[size].folio_kib;
 	}
 	return nr;
+}
+
+/* Of its largest folios; NULL if nothing has moved so. */
+static const struct point *last_point(const struct way *way)
+{
+	for (unsigned int size = NR_SIZES; size-- > 0;)
+		if (way->point[size].bytes)
+			return &way->point[size];
+	return NULL;
 }
 
 static void find_best(struct exam *exam)
@@ -144,16 +140,17 @@ static void find_best(struct exam *exam)
 	unsigned int best = 0;
 
 	exam->best = NULL;
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct way *way = &exam->point[i].way;
+	/* Without an engine only where there is none. */
+	for (unsigned int i = exam->nr_engines ? ENGINES : MTCOPY; i < exam->nr_ways; i++) {
+		const struct way *way = &exam->way[i];
 		unsigned int nr;
 		double gbps;
-		size_t kib = 0;
+		size_t kib;
 
-		/* Without an engine only where there is none. */
-		if (exam->nr_engines && (!way->engine || way->engine->verdict != USE_IT))
+		if (way->engine && way->engine->verdict != USE_IT)
 			continue;
-		nr = worth(exam, way, &kib, &gbps);
+		nr = worth(exam, way, &kib);
+		gbps = nr ? median(last_point(way)->figure[GBPS]) : 0;
 		if (nr < best || (nr == best && gbps <= best_gbps))
 			continue;
 		best = nr;
@@ -163,26 +160,12 @@ static void find_best(struct exam *exam)
 	}
 }
 
-static bool engine_pays(const struct exam *exam, const struct engine *engine)
-{
-	double gbps;
-	size_t kib;
-
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct way *way = &exam->point[i].way;
-
-		if (way->engine == engine && worth(exam, way, &kib, &gbps))
-			return true;
-	}
-	return false;
-}
-
 /* The first mistake of an engine, if it made one. */
-static const struct point *mistake(const struct exam *exam, const struct engine *engine)
+static const struct point *mistake(const struct way *way)
 {
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].way.engine == engine && point_is_wrong(&exam->point[i]))
-			return &exam->point[i];
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		if (point_is_wrong(&way->point[size]))
+			return &way->point[size];
 	return NULL;
 }
 
@@ -209,17 +192,6 @@ static void say_mistake(struct engine *engine, const struct point *point)
 	    (unsigned long long)point->timeouts, (unsigned long long)point->lost);
 }
 
-/* Of its largest folios, the last way. */
-static const struct point *last_point(const struct exam *exam, const struct engine *engine)
-{
-	const struct point *last = NULL;
-
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].way.engine == engine)
-			last = &exam->point[i];
-	return last;
-}
-
 static void say_left(struct engine *engine, const struct point *point)
 {
 	char reason[120] = "";
@@ -233,30 +205,28 @@ static void say_left(struct engine *engine, const struct point *point)
 	    folios_moved(point), reason);
 }
 
-static void say_figures(const struct exam *exam, struct engine *engine, enum verdict verdict,
-			const char *what)
+static void say_figures(const struct exam *exam, const struct way *way)
 {
-	const struct point *point = last_point(exam, engine);
-	struct span speed = compare(exam, point, GBPS), cpu = compare(exam, point, CPU_MS);
-	struct span wait = compare(exam, point, WAIT_US);
+	const struct point *last = last_point(way);
+	unsigned int size = last - way->point;
+	struct span speed = compare(exam, way, size, GBPS), cpu = compare(exam, way, size, CPU_MS);
+	struct span wait = compare(exam, way, size, WAIT_US);
+	bool unsure = speed.least < FASTER && speed.most >= FASTER;
+	size_t kib;
+	enum verdict verdict = worth(exam, way, &kib) ? USE_IT : unsure ? COULD_NOT_TELL : DO_NOT;
 
-	say(engine, verdict,
+	say(way->engine, verdict,
 	    "It makes no mistake, %s: folios of %zu KiB move %.1f to %.1f times as fast, for %.0f to %.0f %% of the processor's time; the longest wait is %.1f to %.1f times as long.%s",
-	    what, point->folio_kib, speed.least, speed.most, 100 * cpu.least, 100 * cpu.most,
-	    wait.least, wait.most, verdict != USE_IT || engine->stops ? "" :
+	    verdict == USE_IT ? "and it pays" : unsure ? "but rounds disagree whether it pays" :
+	    "but does not pay", last->folio_kib, speed.least, speed.most, 100 * cpu.least,
+	    100 * cpu.most, wait.least, wait.most, verdict != USE_IT || way->engine->stops ? "" :
 	    " If it ever hangs, memory is lost until the next boot.");
 }
 
-static bool disagree(const struct exam *exam, const struct point *point)
+static void judge_engine(const struct exam *exam, const struct way *way)
 {
-	struct span speed = compare(exam, point, GBPS);
-
-	return speed.least < FASTER && speed.most >= FASTER;
-}
-
-static void judge_engine(const struct exam *exam, struct engine *engine)
-{
-	const struct point *wrong = mistake(exam, engine);
+	const struct point *wrong = mistake(way), *last = last_point(way);
+	struct engine *engine = way->engine;
 
 	if (engine->failures)
 		say(engine, DO_NOT, "%lu of %lu tests of dmatest failed: %s", engine->failures,
@@ -270,22 +240,18 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 	else if (!engine->for_memory || !engine->tested)
 		say(engine, COULD_NOT_TELL, engine->in_use ? "Another client has its channels." :
 		    "It could not be tested with dmatest.");
-	else if (!engine->moved && !engine->stops)
+	else if (!last && !engine->stops)
 		say(engine, DO_NOT,
 		    "Its driver cannot tell whether the engine has stopped. If you answer for it: --engine %s.",
 		    engine->driver);
-	else if (!engine->moved)
+	else if (!last)
 		say(engine, COULD_NOT_TELL, "No memory could be moved with it.");
-	else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine)))
-		say_left(engine, last_point(exam, engine));
+	else if (!is_copied(last))
+		say_left(engine, last);
 	else if (!strcmp(engine->driver, "dmasim"))
 		say(engine, DO_NOT, "It is made of software: a CPU makes each copy.");
-	else if (!engine_pays(exam, engine) && disagree(exam, last_point(exam, engine)))
-		say_figures(exam, engine, COULD_NOT_TELL, "but rounds disagree whether it pays");
-	else if (!engine_pays(exam, engine))
-		say_figures(exam, engine, DO_NOT, "but does not pay");
 	else
-		say_figures(exam, engine, USE_IT, "and it pays");
+		say_figures(exam, way);
 }
 
 static unsigned int order_of(size_t kib)
@@ -329,35 +295,31 @@ static void list_settings(struct exam *exam)
 
 void judge(struct exam *exam)
 {
-	bool untold = !exam->nr_points || exam->hindrance[0];
+	bool untold = !exam->moved || exam->hindrance[0], wrong = false;
 
-	for (unsigned int i = 0; i < exam->nr_engines; i++) {
-		judge_engine(exam, &exam->engine[i]);
-		untold |= exam->engine[i].verdict == COULD_NOT_TELL;
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++) {
+		const struct way *way = &exam->way[i];
+
+		judge_engine(exam, way);
+		untold |= way->engine->verdict == COULD_NOT_TELL;
+		wrong |= way->engine->failures || mistake(way);
 	}
 	find_best(exam);
 	list_settings(exam);
-	exam->verdict = exam->best ? USE_IT : DO_NOT;
-	for (unsigned int i = 0; !exam->best && i < exam->nr_engines; i++)
-		if (exam->engine[i].failures || mistake(exam, &exam->engine[i]))
-			untold = false;
-	if (!exam->best && untold)
-		exam->verdict = COULD_NOT_TELL;
-}
-
-void describe_way(const struct way *way, char *text, size_t size)
-{
-	snprintf(text, size, "%s%s%s",
-		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
-		 way->engine ? " on " : "", way->engine ? way->engine->driver : "");
+	exam->verdict = exam->best ? USE_IT : untold && !wrong ? COULD_NOT_TELL : DO_NOT;
 }
 
 static const char * const verdicts[] = {
 	[USE_IT] = "Use it.", [DO_NOT] = "Do not use it.", [COULD_NOT_TELL] = "Could not tell.",
 };
 
-static void print_engine(const struct engine *engine)
+static void print_way(const struct way *way)
 {
+	const struct engine *engine = way->engine;
+	size_t bytes = 0;
+
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		bytes += way->point[size].bytes;
 	printf("%s: %u channels, %u of them for memory; node %s; IOMMU %s\n", engine->driver,
 	       engine->nr_channels, engine->for_memory, engine->nodes, engine->iommu);
 	if (engine->for_memory)
@@ -365,47 +327,45 @@ static void print_engine(const struct engine *engine)
 		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
 		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tested: errors of the hardware, unplugging.\n",
-		       engine->tests, engine->failures, engine->moved / 1e9);
+		       engine->tests, engine->failures, bytes / 1e9);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
+}
+
+static void print_point(const struct way *way, const struct point *point)
+{
+	struct span wait = span_of(point->figure[WAIT_US]);
+
+	printf("%4zu KiB  %-28s %8.2f %10.1f %10.0f us", point->folio_kib, way->name,
+	       median(point->figure[GBPS]), median(point->figure[CPU_MS]),
+	       median(point->figure[WAIT_US]));
+	if (point_is_wrong(point))
+		printf("  WRONG");
+	else if (strcmp(way->migrator, "none") && !is_copied(point))
+		printf("  left to the kernel");
+	else if (wait.most > NOISY * wait.least)
+		printf("  too noisy to judge waits: %.0f to %.0f us", wait.least, wait.most);
+	printf("\n");
 }
 
 static void print_curve(const struct exam *exam)
 {
 	printf("Memory between nodes %d and %d, medians of %u rounds; at rest an access takes %.0f us at most.\n\n",
 	       exam->node[0], exam->node[1], ROUNDS, exam->rest_us);
-	printf("%8s  %-28s %8s %10s %8s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
-	       "touched", "longest wait");
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct point *point = &exam->point[i];
-		struct span wait = span_of(point->figure[WAIT_US]);
-		char text[64];
-
-		describe_way(&point->way, text, sizeof(text));
-		printf("%4zu KiB  %-28s %8.2f %10.1f %8.2f %10.0f us", point->folio_kib, text,
-		       median(point->figure[GBPS]), median(point->figure[CPU_MS]),
-		       median(point->figure[GBPS_TOUCHED]), median(point->figure[WAIT_US]));
-		if (point_is_wrong(point))
-			printf("  WRONG");
-		else if (strcmp(point->way.migrator, "none") && !is_copied(point))
-			printf("  left to the kernel");
-		if (!strcmp(point->way.migrator, "none") && wait.most > NOISY * wait.least)
-			printf("  too noisy to judge waits: %.0f to %.0f us", wait.least, wait.most);
-		printf("\n");
-	}
+	printf("%8s  %-28s %8s %10s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
+	       "longest wait");
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		for (unsigned int i = 0; i < exam->nr_ways; i++)
+			if (exam->way[i].point[size].bytes)
+				print_point(&exam->way[i], &exam->way[i].point[size]);
 }
 
 void print_words(const struct exam *exam)
 {
-	char text[64];
-
 	if (exam->best) {
-		describe_way(exam->best, text, sizeof(text));
 		printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n",
-		       text, exam->best_kib);
+		       exam->best->name, exam->best_kib);
 		for (unsigned int i = 0; i < exam->nr_settings; i++)
 			printf("  %s\n", exam->setting[i]);
-		if (exam->best->engine)
-			printf("Why: %s\n", exam->best->engine->why);
 	} else {
 		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
 		       "Could not tell whether to use copy offload here.");
@@ -416,8 +376,8 @@ void print_words(const struct exam *exam)
 	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n\n");
 	if (!exam->nr_engines && !exam->hindrance[0])
 		printf("This machine has no DMA engine with a driver.\n\n");
-	for (unsigned int i = 0; i < exam->nr_engines; i++)
-		print_engine(&exam->engine[i]);
-	if (exam->nr_points)
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++)
+		print_way(&exam->way[i]);
+	if (exam->moved)
 		print_curve(exam);
 }
