@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, and lets a
- * child examine the machine: engines.c finds the engines, dmatest.c and move.c test them,
- * verdict.c judges and says so in words, json.c in JSON; each tells say.c how far it is. When
- * the child ends, however it does, settings.c puts everything back.
+ * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, lets a child
+ * examine the machine, and puts everything back: engines.c finds the engines, dmatest.c and
+ * move.c test them, verdict.c judges and says so in words, json.c in JSON.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -56,7 +55,6 @@ struct options {
 struct engine {
 	char driver[32];
 	char iommu[16];
-	char nodes[32];
 	char channel[MAX_CHANNELS][24];
 	unsigned int nr_channels;
 	/* Channels that another client has. */
@@ -79,7 +77,7 @@ struct engine {
 };
 
 /*
- * At rest: GB/s, and ms of the moving thread's processor time for each GB; and while a thread
+ * At rest: GB/s, and ms of the processor that the doctor takes for each GB; and while a thread
  * touches the memory, the longest that this thread waits.
  */
 enum figure { GBPS, CPU_MS, WAIT_US, NR_FIGURES };
@@ -117,7 +115,6 @@ struct exam {
 	struct way way[ENGINES + MAX_ENGINES];
 	unsigned int nr_ways;
 	bool moved;
-	double rest_us;
 	/* Why something could not be examined, or "". */
 	char hindrance[200];
 	/* The way to use, or NULL, and from which folio size on. */
@@ -129,14 +126,9 @@ struct exam {
 	enum verdict verdict;
 };
 
-/* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
+/* main.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
 void progress(const struct exam *exam, const char *format, ...);
 void hinder(struct exam *exam, const char *format, ...);
-
-/* settings.c: also modules are unloaded that were not there. */
-void remember_all(void);
-/* How many things cannot be put back; says which. */
-unsigned int put_back_all(void);
 
 /* engines.c */
 void find_engines(struct exam *exam);
@@ -154,6 +146,7 @@ void move_memory(struct exam *exam);
 /* verdict.c */
 void list_ways(struct exam *exam);
 bool point_is_wrong(const struct point *point);
+size_t way_bytes(const struct way *way);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
 

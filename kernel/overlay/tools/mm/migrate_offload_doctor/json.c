@@ -20,13 +20,9 @@ static void print_member(const char *name, const char *text)
 static void print_engine(const struct way *way)
 {
 	const struct engine *engine = way->engine;
-	size_t moved = 0;
 
-	for (unsigned int size = 0; size < NR_SIZES; size++)
-		moved += way->point[size].bytes;
 	printf("{");
 	print_member("driver", engine->driver);
-	print_member("nodes", engine->nodes);
 	print_member("iommu", engine->iommu);
 	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
 	       engine->for_memory, engine->in_use);
@@ -34,7 +30,7 @@ static void print_engine(const struct way *way)
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(moved),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(way_bytes(way)),
 	       verdicts[engine->verdict]);
 }
 
@@ -78,8 +74,7 @@ void print_json(const struct exam *exam)
 		print_point(way, &way->point[i % NR_SIZES]);
 		comma = ", ";
 	}
-	printf("], \"nodes\": [%d, %d], \"rest_us\": %.1f, ", exam->node[0], exam->node[1],
-	       exam->rest_us);
+	printf("], \"nodes\": [%d, %d], ", exam->node[0], exam->node[1]);
 	print_member("hindrance", exam->hindrance);
 	printf("\"settings\": [");
 	for (unsigned int i = 0; i < exam->nr_settings; i++) {

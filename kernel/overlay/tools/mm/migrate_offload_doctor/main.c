@@ -3,12 +3,13 @@
  * migrate-offload-doctor: is a DMA engine of this machine safe and worth it for copy offload
  * of page migration? See its --help.
  *
- * A child examines the machine. Its parent does nothing but wait, so that it can put
- * everything back however the child ends.
+ * A child examines the machine. Its parent has saved everything before, and does nothing but
+ * wait, so that it can put everything back however the child ends.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -19,6 +20,8 @@
 
 /* So many processors may be. */
 #define BUSY	0.5
+/* A channel that hangs keeps its module for so long. */
+#define UNLOAD_S	30
 
 static const char usage_text[] =
 "Usage: migrate-offload-doctor [OPTION]...\n"
@@ -42,6 +45,86 @@ static const char usage_text[] =
 "  -h, --help             print this\n"
 "\n"
 "Exit status: 0: use it; 1: do not; 2: could not tell.\n";
+
+void progress(const struct exam *exam, const char *format, ...)
+{
+	va_list arguments;
+
+	if (exam->options->quiet)
+		return;
+	fprintf(stderr, "doctor: ");
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
+}
+
+/* The first hindrance is the one that others may follow from. */
+void hinder(struct exam *exam, const char *format, ...)
+{
+	va_list arguments;
+
+	if (exam->hindrance[0])
+		return;
+	va_start(arguments, format);
+	vsnprintf(exam->hindrance, sizeof(exam->hindrance), format, arguments);
+	va_end(arguments);
+	progress(exam, "%s", exam->hindrance);
+}
+
+/* Each may use those behind it: they are unloaded in this order. */
+static struct module {
+	const char *name;
+	bool loaded;
+} modules[] = { { .name = "dmatest" }, { .name = "dcbm" }, { .name = "mtcopy" } };
+
+/* Threads of dmatest, and batches of a migrator, end first. */
+static int unload(const char *name)
+{
+	for (unsigned int tenth = 0; ; tenth++) {
+		int error = module_unload(name);
+
+		if ((error != -EAGAIN && error != -EBUSY) || tenth == 10 * UNLOAD_S)
+			return error == -ENOENT ? 0 : error;
+		usleep(100000);
+	}
+}
+
+/* The last setting that is remembered is put back first: the main switch finds its routes. */
+static void remember_all(void)
+{
+	memory_settings_save();
+	offload_save();
+	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
+		char pattern[128];
+
+		modules[i].loaded = module_loaded(modules[i].name);
+		snprintf(pattern, sizeof(pattern), "/sys/module/%s/parameters/*",
+			 modules[i].name);
+		settings_save(pattern);
+	}
+}
+
+static unsigned int put_back_all(void)
+{
+	unsigned int wrong;
+
+	/* Terminates what dmatest still does, and gives the channels back. */
+	setting_write("/sys/module/dmatest/parameters/run", "0");
+	offload_set_enabled(false);
+	wrong = settings_restore_below("", "doctor");
+	settings_forget();
+	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
+		int error = modules[i].loaded ? 0 : unload(modules[i].name);
+
+		if (!error)
+			continue;
+		fprintf(stderr, "doctor: cannot unload %s: %s\n", modules[i].name,
+			strerror(-error));
+		wrong++;
+	}
+	return wrong;
+}
 
 static void test_engine(struct exam *exam, struct engine *engine)
 {

@@ -96,14 +96,6 @@ static void count(struct point *point, const struct offload_stats *then)
 	point->unreachable += offload_grown_since(then, REASON, "fallback_unreachable");
 }
 
-static double seconds_of_thread(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
-}
-
 /* Moves the whole area in calls, and stops at the first mistake of an engine. */
 static void move_area(struct area *area, struct point *point, int node, bool touched)
 {
@@ -111,18 +103,21 @@ static void move_area(struct area *area, struct point *point, int node, bool tou
 	size_t moved = 0, offset, size;
 
 	for (offset = 0; offset < area->size; offset += size) {
-		double begin = seconds_now(), cpu_begin = seconds_of_thread();
 		struct offload_stats then;
+		clock_t cpu_begin;
+		double begin;
 		long missing;
 
 		size = area->size - offset < CALL_BYTES ? area->size - offset : CALL_BYTES;
 		offload_read_stats(&then, REASON);
+		begin = seconds_now();
+		cpu_begin = clock();
 		missing = memory_move(0, area->addr + offset, size, area->folio, node,
 				      MPOL_MF_MOVE);
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
-		cpu += seconds_of_thread() - cpu_begin;
+		cpu += (double)(clock() - cpu_begin) / CLOCKS_PER_SEC;
 		count(point, &then);
 		if (point_is_wrong(point))
 			break;
@@ -155,18 +150,6 @@ static void measure(struct exam *exam, struct area *area, struct point *point)
 			return;
 	}
 	point->rounds++;
-}
-
-/* How long an access takes while nothing moves. */
-static void measure_rest(struct exam *exam, struct area *area)
-{
-	struct toucher toucher;
-
-	if (exam->rest_us || !touch(&toucher, area))
-		return;
-	usleep(200000);
-	toucher_stop(&toucher);
-	exam->rest_us = toucher.longest / 1e3;
 }
 
 static void try_way(struct exam *exam, struct area *area, struct way *way, unsigned int size)
@@ -205,7 +188,6 @@ static void try_ways(struct exam *exam, size_t kib, unsigned int size)
 		progress(exam, "no folios of %zu KiB", kib);
 		return;
 	}
-	measure_rest(exam, &area);
 	for (unsigned int i = 0; i < ROUNDS * exam->nr_ways; i++) {
 		struct way *way = &exam->way[i % exam->nr_ways];
 

@@ -43,6 +43,15 @@ bool point_is_wrong(const struct point *point)
 	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
 }
 
+size_t way_bytes(const struct way *way)
+{
+	size_t bytes = 0;
+
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		bytes += way->point[size].bytes;
+	return bytes;
+}
+
 static size_t folios_moved(const struct point *point)
 {
 	return point->bytes / (point->folio_kib * KIB);
@@ -316,18 +325,15 @@ static const char * const verdicts[] = {
 static void print_way(const struct way *way)
 {
 	const struct engine *engine = way->engine;
-	size_t bytes = 0;
 
-	for (unsigned int size = 0; size < NR_SIZES; size++)
-		bytes += way->point[size].bytes;
-	printf("%s: %u channels, %u of them for memory; node %s; IOMMU %s\n", engine->driver,
-	       engine->nr_channels, engine->for_memory, engine->nodes, engine->iommu);
+	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
+	       engine->nr_channels, engine->for_memory, engine->iommu);
 	if (engine->for_memory)
 		printf("  Its driver %s tell whether the engine has stopped.\n",
 		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
-		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tested: errors of the hardware, unplugging.\n",
-		       engine->tests, engine->failures, bytes / 1e9);
+		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tried: errors.\n",
+		       engine->tests, engine->failures, way_bytes(way) / 1e9);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
 }
 
@@ -349,8 +355,8 @@ static void print_point(const struct way *way, const struct point *point)
 
 static void print_curve(const struct exam *exam)
 {
-	printf("Memory between nodes %d and %d, medians of %u rounds; at rest an access takes %.0f us at most.\n\n",
-	       exam->node[0], exam->node[1], ROUNDS, exam->rest_us);
+	printf("Memory between nodes %d and %d, medians of %u rounds.\n\n", exam->node[0],
+	       exam->node[1], ROUNDS);
 	printf("%8s  %-28s %8s %10s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
 	       "longest wait");
 	for (unsigned int size = 0; size < NR_SIZES; size++)
