@@ -134,7 +134,7 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
         "cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}",
         "cd multi-user.target.wants", f"symlink {unit} ../{unit}",
         "mkdir /srv/apt", "cd /srv/apt",
-        *(f"write {path} {path.name}" for path in made.tools.parent.iterdir()),
+        *(f"write {path} {path.name}" for path in made.files[0].parent.iterdir()),
     ])  # fmt: skip
     return disk
 
@@ -193,9 +193,9 @@ def documented(paths: Paths, seen: Path) -> list[Case]:
 
 def lintian(paths: Paths, made: Packages) -> list[Case]:
     """Let lintian judge the package of the tools; that of the kernel is bindeb-pkg's."""
-    words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.tools)]
+    words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.files[-1])]
     status, said = process.attempt(words, paths.root)
-    return [Case.judged(made.tools.name, not status and not said.strip(), said)]
+    return [Case.judged(packages.TOOLS, not status and not said.strip(), said)]
 
 
 def distribution(paths: Paths, disk: Path) -> list[Case]:

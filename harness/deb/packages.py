@@ -33,11 +33,6 @@ class Packages:
     release: str
     files: tuple[Path, ...]
 
-    @property
-    def tools(self) -> Path:
-        """The package of ours that is not bindeb-pkg's."""
-        return self.files[-1]
-
 
 def version_of(upstream: str, now: float) -> str:
     """Return a version that is higher than of an earlier build.

@@ -13,9 +13,7 @@ from harness.deb import packages
 
 NOW = 1764028800.0
 GUIDE = "Documentation/admin-guide/mm/migrate_offload.rst"
-BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate_bench.1", "migrate-offload.8",
-         "migrate-offload-doctor.8")  # fmt: skip
-OFF = ("", "0", "none")
+BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate-offload.8")
 
 
 def test_a_later_build_has_a_higher_version_and_no_revision(tmp_path: Path) -> None:
@@ -49,7 +47,7 @@ def test_the_tools_have_all_that_their_package_names() -> None:
     for name in ("install", "manpages"):
         for line in (deb / f"debian/{packages.TOOLS}.{name}").read_text().splitlines():
             (pattern,) = line.split()[:1]
-            assert pattern in BUILT or [*deb.glob(pattern), *tools.glob(pattern)], pattern
+            assert pattern.startswith(BUILT) or [*deb.glob(pattern), *tools.glob(pattern)], pattern
 
 
 def test_an_administrator_turns_copy_offload_on_and_off(
@@ -73,7 +71,7 @@ def test_an_administrator_turns_copy_offload_on_and_off(
         assert status == wanted, said
         files = sorted(path for name in ("sys", "etc") for path in (tmp_path / name).rglob("*"))
         return [f"{path.parent.name}: {line}" for path in files if path.is_file()
-                for line in path.read_text().splitlines() if line not in OFF]  # fmt: skip
+                for line in path.read_text().splitlines() if line not in ("0", "none")]  # fmt: skip
 
     off = run("disable")
     for words in ("enable all", "enable --engine=pt bulk", "enable --engine=ptdma", "on"):
