@@ -35,17 +35,11 @@ def one_run(**changes: Any) -> dict[str, Any]:
 
 def bench(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {
-        "program": "migrate_bench",
-        "kernel": "7.3.4",
-        "machine": {"cpus": 32, "nodes": 2, "model": "A Real CPU"},
-        "from": 0,
-        "to": 1,
-        "mib": 256,
-        "folios_per_call": 0,
-        "offload": None,
-        "runs": list(runs or (one_run(),)),
+        "program": "migrate_bench", "kernel": "7.3.4",
+        "machine": {"cpus": 32, "nodes": 2, "model": "A Real CPU"}, "from": 0, "to": 1,
+        "mib": 256, "folios_per_call": 0, "offload": None, "runs": list(runs or (one_run(),)),
         **changes,
-    }
+    }  # fmt: skip
 
 
 def parse(document: dict[str, Any]) -> bench_module.Bench:
