@@ -18,7 +18,7 @@
 
 #include "doctor.h"
 
-/* So many processors may be. */
+/* Others may use this number of processors. */
 #define BUSY	0.5
 /* A channel that hangs keeps its module for so long. */
 #define UNLOAD_S	30
@@ -136,7 +136,7 @@ static void test_engine(struct exam *exam, struct engine *engine)
 		engine->verdict = USE_IT;
 }
 
-/* What all processors did besides idling. */
+/* Of all processors together, the time in which they were not idle. */
 static double busy_seconds(void)
 {
 	FILE *file = fopen("/proc/uptime", "re");
