@@ -2,31 +2,16 @@
 # does nothing on a prepared one) and hands over to `python3 -m harness`. One harness at a
 # time runs in a checkout; a second one waits.
 #
-# Variables:
+# Variables that `make help` does not explain:
 #   CACHE_DIR=<dir>      where all that is cached lives (default: trees and objects in .cache, what
 #                        never changes in ~/.cache/migrate-offload, for all clones)
 #   SHARED_GB=<n>        how much may be there (default 20)
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
-#   CONFIG=base|debug|.. which kernel, of kernel/configs/ (kernel, guest, shell, deb)
-#   KCONFIG=<file>       a kernel's configuration instead of Debian's: /proc/config.gz (deb)
-#   LSMOD=<file>         keep only the modules that lsmod has listed there (deb)
-#   ENGINE=dmasim|zdma|ptdma|ae4dma|ioat|dsa  which DMA engine, and the machine that has it (demo)
-#   SUITE=<name>         which guest suite, with ARGS=<comma separated> (guest)
-#   MACHINE=ptdma|..     another machine of harness/kernel/arch.py than the suite's (guest)
-#   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
-#   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
-#   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
-#   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts);
-#                        SEED is also that of virtual time (check)
+#   KEY=<name>           of gpg's key for the repository of apt, instead of one made once (deb)
+#   SEED=<n>             which random layouts (layouts); also that of virtual time (check)
+#   PRESET=<x>           the engine, from lab/presets (lab)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
-#   ONLY=<a,b>           names, prefixes or globs: stages (check); files of mutants/, mutants
-#   TURN=<a,b>           groups of .ci/groups that check leaves out, or all (check, guest)
-#   STEPS=1              build the kernel at each step (series)
-#   TEST=<a,b>           series to build, boot and test with only their needs, or all (series)
-#   PATCH=<topic/number> the patch to change, or part of its name; DISCARD=1 (edit)
-#   ALL=1, SHARED=1      clean removes the cache as well, if the harness made it; and what no
-#                        harness uses of what is for all clones
 
 .DEFAULT_GOAL := help
 .PHONY: help demo check check-all check-debian deb bench-copy lab layouts mutants record report kernel \
@@ -37,7 +22,7 @@ ENGINE ?= dmasim
 SUITE ?= hello
 # Recipes name variables as "$$NAME": whatever is in a value, no shell takes it apart.
 export CACHE_DIR LINUX_SRC JOBS CONFIG ENGINE SUITE ARGS FROM TO PRESET COUNT SEED VCPUS ONLY \
-	ALL SHARED SHARED_GB PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN TEST
+	ALL SHARED SHARED_GB PATCH KCONFIG LSMOD WORKLOAD MACHINE TURN TEST KEY
 
 # The kernel's own make must not inherit this one's flags and job server.
 HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
@@ -48,7 +33,7 @@ help:
 	@echo "make check    the tests; the last line counts them; logs in out/check/"
 	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of .ci/groups]"
 	@echo "make check-all  all tests of all groups"
-	@echo "make deb      Debian packages of the kernel and its tools, in out/deb/ [LSMOD=file"
+	@echo "make deb      Debian packages: kernel, headers, tools, in out/deb/ for apt [LSMOD=file"
 	@echo "              KCONFIG=file: like a machine's kernel; CONFIG=systemd: for QEMU, quick]"
 	@echo "make check-debian  a Debian 13 guest installs, uses and removes them"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
@@ -70,7 +55,7 @@ help:
 	@echo "make report   the lab's report: FROM=results.json, or files of migrate_bench [TO=dir]"
 	@echo "make bench-copy  the copy primitives at native speed on this machine, in out/bench-copy/"
 	@echo "make clean    remove out/ [ALL=1: the cache too; SHARED=1: what all clones share]"
-	@echo "All variables: see the head of the Makefile. Options of a command, once a host is"
+	@echo "More variables: see the head of the Makefile. Options of a command, once a host is"
 	@echo "prepared: harness/bootstrap.sh <command> --help"
 
 demo:

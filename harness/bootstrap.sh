@@ -40,7 +40,7 @@ packages=(
 
 case ${1:-} in
 deb | check-debian)
-	packages+=(debhelper help2man libdw-dev) ;;&
+	packages+=(debhelper help2man libdw-dev gpg gpg-agent) ;;&
 check-debian)
 	packages+=(genext2fs lintian) ;;
 esac

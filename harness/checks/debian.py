@@ -1,9 +1,9 @@
-"""`make check-debian`: a Debian 13 machine gets both packages, uses them, and loses them again.
+"""`make check-debian`: a Debian 13 machine gets our packages, uses them, and loses them again.
 
-The root file system has what Debian's important packages are, Debian's own kernel, and numactl
-and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the boot
-loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from the
-disk before each boot.
+The root file system has what Debian's important packages are, Debian's own kernel, a compiler,
+numactl and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the
+boot loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from
+the disk before each boot.
 """
 
 import re
@@ -32,7 +32,7 @@ SUITE = packages.DISTRIBUTION
 PARTS = ("install", "doctor", "use", "remove", "back")
 """Parts of guest/debian/lane, between which the machine reboots."""
 
-_INCLUDE = ("linux-image-amd64", "initramfs-tools", "zstd", "numactl", "trace-cmd")
+_INCLUDE = ("linux-image-amd64", "initramfs-tools", "zstd", "numactl", "trace-cmd", "gcc", "make")
 # The first boot asks nothing, and the disk is the root file system.
 _HOOKS = (
     'chroot "$1" systemd-machine-id-setup',
@@ -133,7 +133,8 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
         "sif lane mode 0100755",
         "cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}",
         "cd multi-user.target.wants", f"symlink {unit} ../{unit}",
-        "cd /root", *(f"write {path} {path.name}" for path in made.files),
+        "mkdir /srv/apt", "cd /srv/apt",
+        *(f"write {path} {path.name}" for path in made.files[0].parent.iterdir()),
     ])  # fmt: skip
     return disk
 
@@ -192,9 +193,9 @@ def documented(paths: Paths, seen: Path) -> list[Case]:
 
 def lintian(paths: Paths, made: Packages) -> list[Case]:
     """Let lintian judge the package of the tools; that of the kernel is bindeb-pkg's."""
-    words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.tools)]
+    words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.files[-1])]
     status, said = process.attempt(words, paths.root)
-    return [Case.judged(made.tools.name, not status and not said.strip(), said)]
+    return [Case.judged(packages.TOOLS, not status and not said.strip(), said)]
 
 
 def distribution(paths: Paths, disk: Path) -> list[Case]:

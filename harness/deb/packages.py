@@ -1,6 +1,6 @@
-"""`make deb`: the kernel as Debian's package, by its own bindeb-pkg, and one of the tools.
+"""`make deb`: the kernel and its headers, by its own bindeb-pkg, and the tools; for apt.
 
-Both have the kernel's version and the time of the build, so that apt takes the newer one.
+All have the kernel's version and the time of the build, so that apt takes the newer ones.
 """
 
 import shutil
@@ -19,9 +19,8 @@ from harness.kernel.tree import Tree
 TOOLS = "migrate-offload-tools"
 AUTHOR, ADDRESS = "The copy-offload project", "copy-offload@localhost"
 
-# Of what bindeb-pkg makes, only the kernel: headers want a compiler of another name, debugging
-# symbols are not built, and Debian's linux-libc-dev must stay.
-_PROFILES = "pkg.linux-upstream.nokernelheaders pkg.linux-upstream.nokerneldbg"
+# Debugging symbols are not built, and Debian's linux-libc-dev must stay.
+_PROFILES = "pkg.linux-upstream.nokerneldbg"
 _SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib")
 """Of tools/mm."""
 DISTRIBUTION = "trixie"
@@ -29,16 +28,10 @@ DISTRIBUTION = "trixie"
 
 @dataclass(frozen=True)
 class Packages:
-    """Both packages, and the release of the kernel in the first."""
+    """The headers, the kernel and the tools, and the release of the kernel."""
 
     release: str
-    kernel: Path
-    tools: Path
-
-    @property
-    def files(self) -> tuple[Path, Path]:
-        """The files to give apt."""
-        return self.kernel, self.tools
+    files: tuple[Path, ...]
 
 
 def version_of(upstream: str, now: float) -> str:
@@ -68,26 +61,29 @@ def get(paths: Paths, config: str, out: Path) -> Packages:
     version = version_of(tree.source.version, now)
     with ui.step("packages") as step:
         step.progress("bindeb-pkg")
-        image = _kernel(paths, tree, kernel, version, out)
+        files = _kernel(paths, tree, kernel, version, out)
         step.progress(TOOLS)
-        tools = _tools(paths, tree.path / "tools/mm", changelog(version, now), out)
-        sizes = ", ".join(f"{p.name} ({p.stat().st_size // 1000} kB)" for p in (image, tools))
+        files += _tools(paths, tree.path / "tools/mm", changelog(version, now), out)
+        command = [str(paths.root / "deb/repository"), str(out), str(paths.cache / "gnupg")]
+        process.run_logged(command, paths.logs / "deb-repository.log", "repository")
+        sizes = ", ".join(f"{p.name} ({p.stat().st_size // 1000} kB)" for p in files)
         step.done(f"{sizes} in {out}")
-    return Packages(kernel.release, image, tools)
+    return Packages(kernel.release, files)
 
 
-def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -> Path:
-    """Package a built kernel; bindeb-pkg works in the objects, and writes beside them."""
+def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -> tuple[Path, ...]:
+    """Package a kernel and its headers; bindeb-pkg works in the objects, and writes beside them."""
     env = {
         "DEB_BUILD_PROFILES": _PROFILES, "DEBFULLNAME": AUTHOR, "DEBEMAIL": ADDRESS,
         "KDEB_PKGVERSION": version, "KDEB_CHANGELOG_DIST": DISTRIBUTION,
     }  # fmt: skip
     build.run(paths, tree, kernel.config, "bindeb-pkg", env=env)
-    made = f"linux-*_{version}_*"
-    return _collect(tree.source.home, made, f"linux-image-*_{version}_*.deb", out)
+    home, made = tree.source.home, f"linux-*_{version}_*"
+    wanted = [f"linux-{name}-*_{version}_*.deb" for name in ("headers", "image")]
+    return _collect(home, made, out, *wanted)
 
 
-def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> Path:
+def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> tuple[Path, ...]:
     """Package the tools, from deb/ and their sources in a patched tree."""
     home = paths.cache / "deb"
     work = home / TOOLS
@@ -99,24 +95,25 @@ def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> Path:
     command = ["dpkg-buildpackage", "--build=binary", "--unsigned-changes"]
     env = {"DEB_BUILD_OPTIONS": "noautodbgsym"}
     process.run_logged(command, paths.logs / "deb-tools.log", TOOLS, cwd=work, env=env)
-    return _collect(home, f"{TOOLS}_*", f"{TOOLS}_*.deb", out)
+    return _collect(home, f"{TOOLS}_*", out, f"{TOOLS}_*.deb")
 
 
-def _collect(directory: Path, made: str, wanted: str, out: Path) -> Path:
-    """Move the one package that is wanted to `out`, and remove what else was made."""
-    found = sorted(directory.glob(wanted))
-    if len(found) != 1:
-        raise HarnessError(f"{directory} has {len(found)} files {wanted}")
-    package = shutil.move(found[0], out)
+def _collect(directory: Path, made: str, out: Path, *wanted: str) -> tuple[Path, ...]:
+    """Move one package for each pattern to `out`, and remove what else was made."""
+    found = [path for pattern in wanted for path in sorted(directory.glob(pattern))]
+    if len(found) != len(wanted):
+        raise HarnessError(f"{directory} has {len(found)} files {' '.join(wanted)}")
+    packages = tuple(Path(shutil.move(path, out)) for path in found)
     for path in directory.glob(made):
         if path.is_file():
             path.unlink()
-    return Path(package)
+    return packages
 
 
 def main(paths: Paths, config: str) -> int:
     """Build the packages, and say how to install them."""
-    packages = get(paths, config, paths.out / "deb")
-    names = " ".join(f"./{path.name}" for path in packages.files)
-    ui.say(f"install: cd {paths.out / 'deb'} && sudo apt install {names}")
+    out = paths.out / "deb"
+    names = " ".join(f"./{path.name}" for path in get(paths, config, out).files)
+    ui.say(f"install: cd {out} && sudo apt install {names}")
+    ui.say(f"for apt's sources: deb [signed-by={out}/migrate-offload.asc] file:{out} ./")
     return 0

@@ -252,13 +252,16 @@ def _distribution(paths: Paths, wishes: Mapping[str, str], step: ui.Step) -> tup
 
 def _start(paths: Paths, tree: Tree, config: str, start: str, modules: str) -> None:
     """Write the .config that the fragments go on top of."""
-    objects = object_dir(tree, config)
-    (objects / ".config").write_text(start)
+    final = object_dir(tree, config) / ".config"
+    final.write_text(start)
     run(paths, tree, config, "olddefconfig")  # localmodconfig would ask about what is new
     if modules:
-        listing = objects / "lsmod"
+        listing, lost, full = final.parent / "lsmod", final.parent / "left-out", final.read_text()
         listing.write_text(modules)
         run(paths, tree, config, "localmodconfig", env={"LSMOD": str(listing)})
+        gone = set(re.findall(r".*=m\n", full)) - set(re.findall(r".*=m\n", final.read_text()))
+        lost.write_text("".join(sorted(gone)))
+        ui.say(f"LSMOD= leaves out {len(gone)} modules, all that were not loaded then: see {lost}")
 
 
 def copy_objects(origin: Path, target: Path, moves: Mapping[Path, Path]) -> None:

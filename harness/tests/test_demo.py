@@ -19,36 +19,23 @@ from harness.kernel.arch import ZCU102
 
 def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
-        "folio_kib": size,
-        "mode": mode,
+        "folio_kib": size, "mode": mode,
         "engine": "dmasim" if mode in BY_DMA else "cpu" if mode == "cpu" else None,
-        "channels": 4 if mode in BY_DMA else 0,
-        "folios_asked": 64,
-        "folios_moved": 64,
+        "channels": 4 if mode in BY_DMA else 0, "folios_asked": 64, "folios_moved": 64,
         "folios_by_engine": 64 if mode in BY_DMA else 0,
-        "folios_live": 64 if mode == "live" else 0,
-        "fallbacks": {"fallback_busy": 4},
-        "inaccessible_us": 3.5 if mode == "live" else 420.0,
-        "bytes_verified": 64 * size * 1024,
-        "bytes_wrong": 0,
-        "gbps_emulated": 0.25,
-        **changes,
-    }
+        "folios_live": 64 if mode == "live" else 0, "fallbacks": {"fallback_busy": 4},
+        "inaccessible_us": 3.5 if mode == "live" else 420.0, "gbps_emulated": 0.25,
+        "bytes_verified": 64 * size * 1024, "bytes_wrong": 0, **changes,
+    }  # fmt: skip
 
 
 def run(size: int = 4, **changes: Any) -> dict[str, Any]:
     """Return a run of migrate_bench, as far as the demo reads it."""
     return {
-        "folio_kib": size,
-        "folios": 64,
-        "folios_failed": 0,
-        "folios_split": 0,
-        "gbps_mean": 0.25,
+        "folio_kib": size, "folios": 64, "folios_failed": 0, "folios_split": 0, "gbps_mean": 0.25,
         "inaccessible_ns": {"p50": 1, "p99": 2, "max": 420000, "count": 64},
-        "bytes_verified": 64 * size * 1024,
-        "bytes_wrong": 0,
-        **changes,
-    }
+        "bytes_verified": 64 * size * 1024, "bytes_wrong": 0, **changes,
+    }  # fmt: skip
 
 
 def line(mode: str = "dcbm", size: int = 4, **changes: Any) -> dict[str, Any]:

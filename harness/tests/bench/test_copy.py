@@ -29,12 +29,9 @@ def result(
 
 
 GOOD = Bench("copy_bench", 2, 31, (
-    result("movsq", 8, "cold", 0.5, 0.5),
-    result("movsq", 64, "cold", 0.97, 1.2),
-    result("movsb", 64, "cold", 0.5, 1.0),
-    result("movsb", 64, "hot", 0.5, 0.97),
-    result("nontemporal", 64, "cold", 0.9, 1.5),
-    result("nontemporal", 64, "hot", 0.2, 0.2),
+    result("movsq", 8, "cold", 0.5, 0.5), result("movsq", 64, "cold", 0.97, 1.2),
+    result("movsb", 64, "cold", 0.5, 1.0), result("movsb", 64, "hot", 0.5, 0.97),
+    result("nontemporal", 64, "cold", 0.9, 1.5), result("nontemporal", 64, "hot", 0.2, 0.2),
 ))  # fmt: skip
 
 

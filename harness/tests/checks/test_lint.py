@@ -62,14 +62,11 @@ def test_maintained() -> None:
 @pytest.mark.parametrize(
     ("name", "head", "expected"),
     [
-        ("a.sh", "", True),
-        ("init", "#!/bin/sh\n", True),
-        ("run", "#!/usr/bin/env bash\n", True),
-        ("suite", "#!/bin/busybox sh\n", True),
-        ("a.py", "#!/usr/bin/python3\n", False),
+        ("a.sh", "", True), ("init", "#!/bin/sh\n", True), ("run", "#!/usr/bin/env bash\n", True),
+        ("suite", "#!/bin/busybox sh\n", True), ("a.py", "#!/usr/bin/python3\n", False),
         ("notes", "use #!/bin/sh\n", False),
     ],
-)
+)  # fmt: skip
 def test_is_shell(name: str, head: str, expected: bool) -> None:
     assert names.is_shell(name, head) is expected
 
@@ -77,14 +74,10 @@ def test_is_shell(name: str, head: str, expected: bool) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        f"deb http://{MIRROR}/debian bookworm main",
-        f"{MIRROR}",
-        "https://" + "user:word@cache.internal/x",
-        f"cd {HOME}/project",
-        "ls /root" + "/src",
-        "cp /scratch/checkout/x .",
+        f"deb http://{MIRROR}/debian bookworm main", f"{MIRROR}", f"cd {HOME}/project",
+        "https://" + "user:word@cache.internal/x", "ls /root" + "/src", "cp /scratch/checkout/x .",
     ],
-)
+)  # fmt: skip
 def test_names_that_mean_one_machine(line: str) -> None:
     assert names.problems("f", line, {"/scratch/checkout/": "the checkout's path"})
 

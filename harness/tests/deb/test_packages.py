@@ -1,6 +1,7 @@
 """Debian packages: versions that grow, and of what is built only what is shipped."""
 
 import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,8 @@ from harness.core.paths import default_paths
 from harness.deb import packages
 
 NOW = 1764028800.0
-GUIDE = "Documentation/admin-guide/mm/migrate_offload"
+GUIDE = "Documentation/admin-guide/mm/migrate_offload.rst"
+BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate-offload.8")
 
 
 def test_a_later_build_has_a_higher_version_and_no_revision(tmp_path: Path) -> None:
@@ -31,36 +33,58 @@ def test_only_the_package_that_is_wanted_stays(tmp_path: Path) -> None:
     for name in ("linux-image-7_2_amd64.deb", "linux-libc-dev_2_amd64.deb",
                  "linux-u_2_amd64.changes", "linux-image-7_1_amd64.deb"):  # fmt: skip
         (tmp_path / name).write_text(name)
-    found = packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
+    (found,) = packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
     assert found == out / "linux-image-7_2_amd64.deb"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["linux-image-7_1_amd64.deb", "out"]
     with pytest.raises(HarnessError, match="has 0 files linux-image"):
-        packages._collect(tmp_path, "linux-*_2_*", "linux-image-*_2_*.deb", out)
+        packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
 
 
 def test_the_tools_have_all_that_their_package_names() -> None:
     deb = default_paths().root / "deb"
     tools = default_paths().overlay / "tools/mm"
     assert all((tools / name).exists() for name in packages._SOURCES)
-    for name in ("install", "manpages", "examples"):
+    for name in ("install", "manpages"):
         for line in (deb / f"debian/{packages.TOOLS}.{name}").read_text().splitlines():
             (pattern,) = line.split()[:1]
-            built = pattern in ("migrate_bench", "migrate-offload-doctor", "migrate_bench.1")
-            assert built or [*deb.glob(pattern), *tools.glob(pattern)], pattern
+            assert pattern.startswith(BUILT) or [*deb.glob(pattern), *tools.glob(pattern)], pattern
 
 
-def test_the_examples_set_what_the_kernel_has() -> None:
-    """Each route of the example is documented, and so is each parameter of dcbm."""
-    paths = default_paths()
-    guide = (paths.overlay / f"{GUIDE}.rst").read_text()
-    routes = (paths.root / "deb/examples/tmpfiles.d/migrate-offload.conf").read_text()
-    lines = re.findall(r"^#?w +(\S+) +- - - - \w+$", routes, re.MULTILINE)
-    assert len(lines) == len(re.findall(r"^#?w ", routes, re.MULTILINE)) == 7
-    for path in lines:
-        name = path.removeprefix("/sys/kernel/mm/migrate_offload/")
-        reason = name.removeprefix("routes/")
-        assert (name if reason == name else f"\n   {reason} ") in guide
-    options = (paths.root / "deb/examples/modprobe.d/migrate-offload.conf").read_text()
-    found = re.findall(r"^#?options dcbm (\w+)=", options, re.MULTILINE)
-    assert found == ["channels", "providers", "min_order"]
-    assert all(f"\n{name} (" in guide for name in found)
+def test_an_administrator_turns_copy_offload_on_and_off(
+    tmp_path: Path, tool: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a machine of files, with the reasons that the guide has."""
+    monkeypatch.setenv("MIGRATE_OFFLOAD_ROOT", str(tmp_path))
+    guide, *_ = (default_paths().overlay / GUIDE).read_text().split("Reasons gain")
+    routes = tmp_path / "sys/kernel/mm/migrate_offload/routes"
+    channel = tmp_path / "sys/class/dma/dma0chan0/device"
+    for path in (routes, channel, tmp_path / "ptdma", tmp_path / "sys/module/dcbm/parameters"):
+        path.mkdir(parents=True)
+    (channel / "driver").symlink_to(tmp_path / "ptdma")
+    (routes / "../enabled").write_text("0")
+    for reason in re.findall(r"^   ([a-z_]+)   ", guide, re.MULTILINE):
+        (routes / reason).write_text("none")
+
+    def run(words: str, wanted: int = 0) -> list[str]:
+        command = [str(default_paths().root / "deb/migrate-offload"), *words.split()]
+        status, said = process.attempt(command, tmp_path)
+        assert status == wanted, said
+        files = sorted(path for name in ("sys", "etc") for path in (tmp_path / name).rglob("*"))
+        return [f"{path.parent.name}: {line}" for path in files if path.is_file()
+                for line in path.read_text().splitlines() if line not in ("0", "none")]  # fmt: skip
+
+    off = run("disable")
+    for words in ("enable all", "enable --engine=pt bulk", "enable --engine=ptdma", "on"):
+        assert run(words, 2) == off
+    tool("modprobe", "false")
+    assert run("enable --cpus all", 2) == off
+    tool("modprobe", "")
+    on = run("enable --engine=ptdma --min-order=9 bulk")
+    assert on.count("routes: dcbm") == sum("/routes/" in line for line in on) == 4
+    line = "tmpfiles.d: w /sys/kernel/mm/migrate_offload/enabled - - - - 1"
+    kept = {line, "modules-load.d: dcbm", "modprobe.d: options dcbm min_order=9"}
+    assert kept | {"parameters: ptdma", "parameters: 9", "migrate_offload: 1"} < set(on)
+    tool("migrate-offload-doctor", "echo '  modprobe mtcopy'; exit $1")
+    assert run("doctor --write-config 1", 1) == on
+    assert "modules-load.d: mtcopy" in run("doctor --write-config 0")
+    assert set(run("disable")) == {"parameters: ptdma", "parameters: 9"}

@@ -137,20 +137,14 @@ def test_junit_of_pytest_is_read() -> None:
 @pytest.mark.parametrize(
     ("line", "failed"),
     [
-        ("not ok 1 a", True),
-        ("    not ok 2 - a.b", True),
-        ("not ok 3 a # TIMEOUT 45 seconds", True),
-        ("ok 1 a", False),
-        ("not ok 1 a # SKIP no engine", False),
-        ("not ok # SKIP no engine", False),
-        ("not ok 1 a # XFAIL known", False),
-        ("  not ok 1 a # TODO later", False),
-        ("# not ok 1 a", False),
-        ("1..5", False),
-        ("KTAP version 1", False),
+        ("not ok 1 a", True), ("    not ok 2 - a.b", True),
+        ("not ok 3 a # TIMEOUT 45 seconds", True), ("ok 1 a", False),
+        ("not ok 1 a # SKIP no engine", False), ("not ok # SKIP no engine", False),
+        ("not ok 1 a # XFAIL known", False), ("  not ok 1 a # TODO later", False),
+        ("# not ok 1 a", False), ("1..5", False), ("KTAP version 1", False),
         ("it is not ok 1", False),
     ],
-)
+)  # fmt: skip
 def test_one_line_says_that_a_test_failed(line: str, failed: bool) -> None:
     assert ktap.is_failure(line) is failed
 

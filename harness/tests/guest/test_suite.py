@@ -33,14 +33,9 @@ def test_settings_come_from_comment_lines() -> None:
 
 @pytest.mark.parametrize(
     "line",
-    [
-        "# qemu: memroy=3G",
-        "# qemu: memory=3T",
-        "# qemu: timeout=x",
-        "# qemu: cpus=3",
-        "# qemu: erms=often",
-    ],
-)
+    ["# qemu: memroy=3G", "# qemu: memory=3T", "# qemu: timeout=x", "# qemu: cpus=3",
+     "# qemu: erms=often"],
+)  # fmt: skip
 def test_a_setting_that_is_not_understood_is_refused(line: str) -> None:
     with pytest.raises(ValueError, match=r"memroy|\$.memory|\$.timeout|cpus=3|\$.erms"):
         suite.parse_settings(line)

@@ -83,17 +83,12 @@ def nodes(*cpus: str) -> list[str]:
         (
             {"machine": ZCU102, "cpus": 4, "device_tree": Path("/k/z.dtb")},
             {
-                "-dtb": ["/k/z.dtb"],
-                "-audio": ["none"],
-                "-smp": ["4"],
-                "-m": ["3073M"],
-                "-serial": ["file:c", "file:/o/results.log"],
-                "-numa": [],
-                "-cpu": [],
+                "-dtb": ["/k/z.dtb"], "-audio": ["none"], "-smp": ["4"], "-m": ["3073M"],
+                "-serial": ["file:c", "file:/o/results.log"], "-numa": [], "-cpu": [],
             },
         ),
     ],
-)
+)  # fmt: skip
 def test_options_of_qemu(changes: dict[str, Any], wanted: dict[str, list[str]]) -> None:
     argv = vm.qemu_argv(replace(guest(), **changes), "file:c", RESULTS)
     assert {option: values(argv, option) for option in wanted} == wanted

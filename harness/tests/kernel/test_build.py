@@ -223,6 +223,7 @@ def test_debian_s_configuration_is_cut_down_before_ours_is_added(
     assert [end for _, end, _ in made] == ["CONFIG_Y=m", "CONFIG_Y=m", last]
     options = kconfig.parse(final.read_text())
     assert options["CONFIG_Y"] == "n" and options["CONFIG_DCBM_DMA"] == "m"
+    assert final.with_name("left-out").read_text() == "CONFIG_Y=m\n"
 
     made.clear()
     build.configure(paths, tree, "debian", wishes)

@@ -15,24 +15,14 @@ FULL = claims.recorded(quick=False)
 def run(**changes: Any) -> Run:
     """Return a valid run: 2 MB folios, first move, 16 channels, changed as wanted."""
     fields: dict[str, Any] = {
-        "kernel": "ours",
-        "design": "batch",
-        "engine": MODEL.preset,
-        "channels": 16,
-        "folio_kib": 2048,
-        "batch_pages": 8192,
-        "move": 1,
-        "gbps": 60.0,
-        "first_folio_us": 480.0,
+        "kernel": "ours", "design": "batch", "engine": MODEL.preset, "channels": 16,
+        "folio_kib": 2048, "batch_pages": 8192, "move": 1, "gbps": 60.0, "first_folio_us": 480.0,
         "inaccessible_us": Inaccessible(p50=470.0, p99=500.0, max=510.0),
         "instructions_per_folio": 25000.0,
         "phases_us": Phases(unmap=20.0, flush=2.0, copy=450.0, move=15.0),
-        "total_mib": 1024,
-        "folios_per_call": 512,
-        "folios_failed": 0,
-        "folios_split": 0,
+        "total_mib": 1024, "folios_per_call": 512, "folios_failed": 0, "folios_split": 0,
         "latency_lost": 0,
-    }
+    }  # fmt: skip
     return Run(**{**fields, **changes})
 
 

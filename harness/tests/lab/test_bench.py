@@ -23,38 +23,23 @@ def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
 
 def one_run(**changes: Any) -> dict[str, Any]:
     return {
-        "folio_kib": 2048,
-        "move": 1,
-        "folios": 128,
-        "gbps_mean": 2.5,
-        "gbps_sd": 0.1,
-        "gbps_min": 2.4,
-        "ns_per_folio": 838860.8,
-        "elapsed_ns": [107_000_000, 109_000_000],
-        "cpu_ns": [63_000_000, 65_000_000],
-        "folios_failed": 0,
-        "folios_split": -1,
-        "latency_lost": 2,
-        "first_folio_ns": 900_000.5,
+        "folio_kib": 2048, "move": 1, "folios": 128, "gbps_mean": 2.5, "gbps_sd": 0.1,
+        "gbps_min": 2.4, "ns_per_folio": 838860.8, "elapsed_ns": [107_000_000, 109_000_000],
+        "cpu_ns": [63_000_000, 65_000_000], "folios_failed": 0, "folios_split": -1,
+        "latency_lost": 2, "first_folio_ns": 900_000.5,
         "inaccessible_ns": {"p50": 800_000, "p99": 850_000, "max": 900_000, "count": 128},
         "phases_ns": {"unmap": 4000, "flush": 400, "copy": 80000, "move": 2000, "batches": 4},
         **changes,
-    }
+    }  # fmt: skip
 
 
 def bench(*runs: dict[str, Any], **changes: Any) -> dict[str, Any]:
     return {
-        "program": "migrate_bench",
-        "kernel": "7.3.4",
-        "machine": {"cpus": 32, "nodes": 2, "model": "A Real CPU"},
-        "from": 0,
-        "to": 1,
-        "mib": 256,
-        "folios_per_call": 0,
-        "offload": None,
-        "runs": list(runs or (one_run(),)),
+        "program": "migrate_bench", "kernel": "7.3.4",
+        "machine": {"cpus": 32, "nodes": 2, "model": "A Real CPU"}, "from": 0, "to": 1,
+        "mib": 256, "folios_per_call": 0, "offload": None, "runs": list(runs or (one_run(),)),
         **changes,
-    }
+    }  # fmt: skip
 
 
 def parse(document: dict[str, Any]) -> bench_module.Bench:

@@ -202,14 +202,10 @@ def test_bounds_are_a_few_per_cent_on_the_bad_side_alone() -> None:
 @pytest.mark.parametrize(
     ("value", "recorded", "status"),
     [
-        (60.0, 60.0, Status.PASSED),
-        (58.0, 60.0, Status.FAILED),
-        (40.0, 40.0, Status.KNOWN),
-        (45.0, 40.0, Status.KNOWN),
-        (51.0, 40.0, Status.PASSED),
-        (38.0, 40.0, Status.FAILED),
+        (60.0, 60.0, Status.PASSED), (58.0, 60.0, Status.FAILED), (40.0, 40.0, Status.KNOWN),
+        (45.0, 40.0, Status.KNOWN), (51.0, 40.0, Status.PASSED), (38.0, 40.0, Status.FAILED),
     ],
-)
+)  # fmt: skip
 def test_a_miss_is_known_or_fails(value: float, recorded: float, status: Status) -> None:
     case = verdict(claim(value, what="instructions outside a counted copy"), recorded)
     assert case.status is status

@@ -24,19 +24,14 @@ def worst(first: Results, second: Results) -> compare.Difference:
 @pytest.mark.parametrize(
     ("name", "first", "second", "worse"),
     [
-        ("phases_us: unmap", 0.379, 0.391, False),
-        ("phases_us: unmap", 0.379, 0.44, True),
-        ("phases_us: unmap", 20.0, 20.7, True),
-        ("first_folio_us", 0.379, 0.391, True),
-        ("inaccessible_us: max", 14.9, 19.4, False),
-        ("inaccessible_us: max", 14.9, 30.0, True),
-        ("inaccessible_us: max", 100.0, 116.0, True),
-        ("folios_failed", 3, 5, False),
-        ("folios_failed", 3, 6, True),
-        ("folios_failed", 100, 104, True),
+        ("phases_us: unmap", 0.379, 0.391, False), ("phases_us: unmap", 0.379, 0.44, True),
+        ("phases_us: unmap", 20.0, 20.7, True), ("first_folio_us", 0.379, 0.391, True),
+        ("inaccessible_us: max", 14.9, 19.4, False), ("inaccessible_us: max", 14.9, 30.0, True),
+        ("inaccessible_us: max", 100.0, 116.0, True), ("folios_failed", 3, 5, False),
+        ("folios_failed", 3, 6, True), ("folios_failed", 100, 104, True),
         ("inaccessible_us: p99", 14.9, 16.3, True),
     ],
-)
+)  # fmt: skip
 def test_what_may_grow_by_how_much(name: str, first: float, second: float, worse: bool) -> None:
     assert compare.Difference(name, first, second).is_worse(0.03) is worse
 

@@ -100,17 +100,10 @@ def test_all_cases_are_there_and_no_other(text: str) -> None:
 
 def program(per_s: float, p999: float, **changes: Any) -> Program:
     fields: dict[str, Any] = {
-        "workload": "redis",
-        "way": "vanilla",
-        "folio_kib": 2048,
-        "case": "GET, pipeline of 1",
-        "state": "moving",
-        "per_s": per_s,
-        "p50_us": 1,
-        "p99_us": 2,
-        "p999_us": p999,
+        "workload": "redis", "way": "vanilla", "folio_kib": 2048, "case": "GET, pipeline of 1",
+        "state": "moving", "per_s": per_s, "p50_us": 1, "p99_us": 2, "p999_us": p999,
         "longest_us": 2 * p999,
-    }
+    }  # fmt: skip
     return Program(**{**fields, **changes})
 
 

@@ -19,22 +19,12 @@ from harness.tests.lab.sample import FULL, QUICK, by_cpu, real_results, results,
 
 MOVING = [workload.group for workload in WORKLOADS.values()]
 TITLES = [
-    "Throughput against first-folio latency",
-    "Throughput against inaccessible time",
-    "Memory that threads use while it moves",
-    "The published batch sweep",
-    "Throughput by folio size",
-    "The published design",
-    "Phases of a batch",
-    "Calibration",
-    "Cost of being there",
-    "Gain over vanilla without an engine",
-    "Folios cut into segments",
-    *MOVING,
-    "Copied while it is mapped",
-    "Other kinds of memory",
-    "Callers",
-]
+    "Throughput against first-folio latency", "Throughput against inaccessible time",
+    "Memory that threads use while it moves", "The published batch sweep",
+    "Throughput by folio size", "The published design", "Phases of a batch", "Calibration",
+    "Cost of being there", "Gain over vanilla without an engine", "Folios cut into segments",
+    *MOVING, "Copied while it is mapped", "Other kinds of memory", "Callers",
+]  # fmt: skip
 RECORDED = claims.recorded_programs()
 POSTGRES = tuple(
     structs.replace(one, workload="postgres") for one in RECORDED if one.workload == "redis"

@@ -112,29 +112,17 @@ def test_results_are_unpacked() -> None:
 @pytest.mark.parametrize(
     ("stage", "old", "new"),
     [
-        ("there", "write,", ""),
-        ("there", "young,", ""),
-        ("there", "dirty,soft", "soft"),
-        ("there", "dirty,soft", "dirty"),
-        ("there", "uffd", "-"),
-        ("there", "exclusive,", ""),
-        ("there", "map 1", "map 2"),
-        ("there", "large 4", "large 3"),
-        ("there", "pages 4", "pages 3"),
-        ("there", "node 1", "node 0"),
-        ("there", "order 2", "order 0"),
-        ("there", "anon,", "anon,mlocked,"),
-        ("there", "Rss 16", "Rss 12"),
-        ("there", "nr_anon_pages +0", "nr_anon_pages +1"),
-        ("there", "10+4 write", "10+3 write"),
-        ("before", "young,", ""),
-        ("back", "soft", "soft,uffd"),
-        ("back", "exclusive,", ""),
-        ("back", "map 1", "map 2"),
-        ("written", "dirty,", ""),
-        ("written", "exclusive,", ""),
+        ("there", "write,", ""), ("there", "young,", ""), ("there", "dirty,soft", "soft"),
+        ("there", "dirty,soft", "dirty"), ("there", "uffd", "-"), ("there", "exclusive,", ""),
+        ("there", "map 1", "map 2"), ("there", "large 4", "large 3"),
+        ("there", "pages 4", "pages 3"), ("there", "node 1", "node 0"),
+        ("there", "order 2", "order 0"), ("there", "anon,", "anon,mlocked,"),
+        ("there", "Rss 16", "Rss 12"), ("there", "nr_anon_pages +0", "nr_anon_pages +1"),
+        ("there", "10+4 write", "10+3 write"), ("before", "young,", ""),
+        ("back", "soft", "soft,uffd"), ("back", "exclusive,", ""), ("back", "map 1", "map 2"),
+        ("written", "dirty,", ""), ("written", "exclusive,", ""),
     ],
-)
+)  # fmt: skip
 def test_every_difference_is_told(stage: str, old: str, new: str) -> None:
     assert compare(GOOD, changed(stage, old, new))
     assert compare(changed(stage, old, new), GOOD)

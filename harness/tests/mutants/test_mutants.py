@@ -341,15 +341,11 @@ def test_what_decides_a_test_in_a_guest(project: Project, monkeypatch: pytest.Mo
     root, overlay = project.paths.root, project.paths.overlay
     tests = "tools/testing/selftests/m"
     for name, text in {
-        "guest/suites/one": "program=$2\n",
-        "guest/suites/all": "$tests/prog\n",
-        "guest/suites/layouts": "",
-        "guest/lib.sh": "",
-        "harness/guest/vm.py": "",
-        "harness/layouts/run.py": "",
-        "kernel/configs/base.config": "",
+        "guest/suites/one": "program=$2\n", "guest/suites/all": "$tests/prog\n",
+        "guest/suites/layouts": "", "guest/lib.sh": "", "harness/guest/vm.py": "",
+        "harness/layouts/run.py": "", "kernel/configs/base.config": "",
         "kernel/configs/lab.config": "",
-    }.items():
+    }.items():  # fmt: skip
         project.write(root / name, text)
     for name, text in (("prog", "int main(void)\n"), ("other", "int main(void)\n"), ("lib", "")):
         project.write(overlay / tests / f"{name}.c", text)

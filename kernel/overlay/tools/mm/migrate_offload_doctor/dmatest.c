@@ -115,10 +115,10 @@ static unsigned int add_channels(const struct engine *engine)
 	return nr;
 }
 
-static void wait_for_end(const struct exam *exam, struct engine *engine,
-			 struct counts *counts, unsigned int channels, int log)
+static void wait_for_end(struct engine *engine, struct counts *counts, unsigned int channels,
+			 int log)
 {
-	unsigned int silent = 0, ended = 0;
+	unsigned int silent = 0;
 
 	while (counts->ended < channels && silent < 10 * SILENCE_S) {
 		bool heard = read_log(engine, counts, log);
@@ -127,10 +127,6 @@ static void wait_for_end(const struct exam *exam, struct engine *engine,
 		if (engine->complaint[0])
 			return;
 		silent = heard || is_running() ? 0 : silent + 1;
-		if (counts->ended / 8 > ended / 8)
-			progress(exam, "dmatest %s: %lu of %u channels are done",
-				 engine->driver, counts->ended, channels);
-		ended = counts->ended;
 		usleep(100000);
 	}
 }
@@ -165,7 +161,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 		close(log);
 		return false;
 	}
-	wait_for_end(exam, engine, &counts, channels, log);
+	wait_for_end(engine, &counts, channels, log);
 	/* Threads say how many failures they saw before they end. */
 	setting_write_number(PARAMETERS "run", 0);
 	read_log(engine, &counts, log);

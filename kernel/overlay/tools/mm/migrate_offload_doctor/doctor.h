@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0 */
 /*
- * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, and lets a
- * child examine the machine: engines.c finds the engines, dmatest.c and move.c test them,
- * verdict.c judges and says so in words, json.c in JSON; each tells say.c how far it is. When
- * the child ends, however it does, settings.c puts everything back.
+ * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, lets a child
+ * examine the machine, and puts everything back: engines.c finds the engines, dmatest.c and
+ * move.c test them, verdict.c judges and says so in words, json.c in JSON.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -25,8 +24,10 @@
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
-/* 10 sizes, moved in 2 ways and with each engine. */
-#define MAX_POINTS	(10 * (2 + MAX_ENGINES))
+/* From a page on each is four times the one before, and the last 2 MB. */
+#define NR_SIZES	6
+/* All ways take turns, so that a noisy moment does not decide. */
+#define ROUNDS		3
 
 /* Five, and one for each reason. */
 #define MAX_SETTINGS	(5 + 4)
@@ -46,13 +47,14 @@ struct options {
 	int node[2];
 	bool json;
 	bool quiet;
+	/* Also while others use the processors. */
+	bool force;
 };
 
 /* All channels of one driver. */
 struct engine {
 	char driver[32];
 	char iommu[16];
-	char nodes[32];
 	char channel[MAX_CHANNELS][24];
 	unsigned int nr_channels;
 	/* Channels that another client has. */
@@ -70,28 +72,21 @@ struct engine {
 	unsigned long failures;
 	char complaint[160];
 
-	/* Moves. */
-	bool moved;
-
 	enum verdict verdict;
 	char why[400];
 };
 
-/* How memory is moved. */
-struct way {
-	/* "none" is the kernel without copy offload. */
-	const char *migrator;
-	/* For dcbm. */
-	struct engine *engine;
-};
+/*
+ * At rest: GB/s, and ms of the processor that the doctor takes for each GB; and while a thread
+ * touches the memory, the longest that this thread waits.
+ */
+enum figure { GBPS, CPU_MS, WAIT_US, NR_FIGURES };
 
-/* One way, with folios of one size. */
+/* One way, with folios of one size; without any of these if rounds are 0. */
 struct point {
-	struct way way;
 	size_t folio_kib;
-	double gbps;
-	/* The longest that a thread waited that touched the memory meanwhile. */
-	double wait_us;
+	unsigned int rounds;
+	double figure[NR_FIGURES][ROUNDS];
 	size_t bytes;
 	size_t bytes_wrong;
 	uint64_t copied;
@@ -101,15 +96,25 @@ struct point {
 	uint64_t unreachable;
 };
 
+/* How memory is moved: by the kernel without copy offload, by mtcopy, by dcbm with an engine. */
+enum { KERNEL, MTCOPY, ENGINES };
+
+struct way {
+	const char *migrator;
+	struct engine *engine;
+	char name[48];
+	struct point point[NR_SIZES];
+};
+
 /* All findings about the machine. */
 struct exam {
 	const struct options *options;
 	struct engine engine[MAX_ENGINES];
 	unsigned int nr_engines;
 	int node[2];
-	struct point point[MAX_POINTS];
-	unsigned int nr_points;
-	double rest_us;
+	struct way way[ENGINES + MAX_ENGINES];
+	unsigned int nr_ways;
+	bool moved;
 	/* Why something could not be examined, or "". */
 	char hindrance[200];
 	/* The way to use, or NULL, and from which folio size on. */
@@ -121,14 +126,9 @@ struct exam {
 	enum verdict verdict;
 };
 
-/* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
+/* main.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
 void progress(const struct exam *exam, const char *format, ...);
 void hinder(struct exam *exam, const char *format, ...);
-
-/* settings.c: also modules are unloaded that were not there. */
-void remember_all(void);
-/* How many things cannot be put back; says which. */
-unsigned int put_back_all(void);
 
 /* engines.c */
 void find_engines(struct exam *exam);
@@ -144,10 +144,11 @@ bool find_nodes(struct exam *exam);
 void move_memory(struct exam *exam);
 
 /* verdict.c */
+void list_ways(struct exam *exam);
 bool point_is_wrong(const struct point *point);
+size_t way_bytes(const struct way *way);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
-void describe_way(const struct way *way, char *text, size_t size);
 
 /* json.c */
 void print_json(const struct exam *exam);

@@ -71,10 +71,6 @@ static void add_channel(struct exam *exam, const char *channel)
 	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s",
 		 channel);
 
-	snprintf(path, sizeof(path), DMA_DIR "/%s/device/numa_node", channel);
-	if (setting_read(path, text, sizeof(text)) || !strcmp(text, "-1"))
-		snprintf(text, sizeof(text), "unknown");
-	add_word(engine->nodes, sizeof(engine->nodes), text);
 	snprintf(path, sizeof(path), DMA_DIR "/%s/device/iommu_group/type", channel);
 	if (setting_read(path, text, sizeof(text)))
 		snprintf(text, sizeof(text), "none");

@@ -7,17 +7,22 @@ static const char * const verdicts[] = {
 	[USE_IT] = "use it", [DO_NOT] = "do not", [COULD_NOT_TELL] = "could not tell",
 };
 
+static const char * const figures[] = {
+	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [WAIT_US] = "wait_us",
+};
+
 static void print_member(const char *name, const char *text)
 {
 	json_member(stdout, name, text);
 	printf(", ");
 }
 
-static void print_engine(const struct engine *engine)
+static void print_engine(const struct way *way)
 {
+	const struct engine *engine = way->engine;
+
 	printf("{");
 	print_member("driver", engine->driver);
-	print_member("nodes", engine->nodes);
 	print_member("iommu", engine->iommu);
 	printf("\"channels\": %u, \"for_memory\": %u, \"in_use\": %u, ", engine->nr_channels,
 	       engine->for_memory, engine->in_use);
@@ -25,20 +30,23 @@ static void print_engine(const struct engine *engine)
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(engine->moved),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(way_bytes(way)),
 	       verdicts[engine->verdict]);
 }
 
-static void print_point(const struct point *point)
+static void print_point(const struct way *way, const struct point *point)
 {
-	const struct way *way = &point->way;
-
 	printf("{");
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, \"gbps\": %.3f, \"wait_us\": %.1f, ", point->folio_kib,
-	       point->gbps, point->wait_us);
+	printf("\"folio_kib\": %zu, ", point->folio_kib);
+	for (unsigned int i = 0; i < NR_FIGURES; i++) {
+		printf("\"%s\": [", figures[i]);
+		for (unsigned int round = 0; round < point->rounds; round++)
+			printf("%s%.3f", round ? ", " : "", point->figure[i][round]);
+		printf("], ");
+	}
 	printf("\"bytes\": %zu, \"bytes_wrong\": %zu, ", point->bytes, point->bytes_wrong);
 	printf("\"copied\": %llu, \"unreachable\": %llu, ",
 	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
@@ -49,18 +57,24 @@ static void print_point(const struct point *point)
 
 void print_json(const struct exam *exam)
 {
-	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 1, \"engines\": [");
-	for (unsigned int i = 0; i < exam->nr_engines; i++) {
-		printf("%s", i ? ", " : "");
-		print_engine(&exam->engine[i]);
+	const char *comma = "";
+
+	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 2, \"engines\": [");
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++) {
+		printf("%s", i > ENGINES ? ", " : "");
+		print_engine(&exam->way[i]);
 	}
 	printf("], \"moves\": [");
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		printf("%s", i ? ", " : "");
-		print_point(&exam->point[i]);
+	for (unsigned int i = 0; i < exam->nr_ways * NR_SIZES; i++) {
+		const struct way *way = &exam->way[i / NR_SIZES];
+
+		if (!way->point[i % NR_SIZES].bytes)
+			continue;
+		printf("%s", comma);
+		print_point(way, &way->point[i % NR_SIZES]);
+		comma = ", ";
 	}
-	printf("], \"nodes\": [%d, %d], \"rest_us\": %.1f, ", exam->node[0], exam->node[1],
-	       exam->rest_us);
+	printf("], \"nodes\": [%d, %d], ", exam->node[0], exam->node[1]);
 	print_member("hindrance", exam->hindrance);
 	printf("\"settings\": [");
 	for (unsigned int i = 0; i < exam->nr_settings; i++) {

@@ -1,14 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * migrate-offload-doctor: is a DMA engine of this machine safe and worth it for copy offload
- * of page migration? See migrate-offload-doctor(8).
+ * of page migration? See its --help.
  *
- * A child examines the machine. Its parent does nothing but wait, so that it can put
- * everything back however the child ends.
+ * A child examines the machine. Its parent has saved everything before, and does nothing but
+ * wait, so that it can put everything back however the child ends.
  */
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -17,23 +18,113 @@
 
 #include "doctor.h"
 
+/* Others may use this number of processors. */
+#define BUSY	0.5
+/* A channel that hangs keeps its module for so long. */
+#define UNLOAD_S	30
+
 static const char usage_text[] =
 "Usage: migrate-offload-doctor [OPTION]...\n"
 "Is a DMA engine of this machine safe and worth it for copying migrated memory?\n"
-"Tests and measures, says what to do, and leaves all settings as they were. Run it as\n"
-"root, on a machine that does nothing important meanwhile.\n"
+"Runs dmatest on all channels of each engine, moves memory of every size in every way in\n"
+"three rounds, verifies every byte, says what to do, and leaves all settings as they were,\n"
+"also when it is interrupted, unless by SIGKILL. Run it as root, on a machine that does\n"
+"nothing important meanwhile: memory that others migrate is copied as is being measured.\n"
+"An engine that writes after it says that it is done may write to any program's memory:\n"
+"try an unknown engine on a machine that you can lose, and for hours (-i 1000000).\n"
 "\n"
-"  -s, --size=MB          memory to move in each way (default: 1024)\n"
+"  -s, --size=MB          memory to move in each way (default: 256)\n"
 "  -i, --iterations=N     tests of dmatest for each channel (default: 200)\n"
 "  -e, --engine=DRIVER    only this engine; also if its driver cannot tell that it has\n"
 "                         stopped: if it hangs, memory is lost until the next boot\n"
-"  -n, --nodes=FROM,TO    move memory between these nodes (default: the first two that\n"
-"                         have enough)\n"
+"  -n, --nodes=FROM,TO    move memory between these nodes (default: of the fastest and\n"
+"                         the slowest tier, or the first two that have enough)\n"
+"  -f, --force            also while other programs use the processors\n"
 "  -j, --json             print JSON\n"
 "  -q, --quiet            do not print what is being done\n"
 "  -h, --help             print this\n"
 "\n"
 "Exit status: 0: use it; 1: do not; 2: could not tell.\n";
+
+void progress(const struct exam *exam, const char *format, ...)
+{
+	va_list arguments;
+
+	if (exam->options->quiet)
+		return;
+	fprintf(stderr, "doctor: ");
+	va_start(arguments, format);
+	vfprintf(stderr, format, arguments);
+	va_end(arguments);
+	fprintf(stderr, "\n");
+}
+
+/* The first hindrance is the one that others may follow from. */
+void hinder(struct exam *exam, const char *format, ...)
+{
+	va_list arguments;
+
+	if (exam->hindrance[0])
+		return;
+	va_start(arguments, format);
+	vsnprintf(exam->hindrance, sizeof(exam->hindrance), format, arguments);
+	va_end(arguments);
+	progress(exam, "%s", exam->hindrance);
+}
+
+/* Each may use those behind it: they are unloaded in this order. */
+static struct module {
+	const char *name;
+	bool loaded;
+} modules[] = { { .name = "dmatest" }, { .name = "dcbm" }, { .name = "mtcopy" } };
+
+/* Threads of dmatest, and batches of a migrator, end first. */
+static int unload(const char *name)
+{
+	for (unsigned int tenth = 0; ; tenth++) {
+		int error = module_unload(name);
+
+		if ((error != -EAGAIN && error != -EBUSY) || tenth == 10 * UNLOAD_S)
+			return error == -ENOENT ? 0 : error;
+		usleep(100000);
+	}
+}
+
+/* The last setting that is remembered is put back first: the main switch finds its routes. */
+static void remember_all(void)
+{
+	memory_settings_save();
+	offload_save();
+	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
+		char pattern[128];
+
+		modules[i].loaded = module_loaded(modules[i].name);
+		snprintf(pattern, sizeof(pattern), "/sys/module/%s/parameters/*",
+			 modules[i].name);
+		settings_save(pattern);
+	}
+}
+
+static unsigned int put_back_all(void)
+{
+	unsigned int wrong;
+
+	/* Terminates what dmatest still does, and gives the channels back. */
+	setting_write("/sys/module/dmatest/parameters/run", "0");
+	offload_set_enabled(false);
+	wrong = settings_restore_below("", "doctor");
+	settings_forget();
+	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
+		int error = modules[i].loaded ? 0 : unload(modules[i].name);
+
+		if (!error)
+			continue;
+		fprintf(stderr, "doctor: cannot unload %s: %s\n", modules[i].name,
+			strerror(-error));
+		wrong++;
+	}
+	return wrong;
+}
 
 static void test_engine(struct exam *exam, struct engine *engine)
 {
@@ -45,16 +136,46 @@ static void test_engine(struct exam *exam, struct engine *engine)
 		engine->verdict = USE_IT;
 }
 
+/* Of all processors together, the time in which they were not idle. */
+static double busy_seconds(void)
+{
+	FILE *file = fopen("/proc/uptime", "re");
+	double up = 0, idle = 0;
+
+	if (file && fscanf(file, "%lf %lf", &up, &idle) != 2)
+		up = 0;
+	if (file)
+		fclose(file);
+	return up * sysconf(_SC_NPROCESSORS_ONLN) - idle;
+}
+
+/* A load of others would be measured as well, and disturbed. */
+static bool is_idle(struct exam *exam)
+{
+	double busy = -busy_seconds();
+
+	if (exam->options->force)
+		return true;
+	sleep(1);
+	busy += busy_seconds();
+	if (busy > BUSY)
+		hinder(exam, "others use %.1f processors: stop them, or give --force", busy);
+	return busy <= BUSY;
+}
+
 static int examine(const struct options *options)
 {
 	static struct exam exam;
 
 	exam.options = options;
-	find_engines(&exam);
-	for (unsigned int i = 0; i < exam.nr_engines; i++)
-		test_engine(&exam, &exam.engine[i]);
-	if ((exam.nr_engines || !options->engine) && find_nodes(&exam))
-		move_memory(&exam);
+	if (is_idle(&exam)) {
+		find_engines(&exam);
+		list_ways(&exam);
+		for (unsigned int i = 0; i < exam.nr_engines; i++)
+			test_engine(&exam, &exam.engine[i]);
+		if ((exam.nr_engines || !options->engine) && find_nodes(&exam))
+			move_memory(&exam);
+	}
 	judge(&exam);
 	if (options->json)
 		print_json(&exam);
@@ -162,15 +283,16 @@ int main(int argc, char **argv)
 		{ "iterations", required_argument, NULL, 'i' },
 		{ "engine", required_argument, NULL, 'e' },
 		{ "nodes", required_argument, NULL, 'n' },
+		{ "force", no_argument, NULL, 'f' },
 		{ "json", no_argument, NULL, 'j' },
 		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
 		{ NULL, 0, NULL, 0 }
 	};
-	struct options options = { .size = 1024 * MIB, .iterations = 200 };
+	struct options options = { .size = 256 * MIB, .iterations = 200 };
 	int option;
 
-	while ((option = getopt_long(argc, argv, "s:i:e:n:jqh", long_options, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "s:i:e:n:fjqh", long_options, NULL)) != -1) {
 		switch (option) {
 		case 's':
 			/* Whole huge pages. */
@@ -184,6 +306,9 @@ int main(int argc, char **argv)
 			break;
 		case 'n':
 			parse_nodes(optarg, options.node);
+			break;
+		case 'f':
+			options.force = true;
 			break;
 		case 'j':
 			options.json = true;

@@ -1,12 +1,13 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Moving memory of every folio size in every way: is every byte right, how fast is it, and
- * how long does a thread wait that touches the memory meanwhile.
+ * Moving memory of every folio size in every way: is every byte right, how fast is it, how much
+ * of a processor does it take, and how long does a thread wait that touches the memory meanwhile.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <time.h>
 #include <unistd.h>
 #include <linux/mempolicy.h>
 
@@ -14,6 +15,8 @@
 #include "../migrate_lib/touch.h"
 
 #define LARGEST_KIB	2048UL
+#define TIERS		"/sys/devices/virtual/memory_tiering"
+#define MAX_TIERS	1000
 /* The size of one call, which cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* One of this number of accesses is a write. */
@@ -93,95 +96,91 @@ static void count(struct point *point, const struct offload_stats *then)
 	point->unreachable += offload_grown_since(then, REASON, "fallback_unreachable");
 }
 
-/* Moves the whole area in calls, and stops at the first mistake of an engine. GB/s. */
-static double move_area(struct area *area, struct point *point, int node)
+/* Moves the whole area in calls, and stops at the first mistake of an engine. */
+static void move_area(struct area *area, struct point *point, int node, bool touched)
 {
+	double took = 0, cpu = 0;
 	size_t moved = 0, offset, size;
-	double took = 0;
 
 	for (offset = 0; offset < area->size; offset += size) {
-		double begin = seconds_now();
 		struct offload_stats then;
+		clock_t cpu_begin;
+		double begin;
 		long missing;
 
 		size = area->size - offset < CALL_BYTES ? area->size - offset : CALL_BYTES;
 		offload_read_stats(&then, REASON);
+		begin = seconds_now();
+		cpu_begin = clock();
 		missing = memory_move(0, area->addr + offset, size, area->folio, node,
 				      MPOL_MF_MOVE);
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
+		cpu += (double)(clock() - cpu_begin) / CLOCKS_PER_SEC;
 		count(point, &then);
 		if (point_is_wrong(point))
 			break;
 	}
 	point->bytes += moved;
-	return moved / took / 1e9;
+	if (touched)
+		return;
+	point->figure[GBPS][point->rounds] = moved / took / 1e9;
+	point->figure[CPU_MS][point->rounds] = cpu * 1e12 / moved;
 }
 
-/* There, for the speed, and back, with a thread that touches the memory. */
+/* There and back, at rest and touched: the other way round in each second round. */
 static void measure(struct exam *exam, struct area *area, struct point *point)
 {
-	struct toucher toucher;
+	for (unsigned int back = 0; back < 2; back++) {
+		bool touched = back != point->rounds % 2;
+		struct toucher toucher;
 
-	stamp(area);
-	point->gbps = move_area(area, point, exam->node[1]);
-	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, NULL);
-	if (point_is_wrong(point))
-		return;
-	stamp(area);
-	if (!touch(&toucher, area))
-		return;
-	move_area(area, point, exam->node[0]);
-	toucher_stop(&toucher);
-	point->wait_us = toucher.longest / 1e3;
-	point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed, area->written);
+		stamp(area);
+		if (touched && !touch(&toucher, area))
+			return;
+		move_area(area, point, exam->node[!back], touched);
+		if (touched) {
+			toucher_stop(&toucher);
+			point->figure[WAIT_US][point->rounds] = toucher.longest / 1e3;
+		}
+		point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed,
+						   area->written);
+		if (point_is_wrong(point))
+			return;
+	}
+	point->rounds++;
 }
 
-/* How long an access takes while nothing moves. */
-static void measure_rest(struct exam *exam, struct area *area)
+static void try_way(struct exam *exam, struct area *area, struct way *way, unsigned int size)
 {
-	struct toucher toucher;
-
-	if (exam->rest_us || !touch(&toucher, area))
-		return;
-	usleep(200000);
-	toucher_stop(&toucher);
-	exam->rest_us = toucher.longest / 1e3;
-}
-
-static void try_way(struct exam *exam, struct area *area, struct way way)
-{
-	struct point *point = &exam->point[exam->nr_points];
-	char text[64];
+	struct point *point = &way->point[size];
 	int error;
 
-	describe_way(&way, text, sizeof(text));
-	if (exam->nr_points == MAX_POINTS)
-		return;
-	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, text);
-	error = set_way(&way);
+	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, way->name);
+	error = set_way(way);
 	/* A kernel may be without mtcopy. */
-	if (error == -ENOENT && !way.engine)
+	if (error == -ENOENT && !way->engine)
 		return;
 	if (error) {
-		hinder(exam, "%s: %s", text, strerror(-error));
+		hinder(exam, "%s: %s", way->name, strerror(-error));
 		return;
 	}
-	*point = (struct point){ .way = way, .folio_kib = area->folio / KIB };
+	point->folio_kib = area->folio / KIB;
 	measure(exam, area, point);
-	exam->nr_points++;
-	if (!way.engine) {
-		if (point->bytes_wrong)
-			hinder(exam, "%s corrupts memory", text);
+	exam->moved = true;
+	if (!point_is_wrong(point))
 		return;
-	}
-	way.engine->moved |= point->bytes;
-	if (point_is_wrong(point))
-		way.engine->verdict = DO_NOT;
+	if (way->engine)
+		way->engine->verdict = DO_NOT;
+	else
+		hinder(exam, "%s corrupts memory", way->name);
+	/* The next way begins where this one began. */
+	offload_set_enabled(false);
+	memory_move(0, area->addr, area->size, area->folio, exam->node[0], MPOL_MF_MOVE);
 }
 
-static void try_ways(struct exam *exam, size_t kib)
+static void try_ways(struct exam *exam, size_t kib, unsigned int size)
 {
 	struct area area;
 
@@ -189,12 +188,12 @@ static void try_ways(struct exam *exam, size_t kib)
 		progress(exam, "no folios of %zu KiB", kib);
 		return;
 	}
-	measure_rest(exam, &area);
-	try_way(exam, &area, (struct way){ .migrator = "none" });
-	try_way(exam, &area, (struct way){ .migrator = "mtcopy" });
-	for (unsigned int i = 0; i < exam->nr_engines; i++)
-		if (exam->engine[i].verdict == USE_IT)
-			try_way(exam, &area, (struct way){ "dcbm", &exam->engine[i] });
+	for (unsigned int i = 0; i < ROUNDS * exam->nr_ways; i++) {
+		struct way *way = &exam->way[i % exam->nr_ways];
+
+		if (!way->engine || way->engine->verdict == USE_IT)
+			try_way(exam, &area, way, size);
+	}
 	area_unmap(&area);
 }
 
@@ -210,31 +209,47 @@ bool node_exists(int node)
 	return node < MEMORY_MAX_NODES && memory_node_kib(node, "MemFree:") >= 0;
 }
 
-static bool is_given(const struct options *options, int node)
+/* Memory has tiers: from the fastest to the slowest, whose number is the highest. */
+static void find_tiers(int node[2])
 {
-	return options->node[0] == options->node[1] || node == options->node[0] ||
-	       node == options->node[1];
+	char list[32];
+	bool any = false;
+
+	for (unsigned int tier = 0; tier < MAX_TIERS; tier++) {
+		if (setting_read(setting_path(TIERS "/memory_tier%u/nodelist", tier), list,
+				 sizeof(list)))
+			continue;
+		node[1] = atoi(list);
+		if (!any)
+			node[0] = node[1];
+		any = true;
+	}
 }
 
 bool find_nodes(struct exam *exam)
 {
-	const struct options *options = exam->options;
+	const size_t need = exam->options->size + RESERVE;
+	int given[2] = { exam->options->node[0], exam->options->node[1] };
 	unsigned int nr = 0;
 
+	if (given[0] == given[1])
+		find_tiers(given);
 	for (int node = 0; node < MEMORY_MAX_NODES && nr < 2; node++)
-		if (is_given(options, node) && free_bytes(node) >= options->size + RESERVE)
+		if ((given[0] == given[1] || node == given[0] || node == given[1]) &&
+		    free_bytes(node) >= need)
 			exam->node[nr++] = node;
 	if (nr < 2)
 		hinder(exam, "two nodes with %zu MB of free memory are needed: see --size, --nodes",
-		       (options->size + RESERVE) / MIB);
-	else if (options->node[0] != options->node[1])
-		memcpy(exam->node, options->node, sizeof(exam->node));
+		       need / MIB);
+	else if (given[0] != given[1])
+		memcpy(exam->node, given, sizeof(exam->node));
 	return nr == 2;
 }
 
 void move_memory(struct exam *exam)
 {
 	struct offload_stats stats;
+	size_t kib = memory_page_size() / KIB;
 
 	if (!offload_read_stats(&stats, REASON)) {
 		hinder(exam, "%s/stats is missing: is debugfs mounted?", OFFLOAD_DEBUG);
@@ -242,6 +257,7 @@ void move_memory(struct exam *exam)
 	}
 	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy", "");
-	for (size_t kib = memory_page_size() / KIB; kib <= LARGEST_KIB; kib *= 2)
-		try_ways(exam, kib);
+	for (unsigned int size = 0; kib < LARGEST_KIB; size++, kib *= 4)
+		try_ways(exam, kib, size);
+	try_ways(exam, LARGEST_KIB, NR_SIZES - 1);
 }

@@ -16,29 +16,40 @@
 #define FASTER		1.2
 #define NOT_SLOWER	0.9
 #define SHORTER		0.5
-#define NOT_MUCH_LONGER	2.0
+#define MUCH_LONGER	2.0
+/* Waits of the kernel's rounds that differ by more are those of other work. */
+#define NOISY		4.0
 
 /* Long lists were measured: these reasons have such lists. */
 static const char * const bulk_reasons[] = {
 	"syscall_or_cpuset", "mempolicy_mbind", "damon", "memory_hotplug"
 };
 
+void list_ways(struct exam *exam)
+{
+	exam->way[KERNEL] = (struct way){ .migrator = "none", .name = "kernel alone" };
+	exam->way[MTCOPY] = (struct way){ .migrator = "mtcopy", .name = "mtcopy" };
+	exam->nr_ways = ENGINES + exam->nr_engines;
+	for (unsigned int i = 0; i < exam->nr_engines; i++) {
+		struct way *way = &exam->way[ENGINES + i];
+
+		*way = (struct way){ .migrator = "dcbm", .engine = &exam->engine[i] };
+		snprintf(way->name, sizeof(way->name), "dcbm on %s", way->engine->driver);
+	}
+}
+
 bool point_is_wrong(const struct point *point)
 {
 	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
 }
 
-static bool same_way(const struct way *a, const struct way *b)
+size_t way_bytes(const struct way *way)
 {
-	return !strcmp(a->migrator, b->migrator) && a->engine == b->engine;
-}
+	size_t bytes = 0;
 
-static const struct point *find_point(const struct exam *exam, const struct way *way, size_t kib)
-{
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].folio_kib == kib && same_way(&exam->point[i].way, way))
-			return &exam->point[i];
-	return NULL;
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		bytes += way->point[size].bytes;
+	return bytes;
 }
 
 static size_t folios_moved(const struct point *point)
@@ -52,38 +63,84 @@ static bool is_copied(const struct point *point)
 	return point->copied && point->copied >= COPIED * folios_moved(point);
 }
 
-/* Compared with the kernel without copy offload, and folios of the same size. */
-static bool pays(const struct exam *exam, const struct point *point)
-{
-	static const struct way vanilla = { .migrator = "none" };
-	const struct point *kernel = find_point(exam, &vanilla, point->folio_kib);
+/* The least and the most of all rounds. */
+struct span {
+	double least;
+	double most;
+};
 
-	if (!kernel || point_is_wrong(point) || !is_copied(point))
-		return false;
-	return (point->gbps >= FASTER * kernel->gbps &&
-		point->wait_us <= NOT_MUCH_LONGER * kernel->wait_us) ||
-	       (point->gbps >= NOT_SLOWER * kernel->gbps &&
-		point->wait_us <= SHORTER * kernel->wait_us);
+static struct span span_of(const double figure[ROUNDS])
+{
+	struct span span = { figure[0], figure[0] };
+
+	for (unsigned int i = 1; i < ROUNDS; i++) {
+		if (figure[i] < span.least)
+			span.least = figure[i];
+		if (figure[i] > span.most)
+			span.most = figure[i];
+	}
+	return span;
 }
 
-/* How many of the largest sizes in a row pay; the smallest of them, and the largest's speed. */
-static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib, double *gbps)
+/* Of three. */
+static double median(const double figure[ROUNDS])
+{
+	struct span span = span_of(figure);
+
+	return figure[0] + figure[1] + figure[2] - span.least - span.most;
+}
+
+/* Each round with the same round, and folios of the same size, of the kernel. */
+static struct span compare(const struct exam *exam, const struct way *way, unsigned int size,
+			   enum figure figure)
+{
+	const double *kernel = exam->way[KERNEL].point[size].figure[figure];
+	double ratio[ROUNDS];
+
+	for (unsigned int i = 0; i < ROUNDS; i++)
+		ratio[i] = way->point[size].figure[figure][i] / kernel[i];
+	return span_of(ratio);
+}
+
+/* In each round: one that is disturbed does not decide. */
+static bool pays(const struct exam *exam, const struct way *way, unsigned int size)
+{
+	const struct point *point = &way->point[size];
+	struct span speed = compare(exam, way, size, GBPS);
+	struct span wait = compare(exam, way, size, WAIT_US);
+
+	if (exam->way[KERNEL].point[size].rounds < ROUNDS || point->rounds < ROUNDS ||
+	    point_is_wrong(point) || !is_copied(point) ||
+	    speed.least < NOT_SLOWER || wait.least > MUCH_LONGER)
+		return false;
+	/* CPUs that help are not the moving thread. */
+	return speed.least >= FASTER || wait.most <= SHORTER ||
+	       (way->engine && compare(exam, way, size, CPU_MS).most <= SHORTER);
+}
+
+/* How many of the largest sizes in a row pay, and the smallest of them. */
+static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib)
 {
 	unsigned int nr = 0;
 
-	*gbps = 0;
-	for (unsigned int i = exam->nr_points; i-- > 0;) {
-		const struct point *point = &exam->point[i];
-
-		if (!same_way(&point->way, way))
+	for (unsigned int size = NR_SIZES; size-- > 0;) {
+		if (!way->point[size].bytes)
 			continue;
-		if (!pays(exam, point))
+		if (!pays(exam, way, size))
 			break;
-		if (!nr++)
-			*gbps = point->gbps;
-		*kib = point->folio_kib;
+		nr++;
+		*kib = way->point[size].folio_kib;
 	}
 	return nr;
+}
+
+/* Of its largest folios; NULL if nothing has moved so. */
+static const struct point *last_point(const struct way *way)
+{
+	for (unsigned int size = NR_SIZES; size-- > 0;)
+		if (way->point[size].bytes)
+			return &way->point[size];
+	return NULL;
 }
 
 static void find_best(struct exam *exam)
@@ -92,16 +149,17 @@ static void find_best(struct exam *exam)
 	unsigned int best = 0;
 
 	exam->best = NULL;
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct way *way = &exam->point[i].way;
+	/* Without an engine only where there is none. */
+	for (unsigned int i = exam->nr_engines ? ENGINES : MTCOPY; i < exam->nr_ways; i++) {
+		const struct way *way = &exam->way[i];
 		unsigned int nr;
 		double gbps;
-		size_t kib = 0;
+		size_t kib;
 
-		/* Without an engine only where there is none. */
-		if (exam->nr_engines && (!way->engine || way->engine->verdict != USE_IT))
+		if (way->engine && way->engine->verdict != USE_IT)
 			continue;
-		nr = worth(exam, way, &kib, &gbps);
+		nr = worth(exam, way, &kib);
+		gbps = nr ? median(last_point(way)->figure[GBPS]) : 0;
 		if (nr < best || (nr == best && gbps <= best_gbps))
 			continue;
 		best = nr;
@@ -111,26 +169,12 @@ static void find_best(struct exam *exam)
 	}
 }
 
-static bool engine_pays(const struct exam *exam, const struct engine *engine)
-{
-	double gbps;
-	size_t kib;
-
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct way *way = &exam->point[i].way;
-
-		if (way->engine == engine && worth(exam, way, &kib, &gbps))
-			return true;
-	}
-	return false;
-}
-
 /* The first mistake of an engine, if it made one. */
-static const struct point *mistake(const struct exam *exam, const struct engine *engine)
+static const struct point *mistake(const struct way *way)
 {
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].way.engine == engine && point_is_wrong(&exam->point[i]))
-			return &exam->point[i];
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		if (point_is_wrong(&way->point[size]))
+			return &way->point[size];
 	return NULL;
 }
 
@@ -157,17 +201,6 @@ static void say_mistake(struct engine *engine, const struct point *point)
 	    (unsigned long long)point->timeouts, (unsigned long long)point->lost);
 }
 
-/* Of its largest folios, the last way. */
-static const struct point *last_point(const struct exam *exam, const struct engine *engine)
-{
-	const struct point *last = NULL;
-
-	for (unsigned int i = 0; i < exam->nr_points; i++)
-		if (exam->point[i].way.engine == engine)
-			last = &exam->point[i];
-	return last;
-}
-
 static void say_left(struct engine *engine, const struct point *point)
 {
 	char reason[120] = "";
@@ -181,9 +214,28 @@ static void say_left(struct engine *engine, const struct point *point)
 	    folios_moved(point), reason);
 }
 
-static void judge_engine(const struct exam *exam, struct engine *engine)
+static void say_figures(const struct exam *exam, const struct way *way)
 {
-	const struct point *wrong = mistake(exam, engine);
+	const struct point *last = last_point(way);
+	unsigned int size = last - way->point;
+	struct span speed = compare(exam, way, size, GBPS), cpu = compare(exam, way, size, CPU_MS);
+	struct span wait = compare(exam, way, size, WAIT_US);
+	bool unsure = speed.least < FASTER && speed.most >= FASTER;
+	size_t kib;
+	enum verdict verdict = worth(exam, way, &kib) ? USE_IT : unsure ? COULD_NOT_TELL : DO_NOT;
+
+	say(way->engine, verdict,
+	    "It makes no mistake, %s: folios of %zu KiB move %.1f to %.1f times as fast, for %.0f to %.0f %% of the processor's time; the longest wait is %.1f to %.1f times as long.%s",
+	    verdict == USE_IT ? "and it pays" : unsure ? "but rounds disagree whether it pays" :
+	    "but does not pay", last->folio_kib, speed.least, speed.most, 100 * cpu.least,
+	    100 * cpu.most, wait.least, wait.most, verdict != USE_IT || way->engine->stops ? "" :
+	    " If it ever hangs, memory is lost until the next boot.");
+}
+
+static void judge_engine(const struct exam *exam, const struct way *way)
+{
+	const struct point *wrong = mistake(way), *last = last_point(way);
+	struct engine *engine = way->engine;
 
 	if (engine->failures)
 		say(engine, DO_NOT, "%lu of %lu tests of dmatest failed: %s", engine->failures,
@@ -197,23 +249,18 @@ static void judge_engine(const struct exam *exam, struct engine *engine)
 	else if (!engine->for_memory || !engine->tested)
 		say(engine, COULD_NOT_TELL, engine->in_use ? "Another client has its channels." :
 		    "It could not be tested with dmatest.");
-	else if (!engine->moved && !engine->stops)
+	else if (!last && !engine->stops)
 		say(engine, DO_NOT,
 		    "Its driver cannot tell whether the engine has stopped. If you answer for it: --engine %s.",
 		    engine->driver);
-	else if (!engine->moved)
+	else if (!last)
 		say(engine, COULD_NOT_TELL, "No memory could be moved with it.");
-	else if (!engine_pays(exam, engine) && !is_copied(last_point(exam, engine)))
-		say_left(engine, last_point(exam, engine));
+	else if (!is_copied(last))
+		say_left(engine, last);
 	else if (!strcmp(engine->driver, "dmasim"))
 		say(engine, DO_NOT, "It is made of software: a CPU makes each copy.");
-	else if (!engine_pays(exam, engine))
-		say(engine, DO_NOT,
-		    "It makes no mistake, but large folios neither move faster nor make threads wait less.");
 	else
-		say(engine, USE_IT, "It makes no mistake, and it pays.%s",
-		    engine->stops ? "" :
-		    " If it ever hangs, memory is lost until the next boot.");
+		say_figures(exam, way);
 }
 
 static unsigned int order_of(size_t kib)
@@ -257,88 +304,86 @@ static void list_settings(struct exam *exam)
 
 void judge(struct exam *exam)
 {
-	bool untold = !exam->nr_points || exam->hindrance[0];
+	bool untold = !exam->moved || exam->hindrance[0], wrong = false;
 
-	for (unsigned int i = 0; i < exam->nr_engines; i++) {
-		judge_engine(exam, &exam->engine[i]);
-		untold |= exam->engine[i].verdict == COULD_NOT_TELL;
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++) {
+		const struct way *way = &exam->way[i];
+
+		judge_engine(exam, way);
+		untold |= way->engine->verdict == COULD_NOT_TELL;
+		wrong |= way->engine->failures || mistake(way);
 	}
 	find_best(exam);
 	list_settings(exam);
-	exam->verdict = exam->best ? USE_IT : DO_NOT;
-	for (unsigned int i = 0; !exam->best && i < exam->nr_engines; i++)
-		if (exam->engine[i].failures || mistake(exam, &exam->engine[i]))
-			untold = false;
-	if (!exam->best && untold)
-		exam->verdict = COULD_NOT_TELL;
-}
-
-void describe_way(const struct way *way, char *text, size_t size)
-{
-	snprintf(text, size, "%s%s%s",
-		 strcmp(way->migrator, "none") ? way->migrator : "kernel alone",
-		 way->engine ? " on " : "", way->engine ? way->engine->driver : "");
+	exam->verdict = exam->best ? USE_IT : untold && !wrong ? COULD_NOT_TELL : DO_NOT;
 }
 
 static const char * const verdicts[] = {
 	[USE_IT] = "Use it.", [DO_NOT] = "Do not use it.", [COULD_NOT_TELL] = "Could not tell.",
 };
 
-static void print_engine(const struct engine *engine)
+static void print_way(const struct way *way)
 {
-	printf("%s: %u channels, %u of them for memory; node %s; IOMMU %s\n", engine->driver,
-	       engine->nr_channels, engine->for_memory, engine->nodes, engine->iommu);
+	const struct engine *engine = way->engine;
+
+	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
+	       engine->nr_channels, engine->for_memory, engine->iommu);
 	if (engine->for_memory)
 		printf("  Its driver %s tell whether the engine has stopped.\n",
 		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
-		printf("  dmatest: %lu tests, %lu failures.\n", engine->tests, engine->failures);
+		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tried: errors.\n",
+		       engine->tests, engine->failures, way_bytes(way) / 1e9);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
+}
+
+static void print_point(const struct way *way, const struct point *point)
+{
+	struct span wait = span_of(point->figure[WAIT_US]);
+
+	printf("%4zu KiB  %-28s %8.2f %10.1f %10.0f us", point->folio_kib, way->name,
+	       median(point->figure[GBPS]), median(point->figure[CPU_MS]),
+	       median(point->figure[WAIT_US]));
+	if (point_is_wrong(point))
+		printf("  WRONG");
+	else if (strcmp(way->migrator, "none") && !is_copied(point))
+		printf("  left to the kernel");
+	else if (wait.most > NOISY * wait.least)
+		printf("  too noisy to judge waits: %.0f to %.0f us", wait.least, wait.most);
+	printf("\n");
 }
 
 static void print_curve(const struct exam *exam)
 {
-	printf("Memory from node %d to node %d; at rest an access takes %.0f us at most.\n\n",
-	       exam->node[0], exam->node[1], exam->rest_us);
-	printf("%8s  %-28s %8s %16s\n", "folio", "moved by", "GB/s", "longest wait");
-	for (unsigned int i = 0; i < exam->nr_points; i++) {
-		const struct point *point = &exam->point[i];
-		char text[64];
-
-		describe_way(&point->way, text, sizeof(text));
-		printf("%4zu KiB  %-28s %8.2f %13.0f us", point->folio_kib, text, point->gbps,
-		       point->wait_us);
-		if (point_is_wrong(point))
-			printf("  WRONG");
-		else if (strcmp(point->way.migrator, "none") && !is_copied(point))
-			printf("  left to the kernel");
-		printf("\n");
-	}
-	printf("\n");
+	printf("Memory between nodes %d and %d, medians of %u rounds.\n\n", exam->node[0],
+	       exam->node[1], ROUNDS);
+	printf("%8s  %-28s %8s %10s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
+	       "longest wait");
+	for (unsigned int size = 0; size < NR_SIZES; size++)
+		for (unsigned int i = 0; i < exam->nr_ways; i++)
+			if (exam->way[i].point[size].bytes)
+				print_point(&exam->way[i], &exam->way[i].point[size]);
 }
 
 void print_words(const struct exam *exam)
 {
-	char text[200];
-
-	for (unsigned int i = 0; i < exam->nr_engines; i++)
-		print_engine(&exam->engine[i]);
-	if (!exam->nr_engines)
-		printf("This machine has no DMA engine with a driver.\n\n");
-	if (exam->nr_points)
-		print_curve(exam);
-	if (exam->hindrance[0])
-		printf("Not all could be examined: %s.\n", exam->hindrance);
-	if (!exam->best) {
+	if (exam->best) {
+		printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n",
+		       exam->best->name, exam->best_kib);
+		for (unsigned int i = 0; i < exam->nr_settings; i++)
+			printf("  %s\n", exam->setting[i]);
+	} else {
 		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
 		       "Could not tell whether to use copy offload here.");
-		return;
 	}
-	describe_way(exam->best, text, sizeof(text));
-	printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n", text,
-	       exam->best_kib);
-	for (unsigned int i = 0; i < exam->nr_settings; i++)
-		printf("  %s\n", exam->setting[i]);
+	if (exam->hindrance[0])
+		printf("Not all could be examined: %s.\n", exam->hindrance);
 	printf("Others move less at a time, so this was not measured for them:\n"
-	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n");
+	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n\n");
+	if (!exam->nr_engines && !exam->hindrance[0])
+		printf("This machine has no DMA engine with a driver.\n\n");
+	for (unsigned int i = ENGINES; i < exam->nr_ways; i++)
+		print_way(&exam->way[i]);
+	if (exam->moved)
+		print_curve(exam);
 }

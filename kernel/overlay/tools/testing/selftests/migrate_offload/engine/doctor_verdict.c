@@ -7,7 +7,6 @@
 #include "kselftest_harness.h"
 
 #define FOLIOS		1000
-#define WAIT_US		1000
 
 static const struct options options = { .size = FOLIOS * 2 * MIB };
 
@@ -17,14 +16,18 @@ FIXTURE(verdict)
 	struct engine *engine;
 };
 
-static struct point *add(struct exam *exam, struct way way, double gbps, double wait_us)
+static struct point *add(struct way *way, double gbps)
 {
-	struct point *point = &exam->point[exam->nr_points++];
+	struct point *point = &way->point[NR_SIZES - 1];
 
 	*point = (struct point){
-		.way = way, .folio_kib = 2048, .gbps = gbps, .wait_us = wait_us,
-		.bytes = FOLIOS * 2 * MIB, .copied = FOLIOS,
+		.folio_kib = 2048, .rounds = ROUNDS, .bytes = FOLIOS * 2 * MIB, .copied = FOLIOS,
 	};
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		point->figure[GBPS][i] = gbps;
+		point->figure[CPU_MS][i] = 100;
+		point->figure[WAIT_US][i] = 1000;
+	}
 	return point;
 }
 
@@ -38,9 +41,11 @@ FIXTURE_SETUP(verdict)
 	self->engine = &self->exam->engine[0];
 	*self->engine = (struct engine){
 		.driver = "engine", .nr_channels = 1, .asked = true, .for_memory = 1,
-		.stops = true, .tested = true, .moved = true,
+		.stops = true, .tested = true,
 	};
-	add(self->exam, (struct way){ .migrator = "none" }, 10, WAIT_US);
+	list_ways(self->exam);
+	self->exam->moved = true;
+	add(&self->exam->way[KERNEL], 10);
 }
 
 FIXTURE_TEARDOWN(verdict)
@@ -51,9 +56,7 @@ FIXTURE_TEARDOWN(verdict)
 /* Moves by the engine. */
 static struct point *measured(FIXTURE_DATA(verdict) *self, double gbps)
 {
-	struct way way = { .migrator = "dcbm", .engine = self->engine };
-
-	return add(self->exam, way, gbps, WAIT_US);
+	return add(&self->exam->way[ENGINES], gbps);
 }
 
 static bool says(const FIXTURE_DATA(verdict) *self, const char *text)
@@ -68,12 +71,33 @@ TEST_F(verdict, pays)
 	EXPECT_EQ(USE_IT, self->exam->verdict);
 }
 
-TEST_F(verdict, does_not_pay)
+/* Half of the processor's time, in each round. */
+TEST_F(verdict, saves_the_processor)
 {
-	measured(self, 11);
+	struct point *point = measured(self, 10);
+
+	for (unsigned int i = 0; i < ROUNDS; i++) {
+		judge(self->exam);
+		EXPECT_EQ(DO_NOT, self->exam->verdict);
+		EXPECT_TRUE(says(self, "It makes no mistake, but"));
+		point->figure[CPU_MS][i] = 50;
+	}
 	judge(self->exam);
-	EXPECT_EQ(DO_NOT, self->exam->verdict);
-	EXPECT_TRUE(says(self, "It makes no mistake, but"));
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+}
+
+/* A stall in one round does not decide, but speed must be there in each. */
+TEST_F(verdict, a_disturbed_round)
+{
+	struct point *point = measured(self, 12);
+
+	point->figure[WAIT_US][1] = 50000;
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	point->figure[GBPS][2] = 11;
+	judge(self->exam);
+	EXPECT_EQ(COULD_NOT_TELL, self->exam->verdict);
+	EXPECT_TRUE(says(self, "rounds disagree"));
 }
 
 /* Folios that the CPU copied are no merit of the engine. */

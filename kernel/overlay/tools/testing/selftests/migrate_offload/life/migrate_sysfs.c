@@ -179,31 +179,6 @@ TEST_F(migrate_sysfs, cpu_is_always_a_migrator)
 	EXPECT_NE(0, system("grep -qw none " OFFLOAD_DIR "/migrators"));
 }
 
-TEST_F(migrate_sysfs, modes)
-{
-	static const struct {
-		const char *pattern;
-		mode_t mode;
-	} files[] = {
-		{ OFFLOAD_DIR "/enabled", 0644 }, { BOUND, 0644 },
-		{ OFFLOAD_DIR "/migrators", 0444 }, { OFFLOAD_DIR "/routes/*", 0644 },
-		{ OFFLOAD_DEBUG "/stats", 0444 },
-	};
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(files); i++) {
-		struct stat status;
-		glob_t found;
-
-		ASSERT_EQ(0, glob(files[i].pattern, 0, NULL, &found));
-		for (size_t j = 0; j < found.gl_pathc; j++) {
-			ASSERT_EQ(0, stat(found.gl_pathv[j], &status));
-			EXPECT_EQ(files[i].mode, status.st_mode & 07777)
-				TH_LOG("%s", found.gl_pathv[j]);
-		}
-		globfree(&found);
-	}
-}
-
 /* A line for each counter of each reason. */
 TEST_F(migrate_sysfs, the_table)
 {
