@@ -909,7 +909,7 @@ static void no_batch_without_eligible_folio(struct kunit *test)
 	expect_contents(ctx, 2);
 }
 
-/* A route that bounds how long memory is inaccessible */
+/* The bound on how long memory is inaccessible */
 
 /* Longer than what else a kernel with sanitizers does for a folio. */
 #define SLOW_MS		2
@@ -1052,17 +1052,28 @@ static void bound_knows_each_node(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
-/* The CPU copies one folio, for which the other four may not teach anything. */
+/*
+ * The CPU copies one folio, which may teach nothing for the other four, nor may they
+ * for that folio. A kind learns what it is ahead of the others.
+ */
 static void bound_learns_by_share(struct kunit *test)
 {
 	struct offload_test *ctx = setup_bound(test, 4);
+	unsigned int *cpu_ns = &ctx->cpu->folio_ns[ctx->nid * NR_PAGE_ORDERS];
+
+	set_folio_ns(&ctx->migrator, SLOW_NS / 2);
+	set_folio_ns(ctx->cpu, 2 * SLOW_NS + 1);
+	add_folio(ctx, new_file(test, 1), 0);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 2 * SLOW_NS + 1, *cpu_ns);
 
 	set_folio_ns(&ctx->migrator, SLOW_NS);
 	set_folio_ns(ctx->cpu, NSEC_PER_USEC);
+	add_folios(ctx, 4);
 	add_folio(ctx, new_file(test, 1), 0);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_LT(test, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS], SLOW_NS);
-	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, ctx->cpu->folio_ns[ctx->nid * NR_PAGE_ORDERS]);
+	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, *cpu_ns);
 	expect_contents(ctx, 4);
 }
 
@@ -1178,6 +1189,27 @@ static void bound_knows_what_the_cpu_copies(struct kunit *test)
 		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, rounds[i].most);
 		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED, MAX_FOLIOS);
 		expect_contents(ctx, MAX_FOLIOS);
+	}
+}
+
+/* The bound holds where no migrator copies: while all is off, and without a route. */
+static void bound_needs_no_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 50);
+	int on;
+
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	migrate_max_inaccessible_us = USEC_PER_SEC;
+	for (on = 0; on < 2; on++) {
+		migrate_offload_set_enabled(on);
+		ctx->nr_dsts = 0;
+		ctx->nr_dsts_at_first_copy = 0;
+		set_folio_ns(ctx->cpu, NSEC_PER_SEC / 10);
+		migrate_rounds(ctx, 1, on ? 50 : 0);
+		KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
+		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, 10);
+		expect_contents(ctx, 50);
+		migrate_offload_set_route(TEST_REASON, "none");
 	}
 }
 
@@ -1589,6 +1621,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_too_short_for_a_folio),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
+	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
