@@ -39,6 +39,7 @@ struct offload_test {
 	bool registered;
 	bool was_enabled;
 	unsigned int was_bound;
+	unsigned int was_min_pages;
 	unsigned int was_live_min_order;
 	struct migrator *cpu;
 	unsigned int was_cpu_ns;
@@ -175,6 +176,7 @@ static void unregister(void *data)
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
 	migrate_max_inaccessible_us = ctx->was_bound;
+	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
 	migrate_offload_set_enabled(ctx->was_enabled);
@@ -358,6 +360,8 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_enabled = migrate_offload_set_enabled(false);
 	ctx->was_bound = migrate_max_inaccessible_us;
 	migrate_max_inaccessible_us = 0;
+	ctx->was_min_pages = migrate_batch_min_pages;
+	migrate_batch_min_pages = 1;
 	migrate_offload_set_route(TEST_REASON, "cpu");
 	ctx->cpu = migrate_offload_get_route(TEST_REASON);
 	migrate_offload_set_route(TEST_REASON, "none");
@@ -1099,6 +1103,18 @@ static void bound_too_short_for_a_folio(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
+/* Without a few pages together none would move in time. */
+static void bound_allows_a_few_pages(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 50);
+
+	migrate_max_inaccessible_us = 1;
+	migrate_batch_min_pages = ctx->was_min_pages;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(50, SZ_128K / PAGE_SIZE), ctx->nr_submits);
+	expect_contents(ctx, 50);
+}
+
 /* The allocation of a dst may sleep: nothing is locked yet, or unmapped. */
 static void dsts_come_first(struct kunit *test)
 {
@@ -1620,6 +1636,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_by_share),
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_too_short_for_a_folio),
+	KUNIT_CASE(bound_allows_a_few_pages),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
