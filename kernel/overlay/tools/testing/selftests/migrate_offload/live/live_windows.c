@@ -7,6 +7,7 @@
  * A kernel with CONFIG_MIGRATE_LIVE_DELAY also waits before each step of a live copy.
  */
 #include <sys/ptrace.h>
+#include <linux/userfaultfd.h>
 
 #include "../../../../../lib/test_hmm_uapi.h"
 #include "run.h"
@@ -413,6 +414,86 @@ TEST_F_TIMEOUT(live_windows, a_device_writes, TIMEOUT)
 	end_written_move();
 	free(buffer);
 	close(device);
+}
+
+/* Takes the processor whenever it can, and makes userfaultfd move the area to there. */
+static struct {
+	char *to;
+	int uffd;
+	pid_t tid;
+	size_t moved;
+	struct timespec used;
+} taker;
+
+static void *take(void *arg)
+{
+	const struct sched_param first = { .sched_priority = 1 };
+
+	run_on_cpus(0, 0);
+	sched_setscheduler(0, SCHED_FIFO, &first);
+	__atomic_store_n(&taker.tid, syscall(SYS_gettid), __ATOMIC_RELEASE);
+	while (taker.moved < area.size) {
+		struct uffdio_move move = {
+			.dst = (uintptr_t)taker.to + taker.moved,
+			.src = (uintptr_t)area.addr + taker.moved,
+			.len = area.size - taker.moved,
+		};
+
+		/* The mover may still hold a reference to what it has moved. */
+		if (ioctl(taker.uffd, UFFDIO_MOVE, &move) && errno != EAGAIN && errno != EBUSY)
+			break;
+		taker.moved += move.move > 0 ? move.move : 0;
+		usleep(1000);
+	}
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &taker.used);
+	return NULL;
+}
+
+static bool taker_sleeps(void)
+{
+	char stat[256];
+
+	return taker.tid && !setting_read(setting_path("/proc/self/task/%d/stat", taker.tid),
+					  stat, sizeof(stat)) && strstr(stat, ") D ");
+}
+
+/* UFFDIO_MOVE sleeps until a folio is copied, and devices do not wait for it. */
+TEST_F_TIMEOUT(live_windows, userfaultfd_moves, TIMEOUT)
+{
+	char *buffer = malloc(memory_page_size());
+	pthread_t thread;
+	int device;
+
+	taker.to = memory_map_aligned(area.size, PMD_SIZE);
+	ASSERT_NE(NULL, taker.to);
+	taker.uffd = uffd_open(taker.to, area.size);
+	if (taker.uffd < 0 || module_load("test_hmm", ""))
+		SKIP(return, "no userfaultfd, or no test_hmm");
+	device = open("/dev/hmm_dmirror0", O_RDWR);
+	ASSERT_LE(0, device);
+	memcpy(buffer, byte + 1 - memory_page_size(), memory_page_size());
+	ASSERT_TRUE(device_writes(device, buffer));
+
+	run_on_cpus(0, 0);
+	begin_move();
+	ASSERT_EQ(0, pthread_create(&thread, NULL, take, NULL));
+	while (!taker_sleeps() && !move_is_over())
+		usleep(1000);
+	EXPECT_TRUE(device_writes(device, buffer));
+	expect_no_wait();
+	join_move();
+	ASSERT_EQ(0, pthread_join(thread, NULL));
+	EXPECT_EQ(area_folios(&area), offload_grown("live_"));
+	EXPECT_EQ(0, offload_grown("live_declined"));
+	EXPECT_EQ(area.size, taker.moved);
+	EXPECT_EQ(0, memory_verify(taker.to, area.size, area.seed));
+	/* The engine takes a second. */
+	EXPECT_EQ(0, taker.used.tv_sec);
+	EXPECT_GT(100000000, taker.used.tv_nsec);
+	munmap(taker.to, area.size);
+	close(taker.uffd);
+	close(device);
+	free(buffer);
 }
 
 /* A store sets the soft-dirty bit that was cleared while the memory moved. */
