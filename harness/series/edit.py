@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 import tempfile
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -62,7 +63,8 @@ def name_targets(commits: Sequence[Commit]) -> None:
     for commit in commits:
         old, _, patch = commit.name.partition("/")
         topic, number = (topic, number + 1) if old in ("", topic) else (old, 1)
-        words = re.sub(r"[^a-z0-9]+", "-", commit.subject.lower())[:50].strip("-")
+        words = re.sub(r"[^a-z0-9]+", " ", commit.subject.lower())
+        words = textwrap.shorten(words, 50, placeholder="").replace(" ", "-")
         slug = re.sub(r"^\d+-", "", patch) or f"{words}.patch"
         commit.target = f"{topic}/{number:04d}-{slug}"
 

@@ -44,7 +44,8 @@ def test_a_binary_file_has_no_lines(project: Project) -> None:
 
 
 def limit(text: str) -> limits.Limit:
-    return limits.load(f"[lines]\npart = {{ {text} }}")[0]
+    (found,) = limits.load(f"[lines]\npart = {{ {text} }}")
+    return found
 
 
 def test_changes_are_read_from_hunks_only() -> None:

@@ -127,15 +127,16 @@ def test_a_new_commit_becomes_a_patch_in_its_place(desk: Desk) -> None:
     desk.change("line 13", "thirteen")
     (desk.tree / "mm/fresh.c").write_text("int fresh;\n")
     desk.git("add", "-A")
-    desk.git("commit", "-qm", "mm: say Thirteen, too\n\nIt is needed.")
+    name = "0002-mm-say-thirteen-too-on-the-way-from-twelve-to.patch"
+    desk.git("commit", "-qm", "mm: say Thirteen, too, on the way from twelve to fourteen\n\nIt is.")
     desk.save()
     series = desk.patch("speed/series").splitlines()
     assert series == [
         "0001-ten.patch mm/offload.c drivers/new/",
-        "0002-mm-say-thirteen-too.patch mm/fresh.c",
+        f"{name} mm/fresh.c",
         "0003-more.patch",
     ]
-    assert "From: B Person" in desk.patch("speed/0002-mm-say-thirteen-too.patch")
+    assert "From: B Person" in desk.patch(f"speed/{name}")
     assert not desk.project.patch("speed/0002-more.patch").exists()
     assert (desk.project.paths.overlay / "mm/fresh.c").read_text() == "int fresh;\n"
     tree = patches.get(desk.project.paths, desk.project.source)
