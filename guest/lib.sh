@@ -250,8 +250,7 @@ set_live()
 	echo 0 >"$offload_debug/live_min_order" && echo "$1" >"$offload_debug/live"
 }
 
-# set_bound <us>: for how long memory may be inaccessible. With 0 a batch is as large as without
-# copy offload.
+# set_bound <us>: for how long memory may be inaccessible. With 0 a batch is as large as vanilla's.
 set_bound()
 {
 	[ ! -f "$offload/max_inaccessible_us" ] || echo "$1" >"$offload/max_inaccessible_us"

@@ -121,7 +121,7 @@ def runs_of(
     if batch_pages:
         setting["batch_pages"] = batch_pages
     offload = bench.offload
-    bound = offload.max_inaccessible_us if offload and offload.enabled else 0
+    bound = offload.max_inaccessible_us if offload else 0
     for number, one in enumerate(bench.runs):
         phases, inaccessible = one.phases_ns, one.inaccessible_ns
         batches = phases["batches"] if phases else 0

@@ -45,13 +45,11 @@ _LARGE_PAGES = 32768
 WORKLOADS: dict[Addresses, tuple[int, ...]] = {"all": (64, 1024), "range": (4, 64, 1024)}
 """Folio sizes that are moved with every page named, and by mbind(2)."""
 
-BOUND_US = 500
+BOUND_US = 100
 """For how long memory that is not copied live may be inaccessible by default."""
 
-MIXED_BOUND_US = 100
-
-LOW_BOUNDS_US = (100, 45)
-"""Lower bounds, and the lowest that is longer than one folio of 2 MB takes."""
+LOW_BOUND_US = 45
+"""A lower bound, that is longer than one folio of 2 MB takes."""
 
 CALLER_KIB = (64, 4)
 """Folio sizes of callers other than system calls."""
@@ -269,7 +267,7 @@ def ours(quick: bool) -> Iterator[Boot]:
         yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
         # Ten thousand folios of several kinds and sizes that move in one call, bounded.
         one = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
-        yield Boot("mixed-16", OURS, 16, (replace(_by_default(one), bound_us=MIXED_BOUND_US),))
+        yield Boot("mixed-16", OURS, 16, (_by_default(one),))
         yield from _touched()
 
 
@@ -351,7 +349,7 @@ def _kinds() -> Iterator[Boot]:
     yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
     shmem = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"))
     some = list(map(_by_default, (*shmem, file, huge)))
-    some += [replace(_by_default(one), bound_us=us) for us in LOW_BOUNDS_US for one in shmem]
+    some += [replace(_by_default(one), bound_us=LOW_BOUND_US) for one in shmem]
     yield Boot("kinds-16", OURS, 16, tuple(some))
 
 

@@ -118,7 +118,7 @@ def _live(measured: Measured) -> Iterator[Promised]:
 
 def _kinds(measured: Measured) -> Iterator[Promised]:
     """Yield what is not copied live, with an engine and a bound."""
-    for size, bound in product((_HUGE, 64), (plan.BOUND_US, *plan.LOW_BOUNDS_US)):
+    for size, bound in product((_HUGE, 64), (plan.BOUND_US, plan.LOW_BOUND_US)):
         shmem: Wanted = {"design": "live", "memory": "shmem", "folio_kib": size,
                          "bound_us": bound}  # fmt: skip
         name = f"shmem, {size_name(size)}"
@@ -136,7 +136,7 @@ def _kinds(measured: Measured) -> Iterator[Promised]:
         time = measured.over("gbps", huge | {"design": "off"}, ours)
         yield KINDS, f"{name}: time, of vanilla's", "", time
         yield KINDS, f"{name}: {_P99}", "us", measured.inaccessible("p99", **ours)
-    name = f"mixed memory, at most {plan.MIXED_BOUND_US} us: longest inaccessible"
+    name = "mixed memory: longest inaccessible"
     yield KINDS, name, "us", measured.inaccessible("max", memory="mixed")
 
 

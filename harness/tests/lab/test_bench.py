@@ -69,7 +69,7 @@ def test_kinds_of_memory_and_bounds_are_workloads() -> None:
     assert run.name.endswith(", shmem, at most 500 us")
     off = bench(offload=offload(max_inaccessible_us=500, enabled=False))
     (run,) = bench_module.runs_of(parse(off), "b.json")
-    assert (run.memory, run.bound_us) == ("anon", 0)
+    assert (run.memory, run.bound_us) == ("anon", 500)
 
 
 @pytest.mark.parametrize("twice", [None, 7])

@@ -41,9 +41,9 @@ def test_every_way_boots_with_either_size_of_pages() -> None:
     boots = programs.boots(REDIS)
     assert len({boot.name for boot in boots}) == len(boots) == 11
     assert len(programs.boots(workloads.POSTGRES)) == 10
-    assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,2000,4k,7,GET-16"
+    assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,GET-16"
     assert Boot(REDIS, "dcbm 50us", 2048).args(4.0) == "dcbm,0,200,2m,7,GET-16"
-    assert Boot(REDIS, "vanilla", 2048).args(4.0) == "off,0,2000,2m,7,GET-16"
+    assert Boot(REDIS, "vanilla", 2048).args(4.0) == "off,0,400,2m,7,GET-16"
 
 
 def test_what_the_load_generator_says_is_told_in_the_time_of_the_machine() -> None:

@@ -9,10 +9,13 @@
  *
  *	enabled		write 1 to reset all figures and start, 0 to stop
  *	phases		total time of each phase of all batches
- *	first_folio	time from the entry of migrate_pages() to the first
- *			working PTE of the first folio accessible again
- *	inaccessible	histogram over all folios: time from the last PTE that
- *			became a migration entry to the first working PTE
+ *	first_folio	time from the entry of migrate_pages() until the first
+ *			folio was accessible again
+ *	inaccessible	histogram over all folios: time from before the first
+ *			PTE became a migration entry to after the last one
+ *			works again
+ *	affected	the same from before the first PTE became read-only, to
+ *			be copied live, if any did: a write faults from then on
  *
  * No probe is registered while the measurement is stopped.
  */
@@ -66,8 +69,8 @@
  * @flushed: when the flush of the batch ended; 0 before that
  * @copied: when a migrator finished the batch; 0 if none has
  * @accessible: when the latest folio of the batch became accessible; 0 if none has
- * @first_pte: when a PTE that maps @first_pfn was restored; 0 if none was
- * @first_pfn: the page mapped by the first restored PTE of the folio being moved
+ * @change: when PTEs of the folio @changed last began to change
+ * @changed: its pfn
  */
 struct migrating_task {
 	struct task_struct	*task;
@@ -79,17 +82,19 @@ struct migrating_task {
 	u64			flushed;
 	u64			copied;
 	u64			accessible;
-	u64			first_pte;
-	unsigned long		first_pfn;
+	u64			change;
+	unsigned long		changed;
 };
 
 /**
- * struct unmapped_folio - a folio without working PTEs
+ * struct unmapped_folio - a folio whose PTEs change
  * @key: pfn of the src folio plus one, or 0 if the slot is free
- * @time: when its last PTE became a migration entry
+ * @affected: when the first PTE was about to change
+ * @time: when the first PTE was about to become a migration entry
  */
 struct unmapped_folio {
 	unsigned long		key;
+	u64			affected;
 	u64			time;
 };
 
@@ -119,7 +124,8 @@ static atomic64_t folios;
 static atomic64_t lost;
 static struct migrating_task tasks[NR_TASKS];
 static struct unmapped_folio *unmapped_folios;
-static struct histogram __percpu *inaccessible;
+enum { INACCESSIBLE, AFFECTED, NR_HISTOGRAMS };
+static struct histogram __percpu *histograms[NR_HISTOGRAMS];
 
 static unsigned int bucket_of(u64 ns)
 {
@@ -143,13 +149,13 @@ static u64 bucket_low(unsigned int bucket)
 	return (u64)(NR_SUB + (bucket & (NR_SUB - 1))) << (octave - 1);
 }
 
-static void histogram_add(u64 ns)
+static void histogram_add(unsigned int which, u64 ns)
 {
-	struct histogram *histogram = get_cpu_ptr(inaccessible);
+	struct histogram *histogram = get_cpu_ptr(histograms[which]);
 
 	histogram->buckets[bucket_of(ns)]++;
 	histogram->max = max(histogram->max, ns);
-	put_cpu_ptr(inaccessible);
+	put_cpu_ptr(histograms[which]);
 }
 
 static struct migrating_task *task_find(struct task_struct *task)
@@ -238,7 +244,6 @@ static void batch_end(struct migrating_task *t)
 	t->flushed = 0;
 	t->copied = 0;
 	t->accessible = 0;
-	t->first_pte = 0;
 }
 
 static void probe_start(void *data, enum migrate_mode mode,
@@ -271,6 +276,29 @@ static void probe_batch_start(void *data, enum migrate_mode mode,
 	t->batch = ktime_get_ns();
 }
 
+/* Note when a folio was affected first in this call, and return its slot. */
+static struct unmapped_folio *folio_affected(const struct migrating_task *t,
+					     unsigned long pfn, u64 now)
+{
+	struct unmapped_folio *slot = folio_slot_find(pfn) ?: folio_slot_claim(pfn);
+
+	/* A key that is still set may belong to a folio that failed: overwrite it. */
+	if (xchg(&slot->key, pfn + 1) != pfn + 1 || slot->affected < t->start)
+		WRITE_ONCE(slot->affected, now);
+	return slot;
+}
+
+static void probe_change(void *data, struct folio *folio)
+{
+	struct migrating_task *t = task_measured();
+
+	if (!t)
+		return;
+	t->change = ktime_get_ns();
+	t->changed = folio_pfn(folio);
+	folio_affected(t, t->changed, t->change);
+}
+
 static void probe_unmapped(void *data, struct folio *src, struct folio *dst,
 			   enum migrate_reason reason)
 {
@@ -279,12 +307,10 @@ static void probe_unmapped(void *data, struct folio *src, struct folio *dst,
 
 	if (!t)
 		return;
-	slot = folio_slot_claim(folio_pfn(src));
 	t->unmapped = ktime_get_ns();
-
-	/* A key that is still set belongs to a folio that failed: overwrite it. */
-	xchg(&slot->key, folio_pfn(src) + 1);
-	WRITE_ONCE(slot->time, t->unmapped);
+	slot = folio_affected(t, folio_pfn(src), t->unmapped);
+	/* A folio that has no PTE does not change. */
+	WRITE_ONCE(slot->time, t->changed == folio_pfn(src) ? t->change : t->unmapped);
 }
 
 static void probe_flush(void *data, enum migrate_mode mode,
@@ -295,7 +321,6 @@ static void probe_flush(void *data, enum migrate_mode mode,
 	if (!t)
 		return;
 	t->flushed = ktime_get_ns();
-	t->first_pte = 0;
 }
 
 #ifdef CONFIG_MIGRATION_COPY_OFFLOAD
@@ -310,61 +335,22 @@ static void probe_copied(void *data, const char *migrator,
 		t->copied = ktime_get_ns();
 }
 
-static int probe_copied_register(void)
-{
-	return register_trace_mm_migrate_batch_copied(probe_copied, NULL);
-}
-
-static void probe_copied_unregister(void)
-{
-	unregister_trace_mm_migrate_batch_copied(probe_copied, NULL);
-}
-#else
-static int probe_copied_register(void)
-{
-	return 0;
-}
-
-static void probe_copied_unregister(void)
-{
-}
 #endif
-
-static void probe_pte(void *data, unsigned long addr, unsigned long pte,
-		      int order)
-{
-	struct migrating_task *t = task_measured();
-
-	if (!t || t->first_pte)
-		return;
-	t->first_pte = ktime_get_ns();
-	t->first_pfn = pte_pfn(__pte(pte));
-}
 
 static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 			     enum migrate_reason reason)
 {
 	struct migrating_task *t = task_measured();
 	struct unmapped_folio *slot;
-	u64 now = ktime_get_ns();
-	u64 time, first = now;
+	u64 affected, time, now = ktime_get_ns();
 
 	if (!t)
 		return;
-	/*
-	 * Use the time of the first PTE only if it belongs to this folio: a PMD is
-	 * restored without a PTE, and the first PTE of a folio that was put back
-	 * hides that of the next folio, as does the first of folios that are mapped
-	 * together. Otherwise the end of the move counts.
-	 */
-	if (t->first_pte && t->first_pfn - folio_pfn(dst) < folio_nr_pages(dst))
-		first = t->first_pte;
-	t->first_pte = 0;
 	t->accessible = now;
 	atomic64_inc(&folios);
 
 	if (!t->moved) {
-		u64 latency = first - t->start;
+		u64 latency = now - t->start;
 
 		t->moved = true;
 		guard(spinlock)(&totals.lock);
@@ -376,13 +362,16 @@ static void probe_accessible(void *data, struct folio *src, struct folio *dst,
 	}
 
 	slot = folio_slot_find(folio_pfn(src));
+	affected = slot ? READ_ONCE(slot->affected) : 0;
 	time = slot ? READ_ONCE(slot->time) : 0;
-	/* The time is valid if the slot still has the key of this folio now. */
+	/* The times are valid if the slot still has the key of this folio now. */
 	if (slot &&
-	    cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1)
-		histogram_add(first - time);
-	else
+	    cmpxchg(&slot->key, folio_pfn(src) + 1, 0) == folio_pfn(src) + 1) {
+		histogram_add(INACCESSIBLE, now - time);
+		histogram_add(AFFECTED, now - affected);
+	} else {
 		atomic64_inc(&lost);
+	}
 }
 
 static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
@@ -403,78 +392,54 @@ static void probe_end(void *data, unsigned long succeeded, unsigned long failed,
 	smp_store_release(&t->task, NULL);
 }
 
+/* In the order of registration: no probe does anything without the last one. */
+static const struct {
+	struct tracepoint *event;
+	void *probe;
+} probes[] = {
+	{ &__tracepoint_mm_migrate_pages, probe_end },
+	{ &__tracepoint_mm_migrate_folio_accessible, probe_accessible },
+#ifdef CONFIG_MIGRATION_COPY_OFFLOAD
+	{ &__tracepoint_mm_migrate_batch_copied, probe_copied },
+#endif
+	{ &__tracepoint_mm_migrate_batch_flush, probe_flush },
+	{ &__tracepoint_mm_migrate_folio_unmapped, probe_unmapped },
+	{ &__tracepoint_mm_migrate_folio_change, probe_change },
+	{ &__tracepoint_mm_migrate_batch_start, probe_batch_start },
+	{ &__tracepoint_mm_migrate_pages_start, probe_start },
+};
+
 /*
- * Unregister in the reverse order: the probes that account go first, while the
- * probes they rely on still run. Tasks inside migrate_pages() may leave their
- * slots in use; start() resets all slots.
+ * Tasks inside migrate_pages() may leave their slots in use; start() resets all
+ * slots.
  */
-static void probes_unregister(void)
+static void probes_unregister(unsigned int nr)
 {
-	unregister_trace_mm_migrate_pages_start(probe_start, NULL);
-	unregister_trace_mm_migrate_pages(probe_end, NULL);
-	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
-	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
-	unregister_trace_remove_migration_pte(probe_pte, NULL);
-	probe_copied_unregister();
-	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
-	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
+	while (nr--)
+		tracepoint_probe_unregister(probes[nr].event, probes[nr].probe, NULL);
 	tracepoint_synchronize_unregister();
 }
 
-/* Register probe_start() last: no probe does anything without it. */
 static int probes_register(void)
 {
+	unsigned int i;
 	int ret;
 
-	ret = register_trace_mm_migrate_pages(probe_end, NULL);
-	if (ret)
-		return ret;
-	ret = register_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
-	if (ret)
-		goto err_end;
-	ret = register_trace_remove_migration_pte(probe_pte, NULL);
-	if (ret)
-		goto err_accessible;
-	ret = probe_copied_register();
-	if (ret)
-		goto err_pte;
-	ret = register_trace_mm_migrate_batch_flush(probe_flush, NULL);
-	if (ret)
-		goto err_copied;
-	ret = register_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
-	if (ret)
-		goto err_flush;
-	ret = register_trace_mm_migrate_batch_start(probe_batch_start, NULL);
-	if (ret)
-		goto err_unmapped;
-	ret = register_trace_mm_migrate_pages_start(probe_start, NULL);
-	if (ret)
-		goto err_batch_start;
+	for (i = 0; i < ARRAY_SIZE(probes); i++) {
+		ret = tracepoint_probe_register(probes[i].event, probes[i].probe, NULL);
+		if (ret) {
+			probes_unregister(i);
+			return ret;
+		}
+	}
 	return 0;
-
-err_batch_start:
-	unregister_trace_mm_migrate_batch_start(probe_batch_start, NULL);
-err_unmapped:
-	unregister_trace_mm_migrate_folio_unmapped(probe_unmapped, NULL);
-err_flush:
-	unregister_trace_mm_migrate_batch_flush(probe_flush, NULL);
-err_copied:
-	probe_copied_unregister();
-err_pte:
-	unregister_trace_remove_migration_pte(probe_pte, NULL);
-err_accessible:
-	unregister_trace_mm_migrate_folio_accessible(probe_accessible, NULL);
-err_end:
-	unregister_trace_mm_migrate_pages(probe_end, NULL);
-	tracepoint_synchronize_unregister();
-	return ret;
 }
 
 static void stop(void)
 {
 	if (!enabled)
 		return;
-	probes_unregister();
+	probes_unregister(ARRAY_SIZE(probes));
 	vfree(unmapped_folios);
 	unmapped_folios = NULL;
 	enabled = false;
@@ -482,22 +447,23 @@ static void stop(void)
 
 static int start(void)
 {
-	int cpu, ret;
+	int cpu, which, ret;
 
 	stop();
 
-	if (!inaccessible)
-		inaccessible = alloc_percpu(struct histogram);
+	for (which = 0; which < NR_HISTOGRAMS; which++)
+		histograms[which] = histograms[which] ?: alloc_percpu(struct histogram);
 	unmapped_folios = vcalloc(NR_FOLIOS, sizeof(*unmapped_folios));
-	if (!inaccessible || !unmapped_folios) {
+	if (!histograms[INACCESSIBLE] || !histograms[AFFECTED] || !unmapped_folios) {
 		ret = -ENOMEM;
 		goto err_free;
 	}
 
 	/* Without probes only readers of the totals access this data. */
 	memset(tasks, 0, sizeof(tasks));
-	for_each_possible_cpu(cpu)
-		memset(per_cpu_ptr(inaccessible, cpu), 0, sizeof(*inaccessible));
+	for (which = 0; which < NR_HISTOGRAMS; which++)
+		for_each_possible_cpu(cpu)
+			memset(per_cpu_ptr(histograms[which], cpu), 0, sizeof(struct histogram));
 	scoped_guard(spinlock, &totals.lock)
 		memset_after(&totals, 0, lock);
 	atomic64_set(&folios, 0);
@@ -559,31 +525,33 @@ static int first_folio_show(struct seq_file *m, void *unused)
 }
 DEFINE_SHOW_ATTRIBUTE(first_folio);
 
-static int inaccessible_show(struct seq_file *m, void *unused)
+static int histogram_show(struct seq_file *m, void *unused)
 {
+	struct histogram __percpu *histogram;
 	unsigned int bucket;
 	u64 longest = 0;
 	int cpu;
 
 	guard(mutex)(&enable_mutex);
-	if (!inaccessible)
+	histogram = *(struct histogram __percpu **)m->private;
+	if (!histogram)
 		return 0;
 
 	for (bucket = 0; bucket < NR_BUCKETS; bucket++) {
 		u64 count = 0;
 
 		for_each_possible_cpu(cpu)
-			count += per_cpu_ptr(inaccessible, cpu)->buckets[bucket];
+			count += per_cpu_ptr(histogram, cpu)->buckets[bucket];
 		if (count)
 			seq_printf(m, "%llu %llu %llu\n", bucket_low(bucket),
 				   bucket_low(bucket + 1), count);
 	}
 	for_each_possible_cpu(cpu)
-		longest = max(longest, per_cpu_ptr(inaccessible, cpu)->max);
+		longest = max(longest, per_cpu_ptr(histogram, cpu)->max);
 	seq_printf(m, "max_ns %llu\n", longest);
 	return 0;
 }
-DEFINE_SHOW_ATTRIBUTE(inaccessible);
+DEFINE_SHOW_ATTRIBUTE(histogram);
 
 static int __init migrate_latency_init(void)
 {
@@ -592,7 +560,9 @@ static int __init migrate_latency_init(void)
 	debugfs_create_file("enabled", 0600, dir, NULL, &enabled_fops);
 	debugfs_create_file("phases", 0400, dir, NULL, &phases_fops);
 	debugfs_create_file("first_folio", 0400, dir, NULL, &first_folio_fops);
-	debugfs_create_file("inaccessible", 0400, dir, NULL, &inaccessible_fops);
+	debugfs_create_file("inaccessible", 0400, dir, &histograms[INACCESSIBLE],
+			    &histogram_fops);
+	debugfs_create_file("affected", 0400, dir, &histograms[AFFECTED], &histogram_fops);
 	return 0;
 }
 late_initcall(migrate_latency_init);

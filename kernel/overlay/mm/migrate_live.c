@@ -136,7 +136,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 static bool migrate_protect_folio(struct migrate_call *call, struct folio *src,
 				  struct folio *dst, enum ttu_flags ttu)
 {
-	if (migrate_folio_lock(src, MIGRATE_ASYNC))
+	if (!folio_trylock(src))
 		return false;
 	if (!folio_trylock(dst))
 		goto unlock_src;

@@ -49,8 +49,7 @@ static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 	struct folio *folio = folio_alloc(GFP_KERNEL, order);
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, put_folio, folio));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_folio, folio));
 	return folio;
 }
 
@@ -104,8 +103,7 @@ static size_t size_of(struct kunit *test, unsigned int item)
 }
 
 /* The walk visits every byte once, in order, at its address on both sides. */
-static unsigned int expect_walk_over(struct kunit *test,
-				     const struct dcbm_range *range)
+static unsigned int expect_walk_over(struct kunit *test, const struct dcbm_range *range)
 {
 	struct dcbm_test *ctx = test->priv;
 	unsigned int nr_segments = 0, item = range->first;
@@ -121,19 +119,14 @@ static unsigned int expect_walk_over(struct kunit *test,
 		KUNIT_ASSERT_GT(test, len, 0);
 		KUNIT_EXPECT_EQ(test, item, segment.range.first);
 		KUNIT_EXPECT_EQ(test, in_item, segment.range.offset);
-		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset),
-				segment.src);
-		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset + last),
-				segment.src + last);
-		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset),
-				segment.dst);
-		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset + last),
-				segment.dst + last);
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset), segment.src);
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->src, offset + last), segment.src + last);
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset), segment.dst);
+		KUNIT_EXPECT_EQ(test, address_of(&ctx->dst, offset + last), segment.dst + last);
 
 		offset += len;
 		in_item += len;
-		while (item + 1 < ctx->batch.nr_pairs &&
-		       in_item >= size_of(test, item))
+		while (item + 1 < ctx->batch.nr_pairs && in_item >= size_of(test, item))
 			in_item -= size_of(test, item++);
 		dcbm_walk_advance(&walk, &ctx->job, len);
 		nr_segments++;
@@ -157,10 +150,8 @@ static void walk_unmerged(struct kunit *test)
 
 	for (i = 0; i < 6; i++) {
 		add_pair(test, i % 3 * 2);
-		map(&ctx->src, SRC_BASE,
-		    PAGE_SIZE << (i % 3 * 2));
-		map(&ctx->dst, DST_BASE,
-		    PAGE_SIZE << (i % 3 * 2));
+		map(&ctx->src, SRC_BASE, PAGE_SIZE << (i % 3 * 2));
+		map(&ctx->dst, DST_BASE, PAGE_SIZE << (i % 3 * 2));
 	}
 	KUNIT_EXPECT_EQ(test, 6, expect_walk(test));
 }
@@ -297,8 +288,7 @@ static void segment_is_cut(struct kunit *test)
 }
 
 /* Shares have no gaps between them, and their sizes differ by at most @spread. */
-static void expect_shares(struct kunit *test, unsigned int nr_lanes,
-			  size_t spread)
+static void expect_shares(struct kunit *test, unsigned int nr_lanes, size_t spread)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
@@ -367,8 +357,7 @@ static void shares_of_mixed_sizes(struct kunit *test)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
-static void account(struct kunit *test, unsigned int item, size_t offset,
-		    size_t len, bool error)
+static void account(struct kunit *test, unsigned int item, size_t offset, size_t len, bool error)
 {
 	const struct dcbm_range range = { item, offset, len };
 	struct dcbm_test *ctx = test->priv;
@@ -544,8 +533,7 @@ static void describe(struct kunit *test, struct dma_device *dma,
 	struct device *dev = kunit_device_register(test, name);
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
-	KUNIT_ASSERT_EQ(test, 0,
-			dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
+	KUNIT_ASSERT_EQ(test, 0, dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
 	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE "," ANOTHER));
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
 
@@ -589,8 +577,7 @@ static dma_cookie_t ring_submit(struct dma_async_tx_descriptor *tx)
 }
 
 static struct dma_async_tx_descriptor *
-ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	  unsigned long flags)
+ring_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len, unsigned long flags)
 {
 	struct ring_of_one *ring = to_ring(chan);
 
@@ -685,8 +672,7 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 		add_engine(test, ENGINE);
 		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
 		dcbm_routed(NULL, true);
-		KUNIT_ASSERT_EQ(test, 0,
-				kunit_add_action_or_reset(test, route_none, NULL));
+		KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
 	}
 	ctx->batch.deadline = jiffies + timeout;
 	job = dcbm_get_job(&ctx->batch);
@@ -830,8 +816,7 @@ struct leaver {
 };
 
 static struct dma_async_tx_descriptor *
-leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	    unsigned long flags)
+leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len, unsigned long flags)
 {
 	return NULL;
 }

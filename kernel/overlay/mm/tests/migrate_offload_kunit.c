@@ -39,6 +39,7 @@ struct offload_test {
 	bool registered;
 	bool was_enabled;
 	unsigned int was_bound;
+	unsigned int was_min_pages;
 	unsigned int was_live_min_order;
 	struct migrator *cpu;
 	unsigned int was_cpu_ns;
@@ -133,11 +134,9 @@ static void put_dst(struct folio *dst, unsigned long private)
 	folio_put(dst);
 }
 
-static int test_submit(struct migrator *migrator,
-		       struct migrate_offload_batch *batch)
+static int test_submit(struct migrator *migrator, struct migrate_offload_batch *batch)
 {
-	struct offload_test *ctx = container_of(migrator, struct offload_test,
-						migrator);
+	struct offload_test *ctx = container_of(migrator, struct offload_test, migrator);
 	unsigned int i;
 
 	ctx->deadline = batch->deadline;
@@ -146,14 +145,12 @@ static int test_submit(struct migrator *migrator,
 	ctx->nr_pairs += batch->nr_pairs;
 
 	for (i = 0; i < batch->nr_pairs; i++)
-		migrate_offload_report(&batch->pairs[i],
-				       ctx->copy(ctx, &batch->pairs[i], i));
+		migrate_offload_report(&batch->pairs[i], ctx->copy(ctx, &batch->pairs[i], i));
 
 	return ctx->submit_error;
 }
 
-static void test_wait(struct migrator *migrator,
-		      struct migrate_offload_batch *batch)
+static void test_wait(struct migrator *migrator, struct migrate_offload_batch *batch)
 {
 }
 
@@ -175,6 +172,7 @@ static void unregister(void *data)
 	ctx->registered = false;
 	migrate_offload_set_route(TEST_REASON, "none");
 	migrate_max_inaccessible_us = ctx->was_bound;
+	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
 	migrate_offload_set_enabled(ctx->was_enabled);
@@ -193,8 +191,7 @@ static struct file *new_file(struct kunit *test, unsigned int nr)
 					     mk_vma_flags(VMA_NORESERVE_BIT));
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
-	KUNIT_ASSERT_EQ(test, 0,
-			kunit_add_action_or_reset(test, put_file, file));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, put_file, file));
 	return file;
 }
 
@@ -204,15 +201,13 @@ static void isolate(struct offload_test *ctx, struct folio *folio)
 	lru_add_drain();
 	if (!folio_test_lru(folio))
 		lru_add_drain_all();
-	KUNIT_ASSERT_TRUE(ctx->test,
-			  isolate_folio_to_list(folio, &ctx->folios));
+	KUNIT_ASSERT_TRUE(ctx->test, isolate_folio_to_list(folio, &ctx->folios));
 	list_move_tail(&folio->lru, &ctx->folios);
 	folio_put(folio);
 }
 
 /* Add page @index of @file to the list of folios to migrate. */
-static struct folio *add_folio(struct offload_test *ctx, struct file *file,
-			       unsigned int index)
+static struct folio *add_folio(struct offload_test *ctx, struct file *file, unsigned int index)
 {
 	struct folio *folio = shmem_read_folio(file->f_mapping, index);
 
@@ -239,8 +234,7 @@ static void save_stats(struct offload_test *ctx)
 }
 
 /* Expect that a counter has grown by @nr since save_stats(). */
-static void expect_stat(struct offload_test *ctx, unsigned int stat,
-			unsigned long nr)
+static void expect_stat(struct offload_test *ctx, unsigned int stat, unsigned long nr)
 {
 	KUNIT_EXPECT_EQ_MSG(ctx->test, nr,
 			    migrate_offload_read_stat(stat) - ctx->stats[stat],
@@ -265,8 +259,7 @@ static int migrate(struct offload_test *ctx)
 }
 
 /* Expect that page @index of the file is filled with @byte. */
-static void expect_content(struct offload_test *ctx, unsigned int index,
-			   u8 byte)
+static void expect_content(struct offload_test *ctx, unsigned int index, u8 byte)
 {
 	struct folio *folio = shmem_read_folio(ctx->file->f_mapping, index);
 
@@ -330,8 +323,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 	kunit_activate_static_stub(test, migrate_folio_was_mapped, was_mapped);
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
 	ctx->registered = true;
-	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
-							   "kunit"));
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "kunit"));
 	migrate_offload_set_enabled(true);
 
 	ctx->file = new_file(test, max(nr, 1));
@@ -341,8 +333,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 
 static int offload_test_init(struct kunit *test)
 {
-	struct offload_test *ctx = kunit_kzalloc(test, sizeof(*ctx),
-						 GFP_KERNEL);
+	struct offload_test *ctx = kunit_kzalloc(test, sizeof(*ctx), GFP_KERNEL);
 
 	if (!ctx)
 		return -ENOMEM;
@@ -358,6 +349,8 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_enabled = migrate_offload_set_enabled(false);
 	ctx->was_bound = migrate_max_inaccessible_us;
 	migrate_max_inaccessible_us = 0;
+	ctx->was_min_pages = migrate_batch_min_pages;
+	migrate_batch_min_pages = 1;
 	migrate_offload_set_route(TEST_REASON, "cpu");
 	ctx->cpu = migrate_offload_get_route(TEST_REASON);
 	migrate_offload_set_route(TEST_REASON, "none");
@@ -410,22 +403,15 @@ static void routes_are_per_reason(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 0);
 
-	KUNIT_EXPECT_PTR_EQ(test, &ctx->migrator,
-			    migrate_offload_get_route(TEST_REASON));
-	KUNIT_EXPECT_PTR_EQ(test, NULL,
-			    migrate_offload_get_route(MR_CONTIG_RANGE));
+	KUNIT_EXPECT_PTR_EQ(test, &ctx->migrator, migrate_offload_get_route(TEST_REASON));
+	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(MR_CONTIG_RANGE));
 
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
-							   "cpu\n"));
-	KUNIT_EXPECT_STREQ(test, "cpu",
-			   migrate_offload_get_route(TEST_REASON)->name);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "cpu\n"));
+	KUNIT_EXPECT_STREQ(test, "cpu", migrate_offload_get_route(TEST_REASON)->name);
 
-	KUNIT_EXPECT_EQ(test, -ENOENT,
-			migrate_offload_set_route(TEST_REASON, "absent"));
-	KUNIT_EXPECT_EQ(test, -EINVAL,
-			migrate_offload_set_route(TEST_REASON, "kunit always"));
-	KUNIT_EXPECT_STREQ(test, "cpu",
-			   migrate_offload_get_route(TEST_REASON)->name);
+	KUNIT_EXPECT_EQ(test, -ENOENT, migrate_offload_set_route(TEST_REASON, "absent"));
+	KUNIT_EXPECT_EQ(test, -EINVAL, migrate_offload_set_route(TEST_REASON, "kunit always"));
+	KUNIT_EXPECT_STREQ(test, "cpu", migrate_offload_get_route(TEST_REASON)->name);
 }
 
 static unsigned int nr_routed, nr_unrouted;
@@ -461,18 +447,14 @@ static void unregister_resets_routes(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 0);
 
-	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
-							   "cpu"));
+	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE, "cpu"));
 	/* unregister() would reset the route itself. */
 	migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
 	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(TEST_REASON));
-	KUNIT_EXPECT_STREQ(test, "cpu",
-			   migrate_offload_get_route(MR_CONTIG_RANGE)->name);
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE,
-							   "none"));
-	KUNIT_EXPECT_EQ(test, -ENOENT, migrate_offload_set_route(TEST_REASON,
-								 "kunit"));
+	KUNIT_EXPECT_STREQ(test, "cpu", migrate_offload_get_route(MR_CONTIG_RANGE)->name);
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE, "none"));
+	KUNIT_EXPECT_EQ(test, -ENOENT, migrate_offload_set_route(TEST_REASON, "kunit"));
 }
 
 static void off_hands_out_nothing(struct kunit *test)
@@ -562,8 +544,7 @@ static void folio_with_more_than_bytes_is_declined(struct kunit *test)
 {
 	struct folio *folio = eligible_anon_folio(test);
 
-	kunit_activate_static_stub(test, folio_content_is_bytes,
-				   content_is_more_than_bytes);
+	kunit_activate_static_stub(test, folio_content_is_bytes, content_is_more_than_bytes);
 	expect_declined(test, folio);
 	kunit_deactivate_static_stub(test, folio_content_is_bytes);
 	expect_eligible(test, folio);
@@ -735,8 +716,7 @@ static void batch_has_a_deadline(struct kunit *test)
 /* A folio of many GB has more time than others, but no more than may be allowed. */
 static void deadline_has_a_limit(struct kunit *test)
 {
-	struct migrate_offload_batch *batch = kunit_kzalloc(test, sizeof(*batch),
-							    GFP_KERNEL);
+	struct migrate_offload_batch *batch = kunit_kzalloc(test, sizeof(*batch), GFP_KERNEL);
 	struct offload_test *ctx = setup(test, 0);
 	struct migrate_route route = {
 		.migrator = &ctx->migrator, .reason = TEST_REASON,
@@ -767,8 +747,7 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 
 static void require(struct kunit *test)
 {
-	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
-							   "kunit required"));
+	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, "kunit required"));
 }
 
 static void required_leaves_what_is_not_copied(struct kunit *test)
@@ -909,7 +888,7 @@ static void no_batch_without_eligible_folio(struct kunit *test)
 	expect_contents(ctx, 2);
 }
 
-/* A route that bounds how long memory is inaccessible */
+/* The bound on how long memory is inaccessible */
 
 /* Longer than what else a kernel with sanitizers does for a folio. */
 #define SLOW_MS		2
@@ -938,8 +917,7 @@ static int slow_cpu(struct folio *dst, struct folio *src)
 	return 0;
 }
 
-static void migrate_rounds(struct offload_test *ctx, unsigned int rounds,
-			   unsigned int nr)
+static void migrate_rounds(struct offload_test *ctx, unsigned int rounds, unsigned int nr)
 {
 	while (rounds--) {
 		add_folios(ctx, nr);
@@ -1013,8 +991,7 @@ static void bound_learns_nothing_from_failures(struct kunit *test)
 	set_folio_ns(&ctx->migrator, SLOW_NS);
 	ctx->submit_error = -EBUSY;
 	KUNIT_EXPECT_EQ(test, 50, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, SLOW_NS,
-			ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
+	KUNIT_EXPECT_EQ(test, SLOW_NS, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
 }
 
 /* A NUMA hint moves one folio: it stores nothing that other CPUs read. */
@@ -1025,8 +1002,7 @@ static void bound_learns_nothing_from_one_folio(struct kunit *test)
 	migrate_max_inaccessible_us = 1;
 	ctx->submit_error = -EBUSY;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, SLOW_NS / 8,
-			ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
+	KUNIT_EXPECT_EQ(test, SLOW_NS / 8, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
 	expect_contents(ctx, 1);
 }
 
@@ -1052,17 +1028,28 @@ static void bound_knows_each_node(struct kunit *test)
 	expect_contents(ctx, 50);
 }
 
-/* The CPU copies one folio, for which the other four may not teach anything. */
+/*
+ * The CPU copies one folio, which may teach nothing for the other four, nor may they
+ * for that folio. A kind learns what it is ahead of the others.
+ */
 static void bound_learns_by_share(struct kunit *test)
 {
 	struct offload_test *ctx = setup_bound(test, 4);
+	unsigned int *cpu_ns = &ctx->cpu->folio_ns[ctx->nid * NR_PAGE_ORDERS];
+
+	set_folio_ns(&ctx->migrator, SLOW_NS / 2);
+	set_folio_ns(ctx->cpu, 2 * SLOW_NS + 1);
+	add_folio(ctx, new_file(test, 1), 0);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, 2 * SLOW_NS + 1, *cpu_ns);
 
 	set_folio_ns(&ctx->migrator, SLOW_NS);
 	set_folio_ns(ctx->cpu, NSEC_PER_USEC);
+	add_folios(ctx, 4);
 	add_folio(ctx, new_file(test, 1), 0);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_LT(test, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS], SLOW_NS);
-	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, ctx->cpu->folio_ns[ctx->nid * NR_PAGE_ORDERS]);
+	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, *cpu_ns);
 	expect_contents(ctx, 4);
 }
 
@@ -1085,6 +1072,18 @@ static void bound_too_short_for_a_folio(struct kunit *test)
 	migrate_max_inaccessible_us = 1;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, 50, ctx->nr_submits);
+	expect_contents(ctx, 50);
+}
+
+/* Without a few pages together none would move in time. */
+static void bound_allows_a_few_pages(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 50);
+
+	migrate_max_inaccessible_us = 1;
+	migrate_batch_min_pages = ctx->was_min_pages;
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(50, SZ_128K / PAGE_SIZE), ctx->nr_submits);
 	expect_contents(ctx, 50);
 }
 
@@ -1143,61 +1142,63 @@ static int not_plainly(struct address_space *mapping, struct folio *dst,
 	return migrate_folio(mapping, dst, src, mode);
 }
 
-/*
- * The first batch of a file that no migrator gets is as small as the CPU is slow, and
- * no larger than without a route, however fast the migrator is.
- */
+/* The CPU takes @cpu_ns for a folio, the migrator nothing: the first batch has @most. */
+static void expect_first_batch(struct offload_test *ctx, unsigned int nr,
+			       unsigned int cpu_ns, unsigned int most)
+{
+	kunit_activate_static_stub(ctx->test, folio_mc_copy, count_first_batch);
+	migrate_max_inaccessible_us = USEC_PER_SEC;
+	set_folio_ns(&ctx->migrator, 64);
+	set_folio_ns(ctx->cpu, cpu_ns);
+	ctx->nr_dsts = 0;
+	ctx->nr_dsts_at_first_copy = 0;
+	migrate_rounds(ctx, 1, nr);
+	KUNIT_EXPECT_GT(ctx->test, ctx->nr_dsts_at_first_copy, 0);
+	KUNIT_EXPECT_LE(ctx->test, ctx->nr_dsts_at_first_copy, most);
+	expect_contents(ctx, nr);
+}
+
+/* No larger than without a bound, either, however fast the migrator is. */
 static void bound_knows_what_the_cpu_copies(struct kunit *test)
 {
 	static const struct address_space_operations aops = {
 		.dirty_folio	= noop_dirty_folio,
 		.migrate_folio	= not_plainly,
 	};
-	static const struct {
-		unsigned int cpu_ns;
-		unsigned int most;
-	} rounds[] = { { 64, HPAGE_PMD_NR }, { NSEC_PER_SEC / 10, 10 } };
 	struct offload_test *ctx = setup(test, 0);
-	unsigned int i;
 
 	if (HPAGE_PMD_NR >= MAX_FOLIOS)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx->file = new_file(test, MAX_FOLIOS);
 	ctx->aops = &aops;
-	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
-	migrate_max_inaccessible_us = USEC_PER_SEC;
-	for (i = 0; i < ARRAY_SIZE(rounds); i++) {
-		add_folios(ctx, MAX_FOLIOS);
-		ctx->nr_dsts = 0;
-		ctx->nr_dsts_at_first_copy = 0;
-		set_folio_ns(&ctx->migrator, 64);
-		set_folio_ns(ctx->cpu, rounds[i].cpu_ns);
-		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-		KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
-		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, rounds[i].most);
-		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED, MAX_FOLIOS);
-		expect_contents(ctx, MAX_FOLIOS);
-	}
+	expect_first_batch(ctx, MAX_FOLIOS, 64, HPAGE_PMD_NR);
+	expect_first_batch(ctx, MAX_FOLIOS, NSEC_PER_SEC / 10, 10);
+	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED, MAX_FOLIOS);
+}
+
+/* The bound holds where no migrator copies: while all is off, and without a route. */
+static void bound_needs_no_route(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 0);
+
+	migrate_offload_set_enabled(false);
+	expect_first_batch(ctx, 50, NSEC_PER_SEC / 10, 10);
+	migrate_offload_set_enabled(true);
+	migrate_offload_set_route(TEST_REASON, "none");
+	expect_first_batch(ctx, 50, NSEC_PER_SEC / 10, 10);
 }
 
 /* A batch of folios that the migrator finds too small is the CPU's as well. */
 static void bound_knows_folios_that_are_too_small(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 50);
+	struct offload_test *ctx = setup_bound(test, 0);
 
-	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
-	migrate_max_inaccessible_us = USEC_PER_SEC;
-	set_folio_ns(&ctx->migrator, 64);
-	set_folio_ns(ctx->cpu, NSEC_PER_SEC / 10);
 	ctx->migrator.min_pages = 64;
 	ctx->migrator.min_order = 1;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_GT(test, ctx->nr_dsts_at_first_copy, 0);
-	KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_copy, 10);
+	expect_first_batch(ctx, 50, NSEC_PER_SEC / 10, 10);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
-	expect_contents(ctx, 50);
 }
 
 /*
@@ -1294,8 +1295,7 @@ static void poison_fails_one_folio(struct kunit *test)
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
 
 	for (i = 0; i < ARRAY_SIZE(names); i++) {
-		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON,
-								   names[i]));
+		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, names[i]));
 		for (page = 0; page < 5; page++) {
 			struct folio *folio = add_folio(ctx, ctx->file, page);
 
@@ -1366,8 +1366,7 @@ static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
 	enum migrate_offload_status status = copy_done(ctx, pair, i);
 
 	if (pair->src == written)
-		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to,
-							 PAGE_SIZE));
+		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to, PAGE_SIZE));
 	return pair->src == poisoned ? MIGRATE_OFFLOAD_ERROR : status;
 }
 
@@ -1536,12 +1535,10 @@ static void unregister_waits_for_no_other_copy(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->twin));
 	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_DEMOTION, "twin"));
 	mover = run(test, migrate_thread, ctx, "kunit_mover");
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->started,
-							     60 * HZ));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->started, 60 * HZ));
 
 	remover = run(test, unregister_thread, ctx, "kunit_remover");
-	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done,
-							     30 * HZ));
+	KUNIT_EXPECT_NE(test, 0, wait_for_completion_timeout(&ctx->done, 30 * HZ));
 	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(MR_DEMOTION));
 
 	complete(&ctx->go);
@@ -1588,7 +1585,9 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_by_share),
 	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_too_short_for_a_folio),
+	KUNIT_CASE(bound_allows_a_few_pages),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
+	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),

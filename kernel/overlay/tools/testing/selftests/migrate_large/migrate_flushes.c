@@ -11,6 +11,8 @@
 #define EVENT_ENABLE	TRACE_DIR "/events/tlb/tlb_flush/enable"
 #define EVENT_PID	TRACE_DIR "/set_event_pid"
 #define BATCH_PAGES	"/sys/module/migrate/parameters/batch_pages"
+/* For how long a batch may take, if that has a bound: pages of a slow host would be few. */
+#define BOUND		"/sys/kernel/mm/migrate_offload/max_inaccessible_us"
 #define ROUNDS		4
 /* From this number of pages on, none is flushed by itself. */
 #define CEILING		32
@@ -31,6 +33,7 @@ static void __attribute__((constructor)) prepare(void)
 	setting_save(EVENT_ENABLE);
 	setting_save(TRACING_ON);
 	setting_save(BATCH_PAGES);
+	setting_save(BOUND);
 }
 
 FIXTURE_SETUP(migrate_flushes)
@@ -42,6 +45,7 @@ FIXTURE_SETUP(migrate_flushes)
 	if (!system("grep -qw invlpgb /proc/cpuinfo"))
 		SKIP(return, "INVLPGB flushes all CPUs at once, and nothing is deferred");
 	page_size = memory_page_size();
+	setting_write_number(BOUND, 0);
 	ASSERT_EQ(0, thp_only(page_size));
 }
 

@@ -39,9 +39,6 @@ static bool fault_in(struct area *area, enum area_kind kind, int node)
 	}
 	area->seed = 1;
 	err = memory_fill(area->addr, area->size, area->folio_size, node, area->seed);
-	/* Where a program has asked for pages, live copies leave it those that a write made. */
-	if (!err && kind == AREA_ANON_2M)
-		err = madvise(area->addr, area->size, MADV_HUGEPAGE);
 	return !err && !thp_only(memory_page_size());
 }
 

@@ -39,7 +39,7 @@ TEST_F(migrate_sysfs, defaults)
 		SKIP(return, "MIG_DEFAULTS is not set");
 	EXPECT_EQ(0, setting_read(OFFLOAD_DIR "/enabled", value, sizeof(value)));
 	EXPECT_STREQ("0", value);
-	EXPECT_EQ(500, setting_read_number(BOUND));
+	EXPECT_EQ(100, setting_read_number(BOUND));
 	EXPECT_EQ(100, setting_read_number(OFFLOAD_DEBUG "/timeout_ms"));
 	EXPECT_EQ(2, setting_read_number(OFFLOAD_DEBUG "/live"));
 	EXPECT_EQ(1, setting_read_number(OFFLOAD_DEBUG "/live_min_order"));

@@ -75,6 +75,16 @@ TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 	EXPECT_EQ(0, offload_grown_since(&others, "demotion", "live_"));
 }
 
+/* A PMD maps again only what a write has split while it was copied. */
+TEST_F(migrate_live, what_was_in_pieces_stays_so)
+{
+	ASSERT_EQ(0, mprotect(area.addr, memory_page_size(), PROT_READ));
+	ASSERT_EQ(0, mprotect(area.addr, memory_page_size(), PROT_READ | PROT_WRITE));
+	move_to(nodes[1]);
+	EXPECT_EQ(area_folios(&area), offload_grown("live_copied"));
+	EXPECT_EQ(area.folio_size != PMD_SIZE, area_is_by_pmd(&area));
+}
+
 TEST_F(migrate_live, off_is_off)
 {
 	ASSERT_EQ(0, offload_set_live(false));

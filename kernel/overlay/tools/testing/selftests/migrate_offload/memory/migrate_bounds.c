@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * The promises of a route: that nothing migrates which its migrator has not copied, and
- * that memory is inaccessible for no longer than it says, or at least that all of it
- * migrates, however short that is.
+ * The promise of a route that nothing migrates which its migrator has not copied, and the
+ * bound: all memory migrates, however short the time is for which it may be inaccessible.
  */
 #include "run.h"
 
@@ -153,9 +152,10 @@ FIXTURE_VARIANT_ADD(bound, shortest) { 1, "dcbm", NULL };
 FIXTURE_VARIANT_ADD(bound, shortest_no_engine) { 1, "dcbm", "prep_null" };
 FIXTURE_VARIANT_ADD(bound, shortest_broken_engine) { 1, "dcbm", "result_error" };
 FIXTURE_VARIANT_ADD(bound, shortest_cpu) { 1, "cpu", NULL };
-FIXTURE_VARIANT_ADD(bound, by_default) { 500, "dcbm", NULL };
-FIXTURE_VARIANT_ADD(bound, by_default_broken_engine) { 500, "dcbm", "result_error" };
-FIXTURE_VARIANT_ADD(bound, by_default_cpu) { 500, "cpu", NULL };
+FIXTURE_VARIANT_ADD(bound, shortest_no_route) { 1, "none", NULL };
+FIXTURE_VARIANT_ADD(bound, by_default) { 100, "dcbm", NULL };
+FIXTURE_VARIANT_ADD(bound, by_default_broken_engine) { 100, "dcbm", "result_error" };
+FIXTURE_VARIANT_ADD(bound, by_default_cpu) { 100, "cpu", NULL };
 FIXTURE_VARIANT_ADD(bound, longest) { 1000000, "dcbm", NULL };
 
 FIXTURE_SETUP(bound)
