@@ -6,7 +6,7 @@
  *	pingpong	a store that another processor waits for, with and without PAUSE
  *	timer		how late the median timer is that wakes its processor, and the one that
  *			interrupts it, beside none and beside three busy processors
- *	ipi		an interrupt of 1, 2 and 3 other processors
+ *	ipi		an interrupt of 1, 2 and 3 other processors; each one's time beside 400
  *	accessed	how many accessed bits a second pass over pages sets: those of pages that
  *			have lost their place in the TLB, whose size must not depend on the host
  */
@@ -31,6 +31,7 @@
 #define HOPS 2000
 #define SLEEP_NS 1000000L
 #define ROUNDS 20
+#define INTERRUPTS 400
 #define PAGES 2048
 #define PAGE 4096
 
@@ -94,6 +95,14 @@ static void *work(void *arg)
 	return NULL;
 }
 
+static void join_and_print(pthread_t *threads, long first, long count)
+{
+	join(threads, first, count);
+	for (long i = first; i < first + count; i++)
+		printf(" %ld", took[i]);
+	printf("\n");
+}
+
 static void *spin(void *arg)
 {
 	on_cpu((long)arg);
@@ -133,11 +142,8 @@ static void threads(void)
 
 	for (int count = 1; count <= CPUS; count *= 2) {
 		start(thread, 0, count, work);
-		join(thread, 0, count);
 		printf("threads %d", count);
-		for (int i = 0; i < count; i++)
-			printf(" %ld", took[i]);
-		printf("\n");
+		join_and_print(thread, 0, count);
 	}
 }
 
@@ -244,16 +250,16 @@ static void ipi(void)
 	for (int count = 1; count < CPUS; count++) {
 		long began;
 
-		start(thread, 1, count, spin);
+		start(thread, 1, count, work);
 		began = now();
-		for (int i = 0; i < ROUNDS; i++) {
+		for (int i = 0; i < INTERRUPTS; i++) {
 			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
 				perror("membarrier");
 				exit(1);
 			}
 		}
-		printf("ipi %d %ld\n", count, (now() - began) / ROUNDS);
-		join(thread, 1, count);
+		printf("ipi %d %ld", count, (now() - began) / INTERRUPTS);
+		join_and_print(thread, 1, count);
 	}
 }
 
