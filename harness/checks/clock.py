@@ -17,6 +17,9 @@ INTERRUPTS = 400  # in side_by_side.c
 
 _LINE = re.compile(r"^(threads|pingpong|timer|ipi|accessed) (\d+) ([\d ]+)$", re.MULTILINE)
 
+_FUNCTIONS = "seq -f 'int f%.0f(int x) { return x * x; }' 2000"
+_COMPILE = f"while {_FUNCTIONS} | gcc -O2 -S -o /dev/null -xc -; do :; done"
+
 Measured = dict[str, dict[int, list[int]]]
 
 
@@ -80,12 +83,12 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
 
 @contextmanager
 def busy(processors: int = 2) -> Iterator[None]:
-    """Keep processors of this host busy."""
-    spinning = [process.start(["sh", "-c", "while :; do :; done"]) for _ in range(processors)]
+    """Let processors of this host compile."""
+    compiling = [process.start(["sh", "-c", _COMPILE]) for _ in range(processors)]
     try:
         yield
     finally:
-        for one in spinning:
+        for one in compiling:
             process.stop(one)
 
 
