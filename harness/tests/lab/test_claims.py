@@ -171,7 +171,7 @@ def test_what_is_measured_again_must_be_the_same() -> None:
     first = QUICK.runs[0]
     part = structs.replace(QUICK, runs=(first,))
     assert judge(QUICK, part)[0].status is Status.PASSED
-    other = changed(part, first, gbps=first.gbps * 1.006)
+    other = changed(part, first, gbps=first.gbps * 1.000001)
     assert judge(QUICK, other)[0].status is Status.FAILED
 
 
