@@ -6,8 +6,7 @@
  *	pingpong	a store that another processor waits for, with and without PAUSE
  *	timer		how late the median timer is that wakes its processor, and the one that
  *			interrupts it, beside none and beside three busy processors
- *	ipi		an interrupt of 1, 2 and 3 other processors, and how long each of these took
- *			for the work of threads beside 400 of them
+ *	ipi		an interrupt of 1, 2 and 3 other processors; each one's time beside 400
  *	accessed	how many accessed bits a second pass over pages sets: those of pages that
  *			have lost their place in the TLB, whose size must not depend on the host
  */
@@ -96,9 +95,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void print_took(int first, int count)
+static void join_and_print(pthread_t *threads, long first, long count)
 {
-	for (int i = first; i < first + count; i++)
+	join(threads, first, count);
+	for (long i = first; i < first + count; i++)
 		printf(" %ld", took[i]);
 	printf("\n");
 }
@@ -142,9 +142,8 @@ static void threads(void)
 
 	for (int count = 1; count <= CPUS; count *= 2) {
 		start(thread, 0, count, work);
-		join(thread, 0, count);
 		printf("threads %d", count);
-		print_took(0, count);
+		join_and_print(thread, 0, count);
 	}
 }
 
@@ -260,8 +259,7 @@ static void ipi(void)
 			}
 		}
 		printf("ipi %d %ld", count, (now() - began) / INTERRUPTS);
-		join(thread, 1, count);
-		print_took(1, count);
+		join_and_print(thread, 1, count);
 	}
 }
 

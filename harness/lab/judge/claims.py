@@ -79,8 +79,8 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
         runs = tuple(run for run in results.runs if run.name in names)
         part = structs.replace(results, runs=runs)
         both = map(compare.all_figures, (part, again))
-        apart = [one for one in compare.differences(*both) if not one.repeats()]
-        name = f"repeats: every figure of {len(names)} runs within {100 * compare.LIMIT:g} %"
+        apart = [one for one in compare.differences(*both) if one.relative]
+        name = f"repeats: every figure of {len(names)} runs is the same"
         repeats = [Case.judged(name, not apart, "; ".join(map(str, apart[:3])))]
     found = [case for _, case in judged(results) if case]
     return [*repeats, *found, *(_runs(results) if found else ())]

@@ -9,14 +9,7 @@ from msgspec import Struct, structs
 from harness.lab.results import Key, Results, Run, Touch
 
 LIMIT = 0.005
-"""Two runs of the lab differ by less than this in every figure."""
-
-LIMIT_US = 0.005
-"""So do two phases of a folio that are this near: LIMIT of 1 us.
-
-An engine's interrupt falls into one phase or another: 2.7 us in 111 ms of 4 KB folios moved a
-flush of 0.0515 us, whose batches are 700, by 0.0008.
-"""
+"""No figure of a vanilla kernel is further from the recorded one."""
 
 LEAST_US = 0.05
 """A phase of a folio that takes longer by less than this is not worse.
@@ -59,14 +52,6 @@ class Difference:
         shown = ["none" if x is None else f"{x:.6g}" for x in (self.first, self.second)]
         size = f" ({100 * self.relative:.3f} %)" if math.isfinite(self.relative) else ""
         return f"{self.where}: {shown[0]} against {shown[1]}{size}"
-
-    def repeats(self) -> bool:
-        """Whether two runs of the lab may be this far apart."""
-        if self.relative < LIMIT:
-            return True
-        if self.first is None or self.second is None or ": phases_us: " not in self.where:
-            return False
-        return abs(self.first - self.second) < LIMIT_US
 
     def is_worse(self, slack: float) -> bool:
         """Whether the second figure of a run is worse than the first, or not there.

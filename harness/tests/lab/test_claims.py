@@ -170,7 +170,7 @@ def test_what_is_measured_again_must_be_the_same() -> None:
     assert judge(QUICK, QUICK)[0].status is Status.PASSED
     part = structs.replace(QUICK, runs=QUICK.runs[:1])
     assert judge(QUICK, part)[0].status is Status.PASSED
-    other = changed(part, *part.runs, gbps=QUICK.runs[0].gbps * 1.006)
+    other = changed(part, *part.runs, gbps=QUICK.runs[0].gbps * 1.000001)
     assert judge(QUICK, other)[0].status is Status.FAILED
 
 

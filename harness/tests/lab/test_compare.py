@@ -36,21 +36,6 @@ def test_what_may_grow_by_how_much(name: str, first: float, second: float, worse
     assert compare.Difference(name, first, second).is_worse(0.03) is worse
 
 
-@pytest.mark.parametrize(
-    ("figure", "first", "second", "same"),
-    [
-        ("phases_us: flush", 0.0515, 0.0523, True),
-        ("phases_us: flush", 0.0515, 0.0566, False),
-        ("phases_us: flush", 0.0515, None, False),
-        ("first_folio_us", 0.0515, 0.0523, False),
-    ],
-)
-def test_a_short_phase_may_differ_by_an_interrupt(
-    figure: str, first: float, second: float | None, same: bool
-) -> None:
-    assert compare.Difference(f"run: {figure}", first, second).repeats() is same
-
-
 def test_a_figure_on_one_side_only_is_a_difference() -> None:
     found = worst(*two(first_folio_us=None))
     assert math.isinf(found.relative)
