@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dmasim - a dmaengine memcpy provider made of software
+ * dmasim - a dmaengine memcpy provider made of software, whose threads copy
  *
- * As null_blk is a block device without hardware, dmasim is a DMA engine without
- * hardware: it has channels, rings, latencies and faults. A kernel thread for
- * each channel copies the bytes. See
- * Documentation/driver-api/dmaengine/dmasim.rst.
+ * See Documentation/driver-api/dmaengine/dmasim.rst.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -37,11 +34,7 @@
 /* How long a descriptor that is out of order lets those behind it go ahead */
 #define DMASIM_ASIDE_MS		20
 
-/*
- * Cookies remembered as failed. No smaller than a ring: the cookies of
- * everything that one terminate takes, and of every completed descriptor whose
- * callback is still to run, fit in.
- */
+/* Cookies remembered as failed: all that one terminate takes fit in */
 #define DMASIM_FAILED_COOKIES	DMASIM_MAX_RING_DEPTH
 
 static unsigned int channels = 4;
