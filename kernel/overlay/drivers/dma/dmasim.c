@@ -1,11 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * dmasim - a dmaengine memcpy provider made of software
+ * dmasim - a dmaengine memcpy provider made of software, whose threads copy
  *
- * As null_blk is a block device without hardware, dmasim is a DMA engine without
- * hardware: it has channels, rings, latencies and faults. A kernel thread for
- * each channel copies the bytes. See
- * Documentation/driver-api/dmaengine/dmasim.rst.
+ * See Documentation/driver-api/dmaengine/dmasim.rst.
  */
 #define pr_fmt(fmt) KBUILD_MODNAME ": " fmt
 
@@ -37,11 +34,7 @@
 /* How long a descriptor that is out of order lets those behind it go ahead */
 #define DMASIM_ASIDE_MS		20
 
-/*
- * Cookies remembered as failed. No smaller than a ring: the cookies of
- * everything that one terminate takes, and of every completed descriptor whose
- * callback is still to run, fit in.
- */
+/* Cookies remembered as failed: all that one terminate takes fit in */
 #define DMASIM_FAILED_COOKIES	DMASIM_MAX_RING_DEPTH
 
 static unsigned int channels = 4;
@@ -390,10 +383,7 @@ static void dmasim_start(struct dmasim_chan *chan, struct dmasim_desc *desc,
 	list_move_tail(&desc->vd.node, &chan->waiting);
 }
 
-/*
- * Remove the next descriptor that is due from its list and return it. If there
- * is none, return NULL, and in @wake the time to look again.
- */
+/* Take the next descriptor that is due. If none is, @wake is the time to look again. */
 static struct dmasim_desc *dmasim_next_due(struct dmasim_chan *chan,
 					   ktime_t *wake)
 {
@@ -475,10 +465,7 @@ static void dmasim_issue_pending(struct dma_chan *c)
 		kthread_queue_work(chan->worker, &chan->work);
 }
 
-/*
- * Descriptors may complete out of order, so the last completed cookie says
- * nothing about others: look at this cookie alone.
- */
+/* Descriptors may complete out of order: look at this cookie alone. */
 static enum dma_status dmasim_tx_status(struct dma_chan *c, dma_cookie_t cookie,
 					struct dma_tx_state *state)
 {
@@ -535,11 +522,7 @@ static int dmasim_terminate_all(struct dma_chan *c)
 	return 0;
 }
 
-/*
- * After dmasim_stop(), nothing is written and no callback runs once this
- * returns: the lists are empty, the worker has left the active descriptor, and
- * then nothing is left that could complete a descriptor.
- */
+/* After dmasim_stop(), nothing is written and no callback runs once this returns. */
 static void dmasim_synchronize(struct dma_chan *c)
 {
 	struct dmasim_chan *chan = to_dmasim_chan(c);
