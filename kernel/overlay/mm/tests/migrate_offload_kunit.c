@@ -514,20 +514,13 @@ static void anon_folio_is_eligible(struct kunit *test)
 	folio_put(folio);
 }
 
-static void folio_without_owner_is_declined(struct kunit *test)
-{
-	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
-
-	KUNIT_ASSERT_NOT_NULL(test, folio);
-	expect_declined(test, folio);
-	folio_put(folio);
-}
-
 static void movable_ops_page_is_declined(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
+	/* Nor is one without an owner eligible. */
+	expect_declined(test, folio);
 	__SetPageOffline(&folio->page);
 	SetPageMovableOps(&folio->page);
 	expect_declined(test, folio);
@@ -703,27 +696,21 @@ static void refused_batch_is_copied_by_cpu(struct kunit *test)
 	}
 }
 
-static void batch_has_a_deadline(struct kunit *test)
-{
-	struct offload_test *ctx = setup(test, 1);
-	unsigned long begin = jiffies;
-
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_TRUE(test, time_after(ctx->deadline, begin));
-	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
-}
-
 /* A folio of many GB has more time than others, but no more than may be allowed. */
 static void deadline_has_a_limit(struct kunit *test)
 {
 	struct migrate_offload_batch *batch = kunit_kzalloc(test, sizeof(*batch), GFP_KERNEL);
-	struct offload_test *ctx = setup(test, 0);
+	struct offload_test *ctx = setup(test, 1);
 	struct migrate_route route = {
 		.migrator = &ctx->migrator, .reason = TEST_REASON,
 	};
 	unsigned long begin = jiffies;
 
 	KUNIT_ASSERT_NOT_NULL(test, batch);
+	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	KUNIT_EXPECT_TRUE(test, time_after(ctx->deadline, begin));
+	KUNIT_EXPECT_TRUE(test, time_before(ctx->deadline, jiffies + 61 * HZ));
+	begin = jiffies;
 	batch->route = &route;
 	batch->nr_pages = 60000 * (SZ_64M / PAGE_SIZE);
 	KUNIT_EXPECT_TRUE(test, migrate_offload_start(batch));
@@ -1053,37 +1040,15 @@ static void bound_learns_by_share(struct kunit *test)
 	expect_contents(ctx, 4);
 }
 
-/* The averages of one migrator say nothing about the next one. */
-static void bound_learns_each_migrator(struct kunit *test)
+/* However short the time is, one folio after the other migrates, and mostly a few together. */
+static void bound_too_short_for_a_folio(struct kunit *test)
 {
 	struct offload_test *ctx = setup_bound(test, 0);
 
-	migrate_offload_unregister(&ctx->migrator);
-	ctx->registered = !migrate_offload_register(&ctx->migrator);
-	KUNIT_ASSERT_TRUE(test, ctx->registered);
-	KUNIT_EXPECT_NE(test, SLOW_NS / 8, ctx->migrator.folio_ns[0]);
-}
-
-/* However short the time is, one folio after the other migrates. */
-static void bound_too_short_for_a_folio(struct kunit *test)
-{
-	struct offload_test *ctx = setup_bound(test, 50);
-
 	migrate_max_inaccessible_us = 1;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, 50, ctx->nr_submits);
-	expect_contents(ctx, 50);
-}
-
-/* Without a few pages together none would move in time. */
-static void bound_allows_a_few_pages(struct kunit *test)
-{
-	struct offload_test *ctx = setup_bound(test, 50);
-
-	migrate_max_inaccessible_us = 1;
+	KUNIT_EXPECT_EQ(test, 50, submits_of_a_round(ctx));
 	migrate_batch_min_pages = ctx->was_min_pages;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
-	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(50, SZ_128K / PAGE_SIZE), ctx->nr_submits);
+	KUNIT_EXPECT_EQ(test, DIV_ROUND_UP(50, SZ_128K / PAGE_SIZE), submits_of_a_round(ctx));
 	expect_contents(ctx, 50);
 }
 
@@ -1555,7 +1520,6 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(unregister_resets_routes),
 	KUNIT_CASE(off_hands_out_nothing),
 	KUNIT_CASE(anon_folio_is_eligible),
-	KUNIT_CASE(folio_without_owner_is_declined),
 	KUNIT_CASE(movable_ops_page_is_declined),
 	KUNIT_CASE(folio_with_more_than_bytes_is_declined),
 	KUNIT_CASE(only_plain_mappings_are_eligible),
@@ -1563,7 +1527,6 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(copied_folio_is_not_copied_again),
 	KUNIT_CASE(failed_folios_fall_back_one_by_one),
 	KUNIT_CASE(refused_batch_is_copied_by_cpu),
-	KUNIT_CASE(batch_has_a_deadline),
 	KUNIT_CASE(deadline_has_a_limit),
 	KUNIT_CASE(small_batch_is_copied_by_cpu),
 	KUNIT_CASE(required_leaves_what_is_not_copied),
@@ -1583,9 +1546,7 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_learns_nothing_from_one_folio),
 	KUNIT_CASE(bound_knows_each_node),
 	KUNIT_CASE(bound_learns_by_share),
-	KUNIT_CASE(bound_learns_each_migrator),
 	KUNIT_CASE(bound_too_short_for_a_folio),
-	KUNIT_CASE(bound_allows_a_few_pages),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
