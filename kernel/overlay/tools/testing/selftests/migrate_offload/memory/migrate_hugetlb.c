@@ -386,8 +386,8 @@ TEST_F_TIMEOUT(contiguous, within_the_bound, TIMEOUT)
 {
 	uint64_t copied = make_way(1);
 
-	/* Which has time for one. */
-	EXPECT_EQ(copied, offload_grown("batches"))
+	/* However short it is, a batch may hold 128 KB, which are two. */
+	EXPECT_LE(copied, 2 * offload_grown("batches"))
 		offload_show_grown();
 }
 
