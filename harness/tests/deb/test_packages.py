@@ -74,6 +74,7 @@ def test_an_administrator_turns_copy_offload_on_and_off(
                 for line in path.read_text().splitlines() if line not in ("0", "none")]  # fmt: skip
 
     off = run("disable")
+    tool("modprobe", "")
     for words in ("enable all", "enable --engine=pt bulk", "enable --engine=ptdma", "on",
                   "enable --cpus --engine=ptdma all"):  # fmt: skip
         assert run(words, 2) == off
