@@ -8,7 +8,7 @@
 #   SHARED_GB=<n>        how much may be there (default 20)
 #   LINUX_SRC=<path>     a Linux 7.3 tree or tarball instead of Debian's linux-source-7.3
 #   JOBS=<n>             compile jobs (default: all processors)
-#   KEY=<name>           of gpg's key for the repository of apt, instead of one made once (deb)
+#   KEY=<name>           of gpg's key for the repository of apt, or one is made in .cache (deb)
 #   SEED=<n>             which random layouts (layouts); also that of virtual time (check)
 #   PRESET=<x>           the engine, from lab/presets (lab)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)

@@ -52,7 +52,7 @@ def changelog(version: str, now: float) -> str:
 
 
 def get(paths: Paths, config: str, out: Path) -> Packages:
-    """Build both packages of a configuration into `out`; objects that are there are used."""
+    """Build the packages of a configuration into `out`; objects that are there are used."""
     tree = build.tree(paths, config)
     kernel = build.get(paths, tree, config, objects=True)
     shutil.rmtree(out, ignore_errors=True)

@@ -29,7 +29,7 @@ static const char usage_text[] =
 "Runs dmatest on all channels of each engine, moves memory of every size in every way in\n"
 "three rounds, verifies every byte, says what to do, and leaves all settings as they were,\n"
 "also when it is interrupted, unless by SIGKILL. Run it as root, on a machine that does\n"
-"nothing important meanwhile: memory that others migrate is copied as is being measured.\n"
+"nothing important meanwhile: memory that other programs move is copied in the same ways.\n"
 "An engine that writes after it says that it is done may write to any program's memory:\n"
 "try an unknown engine on a machine that you can lose, and for hours (-i 1000000).\n"
 "\n"

@@ -174,7 +174,8 @@ static void try_way(struct exam *exam, struct area *area, struct way *way, unsig
 	if (way->engine)
 		way->engine->verdict = DO_NOT;
 	else
-		hinder(exam, "%s corrupts memory", way->name);
+		hinder(exam, "%s %s", way->name, point->bytes_wrong ? "corrupts memory" :
+		       "fails to copy folios");
 	/* The next way begins where this one began. */
 	offload_set_enabled(false);
 	memory_move(0, area->addr, area->size, area->folio, exam->node[0], MPOL_MF_MOVE);

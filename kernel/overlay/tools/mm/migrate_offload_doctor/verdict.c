@@ -378,7 +378,7 @@ void print_words(const struct exam *exam)
 	}
 	if (exam->hindrance[0])
 		printf("Not all could be examined: %s.\n", exam->hindrance);
-	printf("Others move less at a time, so this was not measured for them:\n"
+	printf("Other reasons to migrate move less at a time, and were not measured:\n"
 	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n\n");
 	if (!exam->nr_engines && !exam->hindrance[0])
 		printf("This machine has no DMA engine with a driver.\n\n");
