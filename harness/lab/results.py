@@ -263,6 +263,21 @@ class Program(_Struct, frozen=True):
     counts: dict[Counted, NotNegative] = {}
 
 
+StripWay = Literal["vanilla", "batch", "dcbm", "dcbm live"]
+"""A way to move memory of which there are strips; "batch" is the published design."""
+
+
+class Strip(_Struct, frozen=True):
+    """What one move does to each folio, in microseconds since it touched the first.
+
+    Of each: from when it is read-only, from when inaccessible, and from when as before.
+    """
+
+    way: StripWay
+    folio_kib: Annotated[int, Meta(ge=4)]
+    folios: tuple[tuple[float, float, float], ...]
+
+
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
 
@@ -278,6 +293,7 @@ class Results(_Struct, frozen=True):
     qemu: str | None
     compiler: str | None
     programs: tuple[Program, ...] = ()
+    strips: tuple[Strip, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
@@ -316,8 +332,11 @@ def dump(results: Results) -> str:
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    if not document["programs"]:
-        del document["programs"]
+    document = {
+        name: value
+        for name, value in document.items()
+        if value or name not in ("programs", "strips")
+    }
     lists: list[str] = []
 
     def without_lists(value: Any) -> Any:

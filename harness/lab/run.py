@@ -5,7 +5,7 @@ with an engine whose speed that clock decides: PTDMA as a device of QEMU, with i
 Its memory is compared, byte by byte, after each move that is timed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,12 +19,12 @@ from harness.guest import ktap, recorded, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, qemu
 from harness.kernel.build import Kernel
-from harness.lab import bench, plan, results
+from harness.lab import bench, plan, results, strips
 from harness.lab.judge import claims, compare
 from harness.lab.model import calibration, preset
 from harness.lab.plan import Boot
 from harness.lab.report import report
-from harness.lab.results import Calibration, Engine, Results, Run
+from harness.lab.results import Calibration, Engine, Results, Run, Strip
 
 _PREFIX = "result: "
 _GUESTS = 2  # at a time: each has one processor
@@ -165,6 +165,20 @@ def _ours(
     ]
 
 
+def _strips(lab: Lab, engine: preset.Preset, dilation: float) -> Iterator[Strip]:
+    """Trace one move each way, one after the other: they are short."""
+    with ui.step("lab: strips") as step:
+        for boot in strips.boots():
+            step.progress(boot.name)
+            ended = suite.run_quietly(
+                lab.paths, lab.kernels[boot.config], "strip", lab.out / "guests" / boot.name, {},
+                args=boot.args(dilation),
+                devices=() if boot.design == "off" else engine.devices(engine.channels, dilation),
+            )  # fmt: skip
+            yield strips.parse(said(ended, f"lab: {boot.name}"), boot, dilation)
+        step.done(f"{len(strips.boots())} guests")
+
+
 def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     """Measure everything, write results.json and the report, and return what was measured.
 
@@ -202,6 +216,7 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
         kernel_release=lab.kernels[plan.OURS].release,
         qemu=qemu.version(lab.paths),
         compiler=build.compiler(),
+        strips=() if quick else tuple(_strips(lab, engine, dilation)),
     )
     jsonio.write_text(lab.out / "results.json", results.dump(found))
     report.write(found, lab.out)

@@ -59,6 +59,8 @@ class Workload:
     """Ours, and an unmodified one."""
     tiers: bool = False
     """Whether the second node is slower than the first."""
+    gb_a_move: float = 0
+    """How much one move moves, where a picture shows the cost."""
 
     def states(self, way: Way) -> tuple[State, ...]:
         """Return what each case is measured in."""
@@ -95,6 +97,7 @@ REDIS = Workload(
     },
     figures=redis_benchmark,
     ways=tuple(WAY_NAMES),
+    gb_a_move=0.66,
 )
 
 _TPS = re.compile(r"^tps = ([\d.]+) ", re.MULTILINE)

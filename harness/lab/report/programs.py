@@ -1,39 +1,43 @@
-"""A picture and a table of programs whose memory moves."""
+"""What programs pay for a GB that moves, and tables of what their clients get."""
 
 from collections.abc import Sequence
+from statistics import median
 
-from harness.lab.report.plots import BLACK, BLUE, GREEN, GREY, PURPLE, RED, SKY, Bar, Look
+from harness.lab.report.plots import Cost, Interval
 from harness.lab.results import WAY_NAMES, Counted, Program, State, Way, size_name
-from harness.lab.workloads import WORKLOADS
+from harness.lab.workloads import REDIS, WORKLOADS
 
-FIGURES = tuple(f"{name}.png" for name in WORKLOADS)
+PANELS = ("requests lost per GB", "CPU-ms of the mover per GB", "worst stall, us")
 
-_LOOKS: dict[Way, Look] = {
-    "vanilla": Look(BLACK, "H"),
-    "off": Look(GREY, "<"),
-    "dcbm": Look(BLUE, "s"),
-    "dcbm 50us": Look(SKY, "v"),
-    "dcbm live": Look(GREEN, "*"),
-    "cpu live": Look(PURPLE, "D"),
-}
-_BUSY = Look(RED, "X")
+_DEFAULTS: tuple[Way, ...] = ("off", "dcbm live")
+"""As the kernel boots, and as a route to an engine is."""
+
 _STATES: dict[State, str] = {"rest": "at rest", "busy": "CPU busy", "moving": "moving"}
 
 
-def panels(programs: Sequence[Program]) -> dict[str, list[Bar]]:
-    """Return what the picture shows, by case and size of pages."""
-    found: dict[str, list[Bar]] = {}
-    for one in programs:  # at rest comes first
+def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
+    """Return what the picture shows, by size of pages: of redis, and its first case."""
+    case = next(iter(REDIS.cases.values()))
+    found: dict[str, dict[Way, list[tuple[float, ...]]]] = {}
+    rest = {}
+    for one in (one for one in programs if (one.workload, one.case) == (REDIS.name, case)):
         if one.state == "rest":
-            rest = one
-            continue
-        title = f"{one.case}, {size_name(one.folio_kib)} pages"
-        name, look = WAY_NAMES[one.way], _LOOKS[one.way]
-        if one.state == "busy":
-            name, look = "CPU busy", _BUSY
-        bar = Bar(name, look, rest.p999_us, one.p999_us, one.per_s / rest.per_s)
-        found.setdefault(title, []).append(bar)
-    return found
+            rest[one.folio_kib, one.way] = one.per_s
+        elif one.state == "moving":
+            gb = REDIS.gb_a_move
+            lost = (rest[one.folio_kib, one.way] - one.per_s) * one.move_ms / 1000 / gb
+            size = found.setdefault(f"{case}, {size_name(one.folio_kib)} pages", {})
+            figures = (lost, one.mover_ms / gb, one.longest_us)
+            size.setdefault(one.way, []).append(figures)
+    return {
+        title: [
+            Cost(way, WAY_NAMES[way] + " (default)" * (way in _DEFAULTS), way in _DEFAULTS,
+                 [Interval(median(some), min(some), max(some))
+                  for some in zip(*seeds, strict=True)])
+            for way, seeds in ways.items()
+        ]
+        for title, ways in found.items()
+    }  # fmt: skip
 
 
 def _figure(value: float) -> str:
@@ -50,12 +54,13 @@ _COUNTS: dict[Counted, str] = {
 
 def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     """Return the head of the table, and its rows."""
-    head = ["pages", "case", "copies by", "state", "a second", "p50", "p99", "p99.9", "longest"]
+    what = f"{WORKLOADS[programs[0].workload].what} a second"
+    head = ["pages", "case", "copies by", "state", what, "p50, us", "p99", "p99.9", "longest"]
     counted = [name for name in _COUNTS if any(name in one.counts for one in programs)]
     if counted:
-        head += ["CPU for one", *(_COUNTS[name] for name in counted), "threads' CPU"]
+        head += ["CPU for one, us", *(_COUNTS[name] for name in counted), "threads' CPU, ms"]
     else:
-        head += ["move", "mover's CPU"]
+        head += ["move, ms", "mover's CPU, ms"]
 
     def last(one: Program) -> list[str]:
         if not counted:

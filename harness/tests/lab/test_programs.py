@@ -2,11 +2,9 @@
 
 import math
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
-from matplotlib.figure import Figure
 from msgspec import structs
 
 from harness.core.errors import HarnessError
@@ -14,7 +12,6 @@ from harness.lab import programs, workloads
 from harness.lab.judge import claims
 from harness.lab.judge import programs as judge
 from harness.lab.programs import Boot
-from harness.lab.report import plots
 from harness.lab.results import Program, Results
 from harness.tests.lab.sample import FULL
 
@@ -232,27 +229,3 @@ def test_where_the_kernel_moves_memory_by_itself_every_way_is_compared_with_vani
     )  # fmt: skip
     values = [claim.value for claim in judge.claims_of((tiers, off))]
     assert values == pytest.approx([1, 1, 0.5, 1.5, 4 / 3])
-
-
-def test_each_bar_of_the_picture_is_beside_its_name(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    drawn: list[Figure] = []
-    monkeypatch.setattr(Figure, "savefig", lambda figure, *_, **__: drawn.append(figure))
-    look = plots.Look("black", "s")
-    wait = {"one": 1.0, "two": 2.0, "three": 3.0}
-    bars = {name: plots.Bar(name, look, 0.5, us, 0.5) for name, us in wait.items()}
-    panels = {"all": list(bars.values()), "some": [bars["two"], bars["three"]]}
-    plots.programs(tmp_path / "programs.png", panels, "")
-    (figure,) = drawn
-    first = figure.axes[0]  # the others have its labels
-    labels = [label.get_text() for label in first.get_yticklabels()]
-    low, high = first.get_ylim()
-    for axes, shown in zip(figure.axes, panels.values(), strict=True):
-        names = dict(zip(first.get_yticks(), labels, strict=True))
-        lines: list[Any] = axes.lines[2::3]
-        dots = [line.get_xydata()[0] for line in lines]
-        assert [(names[place], us) for us, place in dots] == [
-            (bar.name, bar.then_us) for bar in shown
-        ]
-        assert all(low < place < high for _, place in dots)
