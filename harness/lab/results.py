@@ -221,6 +221,9 @@ WAY_NAMES: dict[Way, str] = {
 }  # fmt: skip
 """How people call ways to move a program's memory."""
 
+QUANTUM_NS = 5000
+"""By how much clocks of processors may differ: some figures are taken at half and double that."""
+
 State = Literal["rest", "busy", "moving"]
 """The load beside a program: nothing, a program that only wants the processor, or moves."""
 
@@ -241,9 +244,10 @@ class Program(_Struct, frozen=True):
     """The service that a program's clients got in one case, by its own load generator.
 
     `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, and the
-    processor for `mover_ms`. Where the kernel moves memory by itself there are none: `mover_ms`
-    is what its threads took in all, and `cpu_us` what the program took of the processor for
-    one of what it does.
+    processor for `mover_ms`, and it moved `gb`. Where the kernel moves memory by itself there are
+    none: `mover_ms` is what its threads took in all, and `cpu_us` what the program took of the
+    processor for one of what it does. In open loop `late` requests took longer than the workload
+    says, and processors sent `ipis`. The seed and the quantum are those of virtual time.
     """
 
     workload: str
@@ -260,6 +264,11 @@ class Program(_Struct, frozen=True):
     move_ms: NotNegative = 0
     mover_ms: NotNegative = 0
     cpu_us: NotNegative = 0
+    gb: NotNegative = 0
+    late: Count = 0
+    ipis: Count = 0
+    seed: AtLeastOne = 1
+    quantum_ns: AtLeastOne = QUANTUM_NS
     counts: dict[Counted, NotNegative] = {}
 
 

@@ -1,7 +1,7 @@
 """The workloads of `make lab WORKLOAD=...`, and the output of their load generators.
 
-Programs of Debian's whose memory migratepages(8) moves; and where the kernel moves memory by
-itself, two of guest/programs and Debian's redis.
+Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; and where the
+kernel moves memory by itself, two of guest/programs and Debian's redis.
 """
 
 import re
@@ -10,21 +10,22 @@ from dataclasses import dataclass
 
 from harness.lab.model.published import PAGE_KIB
 from harness.lab.plan import HUGE_KIB
-from harness.lab.results import WAY_NAMES, State, Way
+from harness.lab.results import WAY_NAMES, Way
 
 Figures = Mapping[str, float]
 """Fields of a Program, or what it has counts of, in virtual time."""
 
-_MOVES = re.compile(r"^moves: (\d+) ([\d.]+) (\d+)$", re.MULTILINE)
+_MOVES = re.compile(r"^moves: (\d+) ([\d.e+-]+) (\d+) (\d+) (\d+)$", re.MULTILINE)
 
 
-def migratepages(words: str) -> Figures | None:
-    """Read how often all memory moved, and what that took."""
+def migrated(words: str) -> Figures | None:
+    """Read how often all memory moved, and what a move took; pages and IPIs are those of all."""
     found = _MOVES.search(words)
     if not found:
         return None
-    number, seconds, used = int(found[1]), float(found[2]), int(found[3])
-    return {"moves": number, "move_ms": seconds * 1000 / number, "mover_ms": used / 1000}
+    number, seconds, used, pages, ipis = map(float, found.groups())
+    return {"moves": int(number), "move_ms": seconds * 1000 / number, "mover_ms": used / 1000,
+            "gb": pages * PAGE_KIB * 1024e-9 / number, "ipis": int(ipis)}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -32,7 +33,8 @@ class Workload:
     """One workload; its suite and what is recorded of it have its name.
 
     The suite gets: who copies (off, cpu or dcbm), live (0 or 1), for how many us memory may be
-    inaccessible, pages (2m or 4k), `requests`, and the words of all `cases`. After a line
+    inaccessible, pages (2m or 4k), `requests`, in open loop how many are due a second, what is
+    late, and us from one move to the next, and the words of all `cases`. After a line
     "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
     What it says besides while memory moves, and only then, `moved` reads.
     """
@@ -52,20 +54,23 @@ class Workload:
     """Patterns of what the programs need besides libraries."""
     folios_kib: tuple[int, ...] = (HUGE_KIB, PAGE_KIB)
     ways: tuple[Way, ...] = tuple(way for way in WAY_NAMES if way != "dcbm 50us")
-    moved: Callable[[str], Figures | None] = migratepages
+    moved: Callable[[str], Figures | None] = migrated
     what: str = "requests"
     """The unit of what is counted by the second."""
     kernels: tuple[str, str] = ("programs", "programs-vanilla")
     """Ours, and an unmodified one."""
     tiers: bool = False
     """Whether the second node is slower than the first."""
-    gb_a_move: float = 0
-    """How much one move moves, where a picture shows the cost."""
+    cpus: int = 1
+    """How many processors there are: in open loop mover, program and load have their own."""
+    rate: int = 0
+    """How many requests are due a second; 0 is for as many as are served."""
+    late_us: int = 0
+    """What takes longer is late."""
 
-    def states(self, way: Way) -> tuple[State, ...]:
-        """Return what each case is measured in."""
-        busy = way == "vanilla" and self.moved is migratepages
-        return ("rest", "busy", "moving") if busy else ("rest", "moving")
+    def period_ms(self, folio_kib: int) -> int:
+        """Return the time from one move to the next."""
+        return 200 if folio_kib > PAGE_KIB else 500
 
 
 _PER_SECOND = re.compile(r"throughput summary: ([\d.]+) requests per second")
@@ -84,59 +89,10 @@ def redis_benchmark(words: str) -> Figures | None:
     return {"per_s": float(per_second[1])} | {name: ms * 1000 for name, ms in times.items()}
 
 
-REDIS = Workload(
-    name="redis",
-    group="redis while its memory moves",
-    packages=("redis-server", "redis-tools", "numactl"),
-    programs=("redis-server", "redis-benchmark", "redis-cli", "migratepages"),
-    requests=60_000,
-    cases={
-        f"{operation}-{pipeline}": f"{operation}, pipeline of {pipeline}"
-        for operation in ("GET", "SET")
-        for pipeline in (1, 16)
-    },
-    figures=redis_benchmark,
-    ways=tuple(WAY_NAMES),
-    gb_a_move=0.66,
-)
-
-_TPS = re.compile(r"^tps = ([\d.]+) ", re.MULTILINE)
-_LATENCY = re.compile(r"^latency us: (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
-
-
-def pgbench(words: str) -> Figures | None:
-    """Read what pgbench says, and what the suite makes of its log."""
-    tps, latency = _TPS.search(words), _LATENCY.search(words)
-    if not (tps and latency):
-        return None
-    names = ("p50_us", "p99_us", "p999_us", "longest_us")
-    times = dict(zip(names, map(float, latency.groups()), strict=True))
-    return {"per_s": float(tps[1])} | times
-
-
-_LIBRARY, _SHARE = "usr/lib/postgresql/17", "usr/share/postgresql/17"
-
-POSTGRES = Workload(
-    name="postgres",
-    group="PostgreSQL while its memory moves",
-    packages=("postgresql-17", "numactl"),
-    programs=(
-        f"{_LIBRARY}/bin/initdb", f"{_LIBRARY}/bin/postgres", f"{_LIBRARY}/bin/pgbench",
-        f"{_LIBRARY}/bin/psql", "migratepages",
-    ),
-    files=(  # what initdb(1) reads
-        f"{_SHARE}/*", f"{_SHARE}/extension/plpgsql*", f"{_SHARE}/timezonesets/*",
-        f"{_SHARE}/tsearch_data/*", f"{_LIBRARY}/lib/dict_snowball.so",
-        f"{_LIBRARY}/lib/plpgsql.so",
-    ),
-    requests=10_000,
-    cases={"select": "select-only", "tpcb": "TPC-B"},
-    figures=pgbench,
-)  # fmt: skip
-
 _CPU = re.compile(r"^cpu us: ([\d.e+-]+)$", re.MULTILINE)
 _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)
 _NEAR = re.compile(r"^near: ([\d.]+)$", re.MULTILINE)
+_LATE = re.compile(r"^late: (\d+)$", re.MULTILINE)
 _TIERS = re.compile(r"^tiers:((?: [\d.]+){8})$", re.MULTILINE)
 _HUGE = re.compile(r"^huge:((?: \d+){7})$", re.MULTILINE)
 
@@ -147,12 +103,79 @@ def _numbers(found: re.Match[str]) -> list[float]:
 
 def own(words: str) -> Figures | None:
     """Read what programs of ours say."""
-    times, near = _TIMES.search(words), _NEAR.search(words)
+    times, near, late = _TIMES.search(words), _NEAR.search(words), _LATE.search(words)
     if not times:
         return None
     names = ("per_s", "p50_us", "p99_us", "p999_us", "longest_us", "cpu_us")
-    figures = dict(zip(names, _numbers(times), strict=True))
-    return figures | ({"near": float(near[1])} if near else {})
+    figures: dict[str, float] = dict(zip(names, _numbers(times), strict=True))
+    figures |= {"near": float(near[1])} if near else {}
+    return figures | ({"late": int(late[1])} if late else {})
+
+
+REDIS = Workload(
+    name="redis",
+    group="redis while its memory moves",
+    packages=("redis-server", "redis-tools"),
+    programs=("redis-server", "redis-benchmark", "redis-cli"),
+    requests=120_000,
+    cases={"mixed": "nine GETs to a SET"},
+    figures=own,
+    ways=tuple(WAY_NAMES),
+    cpus=4,
+    rate=170_000,
+    late_us=200,
+)
+
+_TPS = re.compile(r"^tps = ([\d.]+) ", re.MULTILINE)
+_LATENCY = re.compile(r"^latency us: (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
+
+
+def pgbench(words: str) -> Figures | None:
+    """Read what pgbench says, and what the suite makes of its log."""
+    tps, latency, late = _TPS.search(words), _LATENCY.search(words), _LATE.search(words)
+    if not (tps and latency and late):
+        return None
+    names = ("p50_us", "p99_us", "p999_us", "longest_us")
+    times = dict(zip(names, map(float, latency.groups()), strict=True))
+    return {"per_s": float(tps[1]), "late": int(late[1])} | times
+
+
+_LIBRARY, _SHARE = "usr/lib/postgresql/17", "usr/share/postgresql/17"
+
+POSTGRES = Workload(
+    name="postgres",
+    group="PostgreSQL while its memory moves",
+    packages=("postgresql-17",),
+    programs=(
+        f"{_LIBRARY}/bin/initdb", f"{_LIBRARY}/bin/postgres", f"{_LIBRARY}/bin/pgbench",
+        f"{_LIBRARY}/bin/psql",
+    ),
+    files=(  # what initdb(1) reads
+        f"{_SHARE}/*", f"{_SHARE}/extension/plpgsql*", f"{_SHARE}/timezonesets/*",
+        f"{_SHARE}/tsearch_data/*", f"{_LIBRARY}/lib/dict_snowball.so",
+        f"{_LIBRARY}/lib/plpgsql.so",
+    ),
+    requests=40_000,
+    cases={"select": "select-only"},
+    figures=pgbench,
+    cpus=4,
+    rate=50_000,
+    late_us=500,
+)  # fmt: skip
+
+READERS = Workload(
+    name="readers",
+    group="Threads that use memory while it moves",
+    requests=40_000,
+    cases={number: f"{number} threads" for number in ("2", "4", "8")},
+    figures=own,
+    ways=tuple(WAY_NAMES),
+    what="accesses",
+    kernels=("base", "lab-vanilla"),
+    cpus=8,
+    rate=100_000,
+    late_us=20,
+)
 
 
 def tiered(words: str) -> Figures | None:
@@ -212,4 +235,4 @@ COMPACTION = Workload(
     what="writes",
 )
 
-WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, TIERING, COMPACTION)}
+WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, READERS, TIERING, COMPACTION)}

@@ -61,11 +61,13 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
+    spread = programs.spread(recorded_programs())
 
     def case(claim: Claim) -> Case:
         slack = SLACK
         if claim.group in groups:
             slack = programs.RARE_SLACK if programs.RARE in claim.what else programs.SLACK
+            slack = max(slack, spread.get(claim.name, 0))
         return verdict(claim, figures.get(claim.name), slack)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in found]

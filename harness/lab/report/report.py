@@ -33,7 +33,7 @@ CLAIMS: dict[str, str] = {
     r"^cost of being there|, (ours, off|switched off): ": "Does it cost anything when it is off?",
     r"^copied while it is mapped": "Is memory accessible while it moves?",
     r"^other kinds of memory": "What of memory that is not copied live?",
-    r"while its memory moves": "Do programs get more than on vanilla while their memory moves?",
+    r"while its memory moves|^Threads": "Do programs get more than on vanilla while memory moves?",
     r"^callers|^A h": "Does it pay where the kernel moves memory by itself?",
     r"^gain|^stays": "What is gained without an engine?",
     r"^folios cut": "What does it bring to cut folios over channels?",
@@ -226,6 +226,10 @@ def html(results: Results, directory: Path) -> str:
         results=results,
         figures=_pictures(results, directory),
         questions=questions(results),
+        shared=sorted(
+            {one.workload for one in results.programs if one.moves and not one.gb}
+            | {one.workload for one in results.programs if one.counts}
+        ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
     )

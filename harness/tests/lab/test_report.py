@@ -21,9 +21,13 @@ AGAINST, SPEED, MET = (
     "Where does vanilla win?", "How fast is a move, and at what cost?",
     "What do threads meet that read and write the memory?",
 )  # fmt: skip
-MOVING = [f"What does a program get? {workload.group}" for workload in WORKLOADS.values()]
-TITLES = [AGAINST, SPEED, MET, *lab_report.CLAIMS.values(), *MOVING]
 PROGRAMS = claims.recorded_programs()
+MOVING = [f"What does a program get? {workload.group}" for workload in WORKLOADS.values()
+          if any(one.workload == workload.name for one in PROGRAMS)]  # fmt: skip
+DUE = "Do programs get more than on vanilla while memory moves?"
+TITLES = [AGAINST, SPEED, MET, *lab_report.CLAIMS.values(), *MOVING]
+if not any(one.gb for one in PROGRAMS):
+    TITLES.remove(DUE)
 WHOLE = structs.replace(FULL, programs=PROGRAMS)
 
 
@@ -64,7 +68,7 @@ def page(written: Path) -> str:
 
 def test_every_question_is_there_and_names_the_model(page: str, tmp_path: Path) -> None:
     assert titles(page) == TITLES
-    missing = {MET, "Do programs get more than on vanilla while their memory moves?", *MOVING}
+    missing = {MET, *MOVING}
     assert titles(report(tmp_path, QUICK)) == [one for one in TITLES if one not in missing]
     captions = re.findall(r"<(?:fig)?caption>(.*)</", page)
     assert len(captions) == page.count("<table>") + page.count("<img ")
@@ -99,7 +103,7 @@ def test_every_claim_is_in_a_table_with_its_bound_and_verdict(page: str) -> None
 
 def test_what_is_against_us_is_there_the_worst_first(page: str) -> None:
     times = list(map(float, re.findall(r">([\d.]+) times</td>", table(page, AGAINST))))
-    assert len(times) > 20 and times == sorted(times, reverse=True) and times[-1] > 1
+    assert len(times) > 9 and times == sorted(times, reverse=True) and times[-1] > 1
 
 
 def test_virtual_time_says_nothing_of_copies_by_the_cpu(page: str) -> None:
@@ -164,10 +168,10 @@ def test_memory_that_threads_use_has_a_table_of_its_own(tmp_path: Path) -> None:
 
 def test_a_gb_costs_what_requests_and_the_mover_lose_in_a_move() -> None:
     rest, *_ = (one for one in PROGRAMS if one.workload == "redis")
-    slow = structs.replace(rest, state="moving", per_s=rest.per_s - 6600, move_ms=100, mover_ms=33)
+    slow = structs.replace(rest, state="moving", late=1000, moves=2, gb=0.5, mover_ms=25)
     seeds = [structs.replace(slow, longest_us=us) for us in (500, 300, 400)]
     ((title, (cost,)),) = programs.costs([rest, *seeds]).items()
-    assert title == "GET, pipeline of 1, 2 MB pages"
+    assert title == f"{rest.case}, 2 MB pages"
     assert [one.median for one in cost.figures] == pytest.approx([1000, 50, 400])
     assert cost.figures[2] == plots.Interval(400, 300, 500)
     assert not cost.default
