@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Moves all memory of every process of a name to the other node, and the next time back: a move
- * each so many us, as long as /run/moving is there. What is late begins at once.
+ * Moves all memory of a process, or of all processes of a name, to the other node, and the next
+ * time back: a move each so many us, as long as /run/moving is there. What is late begins at once.
  *
- * Usage: mover <us> <name>. Prints how many moves there were, the seconds that they took, and us of
- * the processor for one.
+ * Usage: mover <us> <process|name>. Prints how many moves there were, the seconds that they took,
+ * and us of the processor for one.
  */
 #include <dirent.h>
 #include <string.h>
@@ -17,6 +17,8 @@ static int has_name(const char *process, const char *name)
 	char path[300], found[32] = "";
 	FILE *file;
 
+	if (!strcmp(process, name))
+		return 1;
 	snprintf(path, sizeof(path), "/proc/%s/comm", process);
 	file = fopen(path, "r");
 	if (!file)

@@ -20,7 +20,6 @@ from harness.lab.results import (
     Positive,
     Results,
     Run,
-    Touch,
     convert,
 )
 
@@ -153,7 +152,7 @@ def runs_of(
             writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
             longest = (ns / microsecond for ns in (one.touch.read_ns, one.touch.write_ns))
-            names = Touch.__struct_fields__
+            names = ("read", "write", "copied_twice")
             fields["touch"] = dict(zip(names, (*longest, one.touch.copied_twice), strict=True))
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs

@@ -11,7 +11,7 @@ from functools import partial
 from harness.guest.recorded import Guest
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
-from harness.lab.results import Addresses, Design, Kernel, Key, Memory
+from harness.lab.results import QUANTUM_NS, Addresses, Design, Kernel, Key, Memory
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT, HEART = "base", "lab-without", "lab-heart"
@@ -72,6 +72,9 @@ READS_PER_MS = 100
 WRITES_PER_MS = (1, 100, 10000)
 """How many pages threads touch that use memory while it moves."""
 
+OTHER_QUANTA_NS = (QUANTUM_NS // 2, QUANTUM_NS * 2)
+"""Figures that depend on the quantum are not to be believed."""
+
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
 # Of the published tables: folio size in KiB, and pages a batch or folios a call.
@@ -131,6 +134,7 @@ class Boot:
     """One guest; `channels` is the number of its engine's, or 0 for no engine.
 
     `memory` is '' for as much as the suite asks for; `append` is for the kernel's command line.
+    With several processors, mover, reader, writer and kernel threads have one each.
     """
 
     name: str
@@ -139,6 +143,8 @@ class Boot:
     measurements: tuple[Measurement, ...]
     memory: str = ""
     append: tuple[str, ...] = ()
+    cpus: int = 1
+    quantum_ns: int = QUANTUM_NS
 
     def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
@@ -237,8 +243,9 @@ def ours(quick: bool) -> Iterator[Boot]:
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     off = Measurement("off", 0, sizes, mib, repeat=_REPEAT)
     yield Boot("ours-off", OURS, 0, (off,))
-    yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
-    if not quick:
+    if quick:  # as it is recorded: nothing is judged by it
+        yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
+    else:
         yield Boot("without-off", WITHOUT, 0, (off,))
     named = tuple(
         Measurement("off", 0, those, mib, moves=1, repeat=_REPEAT, instrument="off",
@@ -280,16 +287,16 @@ def repeated(quick: bool) -> list[Boot]:
 
 
 def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
-    """Yield what was published of engines: by folio size, and the batch sweep."""
+    """Yield the published batch sweep; in quick by folio size as well, where no heart is."""
     for channels in QUICK_CHANNELS if quick else CHANNELS:
         batch = partial(Measurement, "batch", channels)
-        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)]
+        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)] if quick else []
         found += [
             batch((row.folio_kib,), _mib(row.batch_pages), row.batch_pages, moves=1)
             for row in rows(SWEEP)
             if row.channels == channels
             and (not quick or (row.folio_kib, row.batch_pages) in QUICK_SWEEP)
-            and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
+            and not (quick and row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
         found.sort(key=lambda one: -min(one.folio_kib))
         # Long measurements are apart from the rest, so that guests can share the processors.
@@ -341,7 +348,16 @@ def _touched() -> Iterator[Boot]:
     )  # fmt: skip
     for config, one in parts:
         some = tuple(replace(one, writes_per_ms=rate) for rate in WRITES_PER_MS)
-        yield Boot(f"touched-{one.design}", config, one.channels, some)
+        yield Boot(f"touched-{one.design}", config, one.channels, some, cpus=4)
+
+
+def other_quanta(boot: Boot) -> list[Boot]:
+    """Return the same guest with half and double the quantum, if it has several processors."""
+    return [
+        replace(boot, name=f"{boot.name}-{ns}ns", quantum_ns=ns)
+        for ns in OTHER_QUANTA_NS
+        if boot.cpus > 1
+    ]
 
 
 def _kinds() -> Iterator[Boot]:

@@ -23,7 +23,7 @@ from harness.lab import results
 from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import BOUND_US
+from harness.lab.plan import BOUND_US, OTHER_QUANTA_NS
 from harness.lab.report import report
 from harness.lab.results import QUANTUM_NS, Program, Results, Way
 from harness.lab.run import said, tell
@@ -34,8 +34,6 @@ _GUESTS = 2  # at a time: the processors of each take turns on one of the host's
 _SEEDS = 5
 _SEEDED: tuple[Way, ...] = ("vanilla", "off", "dcbm live")
 """Vanilla and the defaults, which have several seeds."""
-_QUANTA_NS = (QUANTUM_NS // 2, QUANTUM_NS * 2)
-"""Other quanta, of an engine's default: what depends on the quantum is not to be believed."""
 
 
 @dataclass(frozen=True)
@@ -81,7 +79,7 @@ def boots(workload: Workload) -> list[Boot]:
             seeds = _SEEDS if workload.rate and way in _SEEDED else 1
             found += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
             if workload.rate and way == _SEEDED[-1]:
-                found += [replace(boot, quantum_ns=ns) for ns in _QUANTA_NS]
+                found += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
     return found
 
 

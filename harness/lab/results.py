@@ -123,12 +123,14 @@ class Touch(_Struct, frozen=True):
     """The longest that an access to memory took while it moved, in microseconds.
 
     `copied_twice` counts folios that were written while they were copied, and is None where
-    the kernel does not count them.
+    the kernel does not count them. `by_quantum` is the greatest difference that another quantum
+    made to the speed, as a fraction, and None where time is not virtual.
     """
 
     read: NotNegative
     write: NotNegative
     copied_twice: Count | None
+    by_quantum: NotNegative | None = None
 
 
 class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -224,8 +226,8 @@ WAY_NAMES: dict[Way, str] = {
 QUANTUM_NS = 5000
 """By how much clocks of processors may differ: some figures are taken at half and double that."""
 
-State = Literal["rest", "busy", "moving"]
-"""The load beside a program: nothing, a program that only wants the processor, or moves."""
+State = Literal["rest", "moving"]
+"""Whether a program's memory moves."""
 
 
 Counted = Literal[
@@ -290,7 +292,8 @@ class Strip(_Struct, frozen=True):
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
 
-    `programs` are there if a workload was measured.
+    `programs` are there if a workload was measured. `other_end` has GB/s of the published design,
+    by row, with the preset at the other end of the range that published figures leave.
     """
 
     calibration: Calibration | None
@@ -303,6 +306,7 @@ class Results(_Struct, frozen=True):
     compiler: str | None
     programs: tuple[Program, ...] = ()
     strips: tuple[Strip, ...] = ()
+    other_end: dict[str, Positive] = {}
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
@@ -344,7 +348,7 @@ def dump(results: Results) -> str:
     document = {
         name: value
         for name, value in document.items()
-        if value or name not in ("programs", "strips")
+        if value or name not in ("programs", "strips", "other_end")
     }
     lists: list[str] = []
 

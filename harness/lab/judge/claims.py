@@ -35,7 +35,7 @@ def claims_of(results: Results) -> list[Claim]:
     measured = Measured(planned(results), results.runs)
     return [
         *reproduced.claims_of(results, measured),
-        *goals.claims_of(results, measured),
+        *goals.claims_of(measured),
         *programs.claims_of(results.programs),
     ]
 

@@ -52,6 +52,7 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
             yield Claim(
                 group, f"{what}: {word}", unit, value, published * (1 - target),
                 published * (1 + target), published, fitted,
+                results.other_end.get(row.name, math.nan) if group == SIZES else math.nan,
             )  # fmt: skip
 
 

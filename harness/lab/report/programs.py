@@ -12,7 +12,7 @@ PANELS = ("requests lost per GB", "CPU-ms of the mover per GB", "worst stall, us
 _DEFAULTS: tuple[Way, ...] = ("off", "dcbm live")
 """As the kernel boots, and as a route to an engine is."""
 
-_STATES: dict[State, str] = {"rest": "at rest", "busy": "CPU busy", "moving": "moving"}
+_STATES: dict[State, str] = {"rest": "at rest", "moving": "moving"}
 
 
 _GB = 0.66

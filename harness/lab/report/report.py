@@ -70,7 +70,9 @@ def _row(claim: Claim, case: Case | None) -> list[str]:
     if not math.isnan(claim.value):
         value = f"{number(claim.value)} {claim.unit}".rstrip()
         if claim.published:
-            value += f" ({100 * (claim.value / claim.published - 1):+.0f} %)"
+            ends = [end for end in (claim.value, claim.other) if not math.isnan(end)]
+            errors = " to ".join(f"{100 * (end / claim.published - 1):+.0f}" for end in ends)
+            value = f"{' to '.join(map(number, ends))} {claim.unit} ({errors} %)"
     if case:
         verdict = case.status.value.removesuffix("es")
         bound = case.name.removeprefix(f"{claim.name}: ").partition(" (")[0]
@@ -173,12 +175,14 @@ def _touched(results: Results) -> Question:
             f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
             "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
+            "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
         ]
         for run in sorted(results.runs, key=lambda run: -run.folio_kib)
         if run.touch
     ]  # fmt: skip
     head = ("folio", "copies by", "pages written a ms", "GB/s", "longest read, us",
-            "longest write, us", "folios written meanwhile", "of")  # fmt: skip
+            "longest write, us", "folios written meanwhile", "of",
+            "GB/s with another quantum")  # fmt: skip
     return Question("What do threads meet that read and write the memory?", head, rows, 2)
 
 

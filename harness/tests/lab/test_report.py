@@ -151,17 +151,17 @@ def test_folios_that_failed_or_lost_their_latency_are_told(tmp_path: Path) -> No
 
 
 def test_memory_that_threads_use_has_a_table_of_its_own(tmp_path: Path) -> None:
-    met = Touch(read=0.5, write=1234.567, copied_twice=1200)
+    met = Touch(read=0.5, write=1234.567, copied_twice=1200, by_quantum=0.0123)
     used = [
         run(design="live", batch_pages=None, folio_kib=64, writes_per_ms=10000, touch=met),
         by_cpu("vanilla", "off", writes_per_ms=1,
-               touch=structs.replace(met, copied_twice=None)),
+               touch=structs.replace(met, copied_twice=None, by_quantum=None)),
     ]  # fmt: skip
     page = report(tmp_path, results(*used))
     assert [*cells(page, "2 MB"), *cells(page, "64 KB")] == [
-        ["2 MB", "vanilla", "1", "60.00", "0.50", "1,234.57", "-", "512"],
+        ["2 MB", "vanilla", "1", "60.00", "0.50", "1,234.57", "-", "512", "-"],
         ["64 KB", "engine, live, 16 channels", "10,000", "60.00", "0.50", "1,234.57", "1,200",
-         "16,384"],
+         "16,384", "1.2%"],
     ]  # fmt: skip
     assert SPEED not in titles(page)
 

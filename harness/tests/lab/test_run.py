@@ -81,6 +81,18 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
     assert (run.gbps, run.first_folio_us) == (60.0, 480.0)
 
 
+def test_what_another_quantum_changes_is_told() -> None:
+    (boot,) = (one for one in plan.ours(False) if one.name == "touched-live")
+    halved, doubled = plan.other_quanta(boot)
+    assert (boot.cpus, halved.quantum_ns, doubled.quantum_ns) == (4, 2500, 10000)
+    assert not plan.other_quanta(BOOT)
+    used = [run for run in FULL.runs if run.touch]
+    first, *others = (structs.replace(used[0], gbps=gbps) for gbps in (10.0, 10.1, 9.7))
+    told, same = lab.by_quantum([first, used[1]], others)
+    assert told.touch and told.touch.by_quantum == pytest.approx(0.03)
+    assert same == used[1]
+
+
 @pytest.mark.parametrize(("loss", "status"), [(1.0, 0), (0.8, 1)])
 @pytest.mark.parametrize("whole", [QUICK, FULL], ids=["quick", "full"])
 def test_a_failed_claim_is_the_exit_status(
