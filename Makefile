@@ -16,7 +16,7 @@
 #   MACHINE=ptdma|..     another machine of harness/kernel/arch.py than the suite's (guest)
 #   FROM=<files>         results.json, or output of migrate_bench (report), with TO=<dir>
 #   QUICK=1, PRESET=<x>  a part of the measurements; the engine, from lab/presets (lab)
-#   WORKLOAD=redis       a program while its memory moves (lab; or postgres, tiering, compaction)
+#   WORKLOAD=redis       a program while its memory moves (lab; or postgres, readers, tiering)
 #   COUNT=<n>, SEED=<n>, VCPUS=1|2  how many random layouts, from which seed on (layouts);
 #                        SEED is also that of virtual time (check)
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
@@ -62,7 +62,7 @@ help:
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug MACHINE=x]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/"
-	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|tiering|compaction: a program]"
+	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|readers|tiering: a program]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
 	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
 	@echo "make record   build vanilla, and record what its guests print: the check compares with it"

@@ -26,7 +26,7 @@ setup()
 	echo 4000000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
 	[ -d "$offload" ] || return 0
 	[ "$1" != dcbm ] || exact_timers || return 1
-	MIG_ENGINE=ptdma
+	modelled
 	set_mode "$1" && set_live "$2" && set_bound "$3"
 }
 

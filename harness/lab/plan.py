@@ -34,8 +34,8 @@ SIZE_BATCH_PAGES = 16384
 # For figures that are compared to a fraction of a per cent: a tick of the timer is as much.
 _REPEAT = 5
 
-_MIB = 64
-_QUICK_MIB = 16
+MIB = 64
+QUICK_MIB = 16
 _LIVE_MIB = 512
 _LIVE_LARGE_KIB = 64
 _TOUCHED_KIB = (2048, 64)
@@ -216,7 +216,7 @@ def guests() -> list[Guest]:
 
 def vanilla(quick: bool) -> Iterator[Boot]:
     """Yield what the calibration needs: speeds, and the same with the instrument on."""
-    mib = _QUICK_MIB if quick else _MIB
+    mib = QUICK_MIB if quick else MIB
     sizes = Measurement("off", 0, FOLIO_KIB, mib, repeat=_REPEAT, instrument="off")
     calls = [
         Measurement(
@@ -239,7 +239,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     that kernel takes minutes to build. Callers that name every page of a folio, and mbind(2),
     are measured on both kernels.
     """
-    mib = _QUICK_MIB if quick else _MIB
+    mib = QUICK_MIB if quick else MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     off = Measurement("off", 0, sizes, mib, repeat=_REPEAT)
     yield Boot("ours-off", OURS, 0, (off,))
@@ -265,7 +265,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _callers("reclaim")
     if not quick:
         # The published design, as it was published: by folio size and channels.
-        batch = Measurement("batch", 0, sizes, _MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
+        batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
         for number in CHANNELS:
             yield Boot(f"heart-{number:02d}", HEART, number, (replace(batch, channels=number),))
         yield from _callers("compaction")
@@ -312,7 +312,7 @@ def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]
     With batches as small as vanilla's, with a single folio at a time, and by folio size.
     """
     for channels in counts:
-        small = Measurement("segments", channels, FOLIO_KIB[-1:], _MIB, moves=1)
+        small = Measurement("segments", channels, FOLIO_KIB[-1:], MIB, moves=1)
         part = [small, replace(small, folios_per_call=1)]
         if channels == max(SEGMENT_CHANNELS):
             part.append(replace(small, folio_kib=sizes, batch_pages=SIZE_BATCH_PAGES))
@@ -324,7 +324,7 @@ def _live(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
 
     Where an engine is fast, there are several chunks: their copies and moves overlap.
     """
-    live = Measurement("live", 0, sizes, _MIB, batch_pages=None, moves=1)
+    live = Measurement("live", 0, sizes, MIB, batch_pages=None, moves=1)
     yield Boot("live-cpu", OURS, 0, (live,))
     for channels in counts:
         some = sizes if channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
@@ -362,8 +362,8 @@ def other_quanta(boot: Boot) -> list[Boot]:
 
 def _kinds() -> Iterator[Boot]:
     """Yield memory that is not copied live, by default, and what vanilla makes of it."""
-    file = Measurement("off", 0, (64, 4), _QUICK_MIB, moves=1, memory="file")
-    huge = replace(file, folio_kib=(HUGE_KIB,), mib=_MIB, memory="hugetlb")
+    file = Measurement("off", 0, (64, 4), QUICK_MIB, moves=1, memory="file")
+    huge = replace(file, folio_kib=(HUGE_KIB,), mib=MIB, memory="hugetlb")
     yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
     shmem = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"))
     some = list(map(_by_default, (*shmem, file, huge)))
@@ -372,18 +372,13 @@ def _kinds() -> Iterator[Boot]:
 
 
 def _callers(addresses: Addresses) -> Iterator[Boot]:
-    """Yield what is no system call: vanilla, ours switched off, and with an engine.
-
-    Demotion, where copies are live, or compaction and contiguous ranges, live and not.
-    """
+    """Yield what is no system call: vanilla, ours switched off, and with an engine by default."""
     boot = _with_gigantic if addresses == "contig" else Boot
-    mib = _MIB if addresses == "contig" else 32
+    mib = MIB if addresses == "contig" else 32
     one = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
-    dcbm = replace(one, design="segments", channels=16)
     yield boot(f"{addresses}-vanilla", TRACED, 0, (one,))
     yield boot(f"{addresses}-off", OURS, 0, (one,))
-    cut = () if addresses == "reclaim" else (dcbm,)
-    yield boot(f"{addresses}-16", OURS, 16, (*cut, _by_default(one)))
+    yield boot(f"{addresses}-16", OURS, 16, (_by_default(one),))
 
 
 def _by_default(one: Measurement) -> Measurement:
@@ -396,4 +391,4 @@ def _by_default(one: Measurement) -> Measurement:
 
 def _mib(batch_pages: int) -> int:
     """Return how much to move: at least one whole batch."""
-    return max(_MIB, batch_pages * PAGE_KIB // 1024)
+    return max(MIB, batch_pages * PAGE_KIB // 1024)

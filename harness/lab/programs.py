@@ -32,8 +32,7 @@ from harness.lab.workloads import WORKLOADS, Figures, Workload
 _GUESTS = 2  # at a time: the processors of each take turns on one of the host's
 
 _SEEDS = 5
-_SEEDED: tuple[Way, ...] = ("vanilla", "off", "dcbm live")
-"""Vanilla and the defaults, which have several seeds."""
+_SEEDED: tuple[Way, ...] = ("vanilla", "off", "dcbm live")  # and the defaults
 
 
 @dataclass(frozen=True)
@@ -61,9 +60,8 @@ class Boot:
                  self.workload.requests)  # fmt: skip
         due: tuple[int, ...] = ()
         if rate := self.workload.rate:
-            period = 1000 * self.workload.period_ms(self.folio_kib)
-            due = tuple(map(round, (rate / dilation, self.workload.late_us * dilation,
-                                    period * dilation)))  # fmt: skip
+            late, period = self.workload.late_us, 500_000 if self.folio_kib == PAGE_KIB else 200_000
+            due = tuple(map(round, (rate / dilation, late * dilation, period * dilation)))
         return ",".join(map(str, (*words, *due, *self.workload.cases)))
 
 
@@ -151,7 +149,7 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
         measured = tuple(program for some in pool.map(one, planned) for program in some)
         step.done(f"{len(planned)} guests")
     return Results(
-        calibration=structs.replace(calibration, rows=()),
+        calibration=calibration,
         engine=results.Engine(preset=preset_name, is_model=True, source=engine.source),
         runs=(), programs=measured, notes=(), quick=False,
         kernel_release=ours.release, qemu=qemu.version(paths), compiler=build.compiler(),
@@ -159,22 +157,16 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
 
 
 def main(paths: Paths, preset_name: str, name: str) -> int:
-    """Run `make lab WORKLOAD=...`; 1 if a claim fails.
-
-    The report has what else was measured of the same kernel, too.
-    """
+    """Run `make lab WORKLOAD=...`; 1 if a claim fails. The report has the last `make lab`, too."""
     workload = WORKLOADS.get(name)
     if not workload:
         raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
     out = paths.out / "lab"
     found = shown = run(paths, preset_name, workload)
     jsonio.write_text(out / f"{name}.json", results.dump(found))
-    for other in (out / f"{one}.json" for one in ("results", *WORKLOADS) if one != name):
-        if other.exists():
-            known = jsonio.load(Results, other)
-            if (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
-                both = (*shown.programs, *known.programs)
-                shown = structs.replace(known if known.runs else shown, programs=both)
+    known = jsonio.recall(Results, out / "results.json")
+    if known and (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
+        shown = structs.replace(known, programs=found.programs)
     report.write(shown, out)
     cases = [case for claim, case in claims.judged(found) if case and claim.group == workload.group]
     return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")

@@ -7,7 +7,7 @@ calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 
 import json
 from collections import Counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -54,8 +54,6 @@ MEMORY_NAMES: dict[Memory, str] = {
 }  # fmt: skip
 """How people call memory that is not anonymous."""
 
-Quantity = Literal["gbps", "first_folio_us"]
-
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
@@ -71,27 +69,10 @@ class _Struct(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of results.json; every field must be there, and nothing else."""
 
 
-class CalibrationRow(_Struct, frozen=True):
-    """One published figure beside the lab's; `error` is a fraction of the published one.
-
-    The dilation is fitted to the rows that are `fitted`.
-    """
-
-    table: str
-    row: str
-    quantity: Quantity
-    published: Positive
-    lab: Positive
-    error: float
-    fitted: bool
-
-
 class Calibration(_Struct, frozen=True):
-    """Virtual nanoseconds for each of the modelled machine, and how well that fits."""
+    """Virtual nanoseconds for each of the modelled machine."""
 
     dilation: Positive
-    limit: Positive
-    rows: tuple[CalibrationRow, ...]
 
 
 class Engine(_Struct, frozen=True):
@@ -230,15 +211,9 @@ State = Literal["rest", "moving"]
 """Whether a program's memory moves."""
 
 
-Counted = Literal[
-    "demoted_per_s", "promoted_per_s", "near",
-    "huge", "huge_missed", "stalls", "compactions_failed", "compactions", "moved",
-]  # fmt: skip
-"""Counters of the kernel beside a program.
-
-Pages demoted and promoted, and which share of its hot set was on the fast node when that moved
-on. Large pages that it got and missed; how often it waited for compaction, how many attempts of
-all failed and succeeded, and how many pages they moved.
+Counted = Literal["demoted_per_s", "promoted_per_s", "near"]
+"""Counters of the kernel beside a program: pages demoted and promoted, and which share of its hot
+set was on the fast node when that moved on.
 """
 
 
@@ -345,23 +320,12 @@ def dump(results: Results) -> str:
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    document = {
-        name: value
-        for name, value in document.items()
-        if value or name not in ("programs", "strips", "other_end")
-    }
-    lists: list[str] = []
-
-    def without_lists(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: without_lists(one) for name, one in value.items()}
-        if not isinstance(value, list) or not value:
-            return value
-        lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
-        lists.append(f"[\n{lines}\n]")
-        return f"list {len(lists) - 1}"
-
-    text = json.dumps(without_lists(document), indent=2, ensure_ascii=False)
-    for number, lines in enumerate(lists):
-        text = text.replace(f'"list {number}"', lines)
-    return f"{text}\n"
+    fields = []
+    for name, value in document.items():
+        text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+        if isinstance(value, list) and value:
+            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
+            text = f"[\n{lines}\n]"
+        if value or name not in ("programs", "strips", "other_end"):
+            fields.append(f'  "{name}": {text}')
+    return "{\n" + ",\n".join(fields) + "\n}\n"

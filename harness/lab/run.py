@@ -231,9 +231,8 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     ours, others = (_ours(lab, some, engine, preset_name, dilation) for some in (boots, quanta))
     ours = by_quantum(ours, others)
     runs = [*sizes, *calls, *ours]
-    rows = tuple(calibration.compare(sizes, calls))
     found = Results(
-        calibration=Calibration(dilation=dilation, limit=calibration.LIMIT, rows=rows),
+        calibration=Calibration(dilation=dilation),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),

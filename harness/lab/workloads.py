@@ -1,6 +1,6 @@
 """The workloads of `make lab WORKLOAD=...`, and the output of their load generators.
 
-Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; and two where
+Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; and one where
 the kernel moves memory by itself.
 """
 
@@ -68,16 +68,11 @@ class Workload:
     late_us: int = 0
     """What takes longer is late."""
 
-    def period_ms(self, folio_kib: int) -> int:
-        """Return the time from one move to the next."""
-        return 200 if folio_kib > PAGE_KIB else 500
-
 
 _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)
 _NEAR = re.compile(r"^near: ([\d.]+)$", re.MULTILINE)
 _LATE = re.compile(r"^late: (\d+)$", re.MULTILINE)
 _TIERS = re.compile(r"^tiers:((?: [\d.]+){8})$", re.MULTILINE)
-_HUGE = re.compile(r"^huge:((?: \d+){7})$", re.MULTILINE)
 
 
 def _numbers(found: re.Match[str]) -> list[float]:
@@ -177,16 +172,6 @@ def tiered(words: str) -> Figures | None:
     }
 
 
-def compacted(words: str) -> Figures | None:
-    """Read which large pages there were, and what compaction did for them."""
-    found = _HUGE.search(words)
-    if not found:
-        return None
-    names = ("huge", "huge_missed", "stalls", "compactions_failed", "compactions", "moved")
-    *counts, used = _numbers(found)
-    return dict(zip(names, counts, strict=True)) | {"mover_ms": used / 1000}
-
-
 TIERING = Workload(
     name="tiering",
     group="A hot set that moves between tiers",
@@ -199,16 +184,4 @@ TIERING = Workload(
     tiers=True,
 )
 
-COMPACTION = Workload(
-    name="compaction",
-    group="A heap that grows in large pages",
-    requests=64,
-    cases={"grow": "first writes"},
-    figures=own,
-    folios_kib=(HUGE_KIB,),
-    moved=compacted,
-    what="writes",
-    kernels=("base", "lab-vanilla"),
-)
-
-WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, READERS, TIERING, COMPACTION)}
+WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, READERS, TIERING)}

@@ -111,8 +111,6 @@ def all_figures(results: Results) -> dict[str, float]:
     }
     if results.calibration:
         found["calibration: dilation"] = results.calibration.dilation
-        for row in results.calibration.rows:
-            found[f"{row.table}, {row.row}, {row.quantity}: lab"] = row.lab
     return found
 
 

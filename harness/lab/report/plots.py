@@ -90,9 +90,8 @@ def strip(path: Path, rows: Sequence[tuple[str, Sequence[Strip]]], footer: str) 
                               fontsize=8)  # fmt: skip
         for axes, kib in zip(grid[0], sizes, strict=True):
             axes.set_title(f"{size_name(kib)} folios")
-            most = max(t[2] for _, some in rows for s in some if s.folio_kib == kib
-                       for t in s.folios)  # fmt: skip
-            axes.set_xlim(0, 1.12 * most)
+            axes.margins(x=0.12)
+            axes.set_xlim(left=0)
         for axes in grid[-1]:
             axes.set_xlabel("us since the first folio")
         figure.legend([Patch(color=RED), Patch(color=YELLOW)], ["inaccessible", "read-only"],

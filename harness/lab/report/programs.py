@@ -55,9 +55,7 @@ def _figure(value: float) -> str:
 
 _COUNTS: dict[Counted, str] = {
     "near": "hot set near, %", "demoted_per_s": "demoted a second",
-    "promoted_per_s": "promoted a second", "huge": "large pages", "huge_missed": "missed",
-    "stalls": "waits for compaction", "compactions": "compactions", "compactions_failed": "failed",
-    "moved": "pages moved",
+    "promoted_per_s": "promoted a second",
 }  # fmt: skip
 
 

@@ -7,7 +7,7 @@ Published figures are other people's, and every caption says what ours come from
 import base64
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import get_args
@@ -22,7 +22,7 @@ from harness.lab.judge import claims
 from harness.lab.judge.claim import Claim, number, size
 from harness.lab.model.calibration import UNFITTED_KIB
 from harness.lab.plan import HUGE_KIB
-from harness.lab.report import plots, programs
+from harness.lab.report import plots, predicted, programs
 from harness.lab.results import Design, Results, Run, Strip, StripWay, convert, size_name
 from harness.lab.workloads import WORKLOADS
 
@@ -34,7 +34,7 @@ CLAIMS: dict[str, str] = {
     r"^copied while it is mapped": "Is memory accessible while it moves?",
     r"^other kinds of memory": "What of memory that is not copied live?",
     r"while its memory moves|^Threads": "Do programs get more than on vanilla while memory moves?",
-    r"^callers|^A h": "Does it pay where the kernel moves memory by itself?",
+    r"^callers|^A hot set": "Does it pay where the kernel moves memory by itself?",
     r"^gain|^stays": "What is gained without an engine?",
     r"^folios cut": "What does it bring to cut folios over channels?",
     r"^calibration|^batch sweep|^published": "Does the model reproduce what was published?",
@@ -130,38 +130,26 @@ def _speeds(results: Results) -> Question:
     runs.sort(key=lambda run: (run.kernel != "vanilla", run.kernel != "heart",
                                get_args(Design).index(run.design), run.channels or 0))  # fmt: skip
     sizes = sorted({run.folio_kib for run in runs})
-    names = list(dict.fromkeys(map(_copier, runs)))
     found: dict[tuple[str, int], Run] = {}
     for run in sorted(runs, key=size):
         found[_copier(run), run.folio_kib] = run
 
-    def cpu_ms(run: Run) -> float | None:
-        """Return what a GB takes of the calling thread."""
-        if not (dilation and run.instructions_per_folio):
-            return None
-        return run.instructions_per_folio / dilation / (run.folio_kib * 1.024e-3) / 1000
-
-    def p99(run: Run) -> float | None:
-        return run.inaccessible_us.p99 if run.inaccessible_us else None
-
-    def speed(run: Run) -> str:
+    def figures(run: Run) -> dict[str, str]:
         fitted = {"vanilla": run.folio_kib != UNFITTED_KIB, "heart": run.folio_kib == HUGE_KIB}
         mark = " (fitted)" if dilation and fitted.get(run.kernel) else ""
-        return number(run.gbps) + mark
+        told = {"GB/s": number(run.gbps) + mark}
+        if run.inaccessible_us:
+            told["inaccessible, p99, us"] = number(run.inaccessible_us.p99)
+        if dilation and run.instructions_per_folio:
+            ms = run.instructions_per_folio / dilation / (run.folio_kib * 1.024e-3) / 1000
+            told["CPU-ms a GB"] = number(ms)
+        return told
 
-    figures: dict[str, Callable[[Run], str | float | None]] = {
-        "GB/s": speed,
-        "inaccessible, p99, us": p99,
-        "CPU-ms a GB": cpu_ms,
-    }
     rows = []
-    for name in names:
-        for what, figure in figures.items():
-            some = (found.get((name, kib)) for kib in sizes)
-            values = [figure(run) if run else None for run in some]
-            if any(value is not None for value in values):
-                shown = [number(one) if isinstance(one, float) else one or "-" for one in values]
-                rows.append([name, what, *shown])
+    for name in dict.fromkeys(map(_copier, runs)):
+        cells = [figures(found[name, kib]) if (name, kib) in found else {} for kib in sizes]
+        for what in dict.fromkeys(what for some in cells for what in some):
+            rows.append([name, what, *(some.get(what, "-") for some in cells)])
     return Question("How fast is a move, and at what cost?",
                     ("copies by", "figure", *map(size_name, sizes)), rows, 2)  # fmt: skip
 
@@ -198,7 +186,8 @@ def questions(results: Results) -> list[Question]:
         if some := [one for one in results.programs if one.workload == name]:
             title = f"What does a program get? {workload.group}"
             served.append(Question(title, *programs.table(some), 4))
-    found = [_against([claim for claim, _ in judged]), _speeds(results), _touched(results),
+    found = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
+             _against([claim for claim, _ in judged]), _speeds(results), _touched(results),
              *asked.values(), *served]  # fmt: skip
     return [one for one in found if one.rows]
 
@@ -255,10 +244,15 @@ def load(files: Sequence[Path]) -> Results:
     """Return the results in one results.json, or in files of migrate_bench taken together."""
     if not files:
         raise HarnessError("report: no file is given: make report FROM=results.json")
-    documents = [(str(path), jsonio.load(dict[str, object], path)) for path in files]
+    documents = [
+        (str(path), one)
+        for path in files
+        for one in bench.parts(jsonio.load(dict[str, object], path), str(path))
+    ]
     if all("program" in document for _, document in documents):
         return bench.from_benchmarks(
-            [(name, convert(document, bench.Bench, name)) for name, document in documents]
+            [(name, convert(document, bench.Bench, name)) for name, document in documents],
+            rounds=len(documents) > len(files),
         )
     if len(documents) > 1:
         raise HarnessError("report: several files must all be output of migrate_bench")
