@@ -228,9 +228,10 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
 
     boots = list(plan.ours(quick))
     quanta = [other for boot in boots for other in plan.other_quanta(boot)]
-    ours, others = (_ours(lab, some, engine, preset_name, dilation) for some in (boots, quanta))
-    ours = by_quantum(ours, others)
-    runs = [*sizes, *calls, *ours]
+    ours, others = (
+        _ours(lab, some, engine, preset_name, dilation) if some else [] for some in (boots, quanta)
+    )
+    runs = [*sizes, *calls, *by_quantum(ours, others)]
     found = Results(
         calibration=Calibration(dilation=dilation),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
