@@ -159,13 +159,13 @@ def _touched(results: Results) -> Question:
     rows = [
         [
             size_name(run.folio_kib), _copier(run), f"{run.writes_per_ms:,}",
-            f"{run.gbps:.2f}" if run.engine or run.kernel == "vanilla" else "-",
+            "-" if results.calibration and _copier(run) == "off" else f"{run.gbps:.2f}",
             f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
             "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
             "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
         ]
-        for run in sorted(results.runs, key=lambda run: -run.folio_kib)
+        for run in sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
         if run.touch
     ]  # fmt: skip
     head = ("folio", "copies by", "pages written a ms", "GB/s", "longest read, us",
