@@ -7,7 +7,7 @@ import pytest
 
 from harness.core import process
 from harness.core.errors import HarnessError
-from harness.core.paths import default_paths
+from harness.core.paths import ROOT, default_paths
 from harness.deb import packages
 
 NOW = 1764028800.0
@@ -64,3 +64,9 @@ def test_the_examples_set_what_the_kernel_has() -> None:
     found = re.findall(r"^#?options dcbm (\w+)=", options, re.MULTILINE)
     assert found == ["channels", "providers", "min_order"]
     assert all(f"\n{name} (" in guide for name in found)
+
+
+def test_a_report_of_an_hour_needs_a_kernel_of_ours() -> None:
+    for option, status, word in (("--help", 0, "Usage"), ("--x", 2, "--x"), ("--force", 2, "root")):
+        ended = process.attempt(["deb/migrate-offload-report", option], ROOT)
+        assert (ended[0], word in ended[1]) == (status, True)
