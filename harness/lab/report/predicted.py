@@ -5,9 +5,7 @@ from harness.core.paths import ROOT
 from harness.lab.judge.claim import number, size
 from harness.lab.results import WORKLOAD_NAMES, Results, size_name
 
-DIRECTORY = ROOT / "lab" / "predictions"
-"""A file for each preset, made from lab/recorded/full.json: what a test holds."""
-
+DIRECTORY = ROOT / "lab" / "predictions"  # by preset, made from lab/recorded/full.json
 PRESETS = {"ptdma": "zen3-ptdma", "idxd": "spr-dsa"}  # by the driver of the engine
 HEAD = ("figure", "predicted", "measured", "of it")
 
@@ -34,8 +32,7 @@ def figures(results: Results) -> dict[str, float]:
 def rows(results: Results) -> list[list[str]]:
     """Return each figure of a real engine beside its prediction, if there are any of it."""
     preset = PRESETS.get(results.engine.preset, "") if results.engine else ""
-    path = DIRECTORY / f"{preset}.json"
-    if results.calibration or not path.exists():
+    if results.calibration or not (path := DIRECTORY / f"{preset}.json").exists():
         return []
     known = jsonio.load(dict[str, float], path)
     return [

@@ -60,13 +60,13 @@ _COUNTS: dict[Counted, str] = {
 
 
 def _by_quantum(one: Program, programs: Sequence[Program]) -> str:
-    """Return how much p99 changes with half and double the quantum, where that is over 2 %."""
+    """Return how much p99.9 changes with half and double the quantum, where that is over 2 %."""
 
     def key(one: Program) -> tuple[object, ...]:
         return (one.folio_kib, one.case, one.way, one.state, one.seed)
 
-    others = [other.p99_us for other in programs if key(other) == key(one)]
-    apart = max(abs(us / one.p99_us - 1) for us in others) if one.p99_us else 0
+    others = [other.p999_us for other in programs if key(other) == key(one)]
+    apart = max(abs(us / one.p999_us - 1) for us in others) if one.p999_us else 0
     return f"{apart:.0%} by quantum" if apart > 0.02 else "-"
 
 
@@ -79,7 +79,7 @@ def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     if counted:
         head += ["CPU for one, us", *(_COUNTS[name] for name in counted), "threads' CPU, ms"]
     elif due:
-        head += ["late per GB", "CPU-ms per GB", "IPIs per GB", "move, ms", "seed", "p99"]
+        head += ["late per GB", "CPU-ms per GB", "IPIs per GB", "move, ms", "seed", "p99.9"]
     else:
         head += ["move, ms", "mover's CPU, ms"]
 

@@ -161,10 +161,10 @@ def test_a_workload_is_judged_by_what_is_recorded(monkeypatch: pytest.MonkeyPatc
 
 
 def test_the_table_says_how_much_the_quantum_changes() -> None:
-    other = structs.replace(FOUND[0], quantum_ns=10000, p99_us=3)
+    other = structs.replace(FOUND[0], quantum_ns=10000, p999_us=1000)
     head, rows = report.table((*FOUND, other))
     assert len(rows) == 5
-    assert rows[0][-6:] == ["99.0", "60.0", "9.0", "0.0", "1", "50% by quantum"]
+    assert rows[0][-6:] == ["99.0", "60.0", "9.0", "0.0", "1", "150% by quantum"]
     assert rows[1][-2:] == ["2", "-"] and len(head) == len(rows[0])
 
 
