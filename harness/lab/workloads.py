@@ -185,28 +185,15 @@ def compacted(words: str) -> Figures | None:
 
 
 TIERING = Workload(
-    name="tiering",
-    group="A hot set that moves between tiers",
-    requests=200,
-    cases={"hot": "reads of a hot set that moves"},
-    figures=own,
-    moved=tiered,
-    what="reads",
-    kernels=("base", "lab-vanilla"),
-    tiers=True,
-)
+    name="tiering", group="A hot set that moves between tiers", requests=200,
+    cases={"hot": "reads of a hot set that moves"}, figures=own, moved=tiered, what="reads",
+    kernels=("base", "lab-vanilla"), tiers=True,
+)  # fmt: skip
 
 COMPACTION = Workload(
-    name="compaction",
-    group="A heap that grows in large pages",
-    packages=REDIS.packages,
-    programs=REDIS.programs,
-    requests=64,
-    cases={"grow": "first writes", "redis": "SETs into an empty redis"},
-    figures=heap,
-    folios_kib=(HUGE_KIB,),
-    moved=compacted,
-    what="writes",
-)
+    name="compaction", group="A heap that grows in large pages", requests=64, moved=compacted,
+    packages=REDIS.packages, programs=REDIS.programs, figures=heap, folios_kib=(HUGE_KIB,),
+    cases={"grow": "first writes", "redis": "SETs into an empty redis"}, what="writes",
+)  # fmt: skip
 
 WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, TIERING, COMPACTION)}
