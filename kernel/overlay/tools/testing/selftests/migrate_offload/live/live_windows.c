@@ -502,12 +502,14 @@ TEST_F_TIMEOUT(live_windows, a_reference_while_it_is_protected, TIMEOUT)
 
 	if (access(DELAYS, F_OK))
 		SKIP(return, "no " DELAYS);
+	faults_of_writing();
 	begin_move_until("protect");
 	hold(ends, area.addr, 1, 1);
 	join_move();
 	EXPECT_EQ(1, offload_grown("live_declined"));
 	EXPECT_EQ(area_folios(&area) - 1, offload_grown("live_copied"));
 	let_go(ends);
+	EXPECT_EQ(0, faults_of_writing());
 	EXPECT_EQ(0, area_wrong(&area));
 }
 
