@@ -2,7 +2,7 @@
 /*
  * Shared by the parts of migrate-offload-doctor. main.c remembers all settings, lets a child
  * examine the machine, and puts everything back: engines.c finds the engines, dmatest.c and
- * move.c test them, verdict.c judges and says so in words, json.c in JSON.
+ * move.c test them, verdict.c judges in words, json.c prints JSON; all tell say.c of progress.
  */
 #ifndef DOCTOR_H
 #define DOCTOR_H
@@ -126,7 +126,7 @@ struct exam {
 	enum verdict verdict;
 };
 
-/* main.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
+/* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
 void progress(const struct exam *exam, const char *format, ...);
 void hinder(struct exam *exam, const char *format, ...);
 

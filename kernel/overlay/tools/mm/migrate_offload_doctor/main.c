@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <getopt.h>
 #include <signal.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -45,32 +44,6 @@ static const char usage_text[] =
 "  -h, --help             print this\n"
 "\n"
 "Exit status: 0: use it; 1: do not; 2: could not tell.\n";
-
-void progress(const struct exam *exam, const char *format, ...)
-{
-	va_list arguments;
-
-	if (exam->options->quiet)
-		return;
-	fprintf(stderr, "doctor: ");
-	va_start(arguments, format);
-	vfprintf(stderr, format, arguments);
-	va_end(arguments);
-	fprintf(stderr, "\n");
-}
-
-/* The first hindrance is the one that others may follow from. */
-void hinder(struct exam *exam, const char *format, ...)
-{
-	va_list arguments;
-
-	if (exam->hindrance[0])
-		return;
-	va_start(arguments, format);
-	vsnprintf(exam->hindrance, sizeof(exam->hindrance), format, arguments);
-	va_end(arguments);
-	progress(exam, "%s", exam->hindrance);
-}
 
 /* Each may use those behind it: they are unloaded in this order. */
 static struct module {
