@@ -185,7 +185,7 @@ TEST_F(migrate_sysfs, the_table)
 	static const char * const names[] = {
 		"folios_copied", "fallback_error", "fallback_timeout", "fallback_unreachable",
 		"fallback_lost", "fallback_busy", "fallback_small", "declined",
-		"batches", "pages_copied", "required_failed",
+		"required_failed", "batches", "pages_copied",
 		"live_copied", "live_written", "live_declined",
 	};
 	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "r");
