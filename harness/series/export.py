@@ -52,12 +52,11 @@ def prove(made: Stack, exported: dict[str, list[Path]]) -> None:
     git, version = made.git, made.source.version
     commits = []
     for topic in made.topics:
-        mails = [mail for name in (*topic.needs, topic.name) for mail in exported[name]]
-        names = [f"{mail.parent.name}/{mail.name}" for mail in mails]
-        git.checkout(made.base)
+        base, *_, expected = made.pick_topic(topic)
+        git.checkout(base)
+        names = [f"{topic.name}/{mail.name}" for mail in exported[topic.name]]
         below = f"{version} with {', '.join(topic.needs)}" if topic.needs else version
-        applied = git.apply(mails, names, below)[-len(topic.steps) :]
-        expected = made.pick_topic(topic)[-1]
+        applied = git.apply(exported[topic.name], names, below)
         _same_tree(made, applied[-1], expected, f"topic {topic.name}, exported,")
         commits += applied
     git.checkout(made.base)
