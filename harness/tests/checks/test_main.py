@@ -127,6 +127,8 @@ def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall(
     some = [name for name in names if name.startswith("base-bounds")]
     seeds = [f"base-bounds-seed-{seed}" for seed in range(2, 11)]
     assert some == ["base-bounds", *seeds, "base-bounds-untimed"]
+    some = [name for name in names if name.startswith("mm-selftests")]
+    assert (len(some), some[-1]) == (main.SEEDS + 1, "mm-selftests-untimed")
     assert "base-churn" in names and "base-churn-untimed" not in names
     assert "base-latency" in names and "base-latency-seed-2" not in names
     assert not [name for name in turn(*GROUPS) if "-seed-" in name or "untimed" in name]
