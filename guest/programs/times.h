@@ -21,7 +21,7 @@
 
 static uint64_t taken[60 * STEPS];
 static uint64_t times, wall, cpu, longest;
-/* What takes longer than this, if it is not 0, is late. */
+/* A time that is longer than this is late; 0 is for no limit. */
 static uint64_t late, times_late;
 
 static uint64_t clock_ns(clockid_t clock)

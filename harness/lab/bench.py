@@ -159,7 +159,7 @@ def runs_of(
 
 
 class Part(Struct, frozen=True):
-    """What migrate-offload-report measured in one step of a round."""
+    """The measurements of one step of a round of migrate-offload-report."""
 
     bench: dict[str, object]
 

@@ -254,7 +254,7 @@ StripWay = Literal["vanilla", "batch", "dcbm", "dcbm live"]
 
 
 class Strip(_Struct, frozen=True):
-    """What one move does to each folio, in microseconds since it touched the first.
+    """Times at which one move takes each folio, in microseconds since it touched the first.
 
     Of each: from when it is read-only, from when inaccessible, and from when as before.
     """

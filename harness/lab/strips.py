@@ -1,4 +1,4 @@
-"""Strips: what one move does to each folio, and when, from the kernel's trace of the move."""
+"""Strips: when one move takes each folio, and gives it back, from the kernel's trace."""
 
 import re
 from dataclasses import dataclass

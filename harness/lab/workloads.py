@@ -66,7 +66,7 @@ class Workload:
     rate: int = 0
     """How many requests are due a second; 0 is for as many as are served."""
     late_us: int = 0
-    """What takes longer is late."""
+    """A request that takes longer is late."""
 
 
 _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)

@@ -41,7 +41,7 @@ class Interval(NamedTuple):
 
 
 class Cost(NamedTuple):
-    """What a way to move memory costs a program, a figure for each panel of the picture."""
+    """The cost of a way to move memory for a program, a figure for each panel of the picture."""
 
     way: str
     name: str

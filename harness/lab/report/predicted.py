@@ -1,4 +1,4 @@
-"""Predictions: what the laboratory says of an engine before anyone has measured it."""
+"""Predictions: figures that the laboratory gives of an engine before anyone has measured it."""
 
 from harness.core import jsonio
 from harness.core.paths import ROOT

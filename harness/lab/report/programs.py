@@ -1,4 +1,4 @@
-"""What programs pay for a GB that moves, and tables of what their clients get."""
+"""The cost of a GB that moves for programs, and tables of their clients' figures."""
 
 from collections.abc import Sequence
 from statistics import median
@@ -16,7 +16,7 @@ _STATES: dict[State, str] = {"rest": "at rest", "moving": "moving"}
 
 
 _GB = 0.66
-"""What a move of redis moved when the mover had no rate, where requests lost are throughput."""
+"""Of a move of redis, in records whose mover had no rate: there lost requests are throughput."""
 
 
 def _cost(one: Program, rest: Program) -> tuple[float, ...]:

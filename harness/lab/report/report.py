@@ -47,7 +47,7 @@ _WAYS: dict[StripWay, str] = {
 }  # fmt: skip
 
 _WORSE = 0.02
-"""What is no worse than vanilla's by more than this fraction is a tie."""
+"""A figure that is worse than vanilla's by no more than this fraction is a tie."""
 
 
 @dataclass
@@ -175,7 +175,7 @@ def _touched(results: Results) -> Question:
 
 
 def questions(results: Results) -> list[Question]:
-    """Return the tables that have rows: what is against us first."""
+    """Return the tables that have rows: those against us first."""
     judged = claims.judged(results)
     head = ("figure", "goal", "lab" if results.calibration else "measured", "bound", "verdict")
     asked = {title: Question(title, head) for title in CLAIMS.values()}

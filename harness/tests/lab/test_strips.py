@@ -1,4 +1,4 @@
-"""Strips: what a trace says of each folio, in the time of the machine."""
+"""Strips: times of each folio from a trace, in the time of the machine."""
 
 import pytest
 
