@@ -70,7 +70,7 @@ def test_each_stage_needs_one_that_comes_first_or_runs_in_the_background() -> No
 
 
 def test_every_suite_has_a_stage() -> None:
-    told = " ".join([*turn(*GROUPS, turns.ALL), "layouts lab"])
+    told = " ".join([*turn(*GROUPS, turns.ALL), "layouts lab strip"])
     suites = {path.name for path in (default_paths().guest / "suites").iterdir()}
     suites -= {"hello", "one", "shell", *WORKLOADS}  # workloads take too long
     assert {suite for suite in suites if suite not in told} == set()
