@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Live copies: a folio is write-protected, copied while it is mapped, and then
- * unmapped and moved, so that it is inaccessible only for as long as that takes.
- * A chunk is copied together; its folios are unmapped and moved in groups. Pages
- * that were written meanwhile are copied again in between. Until then a chunk
- * is a batch of the migrator's, and its folios are on no list.
+ * Live copies: the folios of a chunk are write-protected, and copied while they are
+ * mapped. Then they are unmapped, and moved, in groups, and inaccessible only for as
+ * long as that takes. Pages that were written are copied again in between.
  *
  * All folios of a chunk are locked from their protection to their move. Only
  * MIGRATE_ASYNC steps are taken meanwhile: no wait for locks or writeback.
@@ -12,9 +10,7 @@
 
 #include <linux/debugfs.h>
 #include <linux/mm.h>
-#include <linux/rmap.h>
 #include <linux/slab.h>
-#include <linux/swapops.h>
 
 #include <trace/events/migrate.h>
 
@@ -24,18 +20,6 @@
 /* Which routes copy live, and the order of the smallest folio that is copied live. */
 static u32 live;
 static unsigned int migrate_live_min_order = 1;
-
-bool migrate_route_is_live(const struct migrate_route *route)
-{
-	return READ_ONCE(live);
-}
-
-static bool migrate_route_is_worth_live(const struct migrate_route *route,
-					const struct folio *src)
-{
-	return migrate_route_is_worth(route, src) &&
-	       folio_order(src) >= READ_ONCE(migrate_live_min_order);
-}
 
 void __init migrate_live_debugfs(struct dentry *dir)
 {
@@ -57,8 +41,7 @@ static bool folio_looks_live(struct folio *folio)
 {
 	return !page_has_movable_ops(&folio->page) &&
 	       !folio_test_hugetlb(folio) && folio_test_anon(folio) &&
-	       folio_ref_count(folio) > 1 &&
-	       !(folio_order(folio) > 1 && folio_test_partially_mapped(folio));
+	       folio_ref_count(folio) > 1;
 }
 
 /*
@@ -69,26 +52,15 @@ static bool folio_may_copy_live(struct folio *folio)
 {
 	return !folio_test_ksm(folio) &&
 	       folio_test_swapbacked(folio) && !folio_test_swapcache(folio) &&
-	       !folio_is_zone_device(folio) &&
 	       !folio_contain_hwpoisoned_page(folio) &&
 	       folio_content_is_bytes(folio);
-}
-
-/* Put neither folio of a pair into a batch. Both are unlocked. */
-static void migrate_chunk_drop(struct migrate_call *call, struct folio *src,
-			       struct folio *dst, struct list_head *rest)
-{
-	list_move_tail(&src->lru, rest);
-	list_del(&dst->lru);
-	migrate_folio_undo_dst(dst, false, call->put_new_folio, call->private);
 }
 
 /*
  * Take folios of at least @max_pages from @from, and allocate their dst before
  * any of them is locked. Move folios that cannot be copied live to @rest. One for
  * which there is no memory ends the chunk: it is tried once more, with fewer locked.
- *
- * Return: false if @from is empty and the chunk, too.
+ * Return: false if the chunk is empty, and there is no other one.
  */
 static bool migrate_chunk_fill(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
@@ -99,18 +71,15 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 
 	chunk->nr_pairs = 0;
 	chunk->nr_pages = 0;
+	/* The administrator has turned the main switch off. */
+	if (!migrate_offload_enabled())
+		return false;
 
 	list_for_each_entry_safe(src, src2, from, lru) {
-		/* The administrator has turned the main switch off. */
-		if (!migrate_offload_enabled()) {
-			list_splice_tail_init(from, rest);
-			break;
-		}
-
 		cond_resched();
 
-		if (!folio_looks_live(src) ||
-		    !migrate_route_is_worth_live(&call->route, src)) {
+		if (!folio_looks_live(src) || !migrate_route_is_worth(&call->route, src) ||
+		    folio_order(src) < READ_ONCE(migrate_live_min_order)) {
 			list_move_tail(&src->lru, rest);
 			continue;
 		}
@@ -122,8 +91,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 			break;
 		}
 		dst->migrate_info = 0;
-		list_del_init(&src->lru);
-		INIT_LIST_HEAD(&dst->lru);
+		list_del(&src->lru);
 		if (migrate_offload_add(chunk, src, dst) ||
 		    chunk->nr_pages >= max_pages)
 			break;
@@ -138,19 +106,16 @@ static bool migrate_protect_folio(struct migrate_call *call, struct folio *src,
 {
 	if (!folio_trylock(src))
 		return false;
-	if (!folio_trylock(dst))
-		goto unlock_src;
-
-	if (folio_may_copy_live(src)) {
-		WRITE_ONCE(src->migrate_info, FOLIO_LIVE);
-		if (folio_protect_live(src, ttu))
-			return true;
-		WRITE_ONCE(src->migrate_info, 0);
+	if (folio_trylock(dst)) {
+		if (folio_may_copy_live(src)) {
+			WRITE_ONCE(src->migrate_info, FOLIO_LIVE);
+			if (folio_protect_live(src, ttu))
+				return true;
+			WRITE_ONCE(src->migrate_info, 0);
+		}
+		migrate_offload_count(&call->route, MIGRATE_OFFLOAD_STAT_LIVE_DECLINED, 1);
+		folio_unlock(dst);
 	}
-
-	migrate_offload_count(&call->route, MIGRATE_OFFLOAD_STAT_LIVE_DECLINED, 1);
-	folio_unlock(dst);
-unlock_src:
 	folio_unlock(src);
 	return false;
 }
@@ -172,10 +137,12 @@ static void migrate_chunk_protect(struct migrate_call *call,
 
 		cond_resched();
 
-		if (migrate_protect_folio(call, src, dst, TTU_BATCH_FLUSH))
+		if (migrate_protect_folio(call, src, dst, TTU_BATCH_FLUSH)) {
 			migrate_offload_add(chunk, src, dst);
-		else
-			migrate_chunk_drop(call, src, dst, rest);
+			continue;
+		}
+		list_add_tail(&src->lru, rest);
+		migrate_folio_undo_dst(dst, false, call->put_new_folio, call->private);
 	}
 
 	/* No CPU writes from now on without a fault. */
@@ -184,16 +151,25 @@ static void migrate_chunk_protect(struct migrate_call *call,
 		trace_mm_migrate_chunk_protected(MIGRATE_ASYNC, call->reason);
 }
 
+static void migrate_chunk_submit(struct migrate_call *call,
+				 struct migrate_offload_batch *chunk)
+{
+	if (call->route.late)
+		migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT,
+				      chunk->nr_pairs);
+	else if (chunk->nr_pairs && migrate_offload_start(chunk))
+		call->copying = chunk;
+}
+
 /* The CPU copies all folios that the migrator does not copy, live as well. */
-static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
+static void migrate_chunk_wait(struct migrate_call *call,
+			       struct migrate_offload_batch *chunk)
 {
 	unsigned int i;
 
-	if (chunk->route->late)
-		migrate_offload_count(chunk->route, MIGRATE_OFFLOAD_TIMEOUT,
-				      chunk->nr_pairs);
-	else if (migrate_offload_start(chunk))
+	if (call->copying)
 		migrate_offload_finish(chunk);
+	call->copying = NULL;
 
 	for (i = 0; i < chunk->nr_pairs; i++) {
 		struct migrate_offload_pair *pair = &chunk->pairs[i];
@@ -210,23 +186,23 @@ static void migrate_chunk_copy(struct migrate_offload_batch *chunk)
 /* Unmap the folio of @pair into @b. See try_to_migrate_live() for @unwritten. */
 static void migrate_pair_unmap(struct migrate_batch *b,
 			       struct migrate_offload_pair *pair,
-			       enum ttu_flags ttu, unsigned long *unwritten)
+			       unsigned long *unwritten)
 {
 	struct folio *src = pair->src, *dst = pair->dst;
-	int rc = migrate_folio_unmap_live(src, dst, ttu, unwritten);
+	int rc = migrate_folio_unmap_live(src, dst, b->ttu, unwritten);
 
 	WRITE_ONCE(src->migrate_info, 0);
 	if (rc) {
 		pair->status = MIGRATE_OFFLOAD_ERROR;
 		folio_unlock(src);
-		folio_unlock(dst);
-		migrate_chunk_drop(b->call, src, dst, b->ret_folios);
+		list_add_tail(&src->lru, b->ret_folios);
+		migrate_folio_undo_dst(dst, true, b->call->put_new_folio, b->call->private);
 		return;
 	}
 
 	trace_mm_migrate_folio_unmapped(src, dst, b->call->reason);
-	list_move_tail(&src->lru, &b->src_folios);
-	list_move_tail(&dst->lru, &b->dst_folios);
+	list_add_tail(&src->lru, &b->src_folios);
+	list_add_tail(&dst->lru, &b->dst_folios);
 }
 
 /*
@@ -260,28 +236,12 @@ out:
 	migrate_offload_count(&call->route, why, 1);
 }
 
-/* Return the end of the group that begins with pair @i, and how many pages it has. */
-static unsigned int migrate_chunk_group(const struct migrate_offload_batch *chunk,
-					unsigned int i, unsigned int *nr_pages)
-{
-	const unsigned int end = min(i + MIGRATE_LIVE_GROUP_FOLIOS,
-				     chunk->nr_pairs);
-
-	*nr_pages = 0;
-	do {
-		*nr_pages += folio_nr_pages(chunk->pairs[i++].src);
-	} while (i < end && *nr_pages + folio_nr_pages(chunk->pairs[i].src) <=
-			    MIGRATE_LIVE_GROUP_PAGES);
-
-	return i;
-}
-
 static void migrate_chunk_move(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk,
 			       struct list_head *rest,
 			       struct migrate_pages_stats *stats)
 {
-	unsigned int i = 0, first, end, nr_pages;
+	unsigned int i = 0, k, first, nr_pages;
 	struct migrate_pages_stats so_far;
 
 	while (i < chunk->nr_pairs) {
@@ -293,23 +253,27 @@ static void migrate_chunk_move(struct migrate_call *call,
 			.stats = stats,
 			.src_folios = LIST_HEAD_INIT(b.src_folios),
 			.dst_folios = LIST_HEAD_INIT(b.dst_folios),
+			.ttu = TTU_BATCH_FLUSH,
 		};
 		unsigned long unwritten[MIGRATE_LIVE_GROUP_WORDS] = {};
 
 		trace_mm_migrate_batch_start(b.mode, call->reason);
 
-		end = migrate_chunk_group(chunk, i, &nr_pages);
-		for (first = i; i < end; i++)
-			migrate_pair_unmap(&b, &chunk->pairs[i], TTU_BATCH_FLUSH,
-					   &unwritten[i - first]);
+		first = i;
+		nr_pages = 0;
+		for (; i < min(first + MIGRATE_LIVE_GROUP_FOLIOS, chunk->nr_pairs); i++) {
+			nr_pages += folio_nr_pages(chunk->pairs[i].src);
+			if (i > first && nr_pages > MIGRATE_LIVE_GROUP_PAGES)
+				break;
+			migrate_pair_unmap(&b, &chunk->pairs[i], &unwritten[i - first]);
+		}
 
 		/* Folios that cannot be moved now are tried and counted again. */
 		so_far = *stats;
 
 		migrate_batch_flush(&b);
-		for (i = first; i < end; i++)
-			migrate_pair_renew(call, &chunk->pairs[i],
-					   &unwritten[i - first]);
+		for (k = first; k < i; k++)
+			migrate_pair_renew(call, &chunk->pairs[k], &unwritten[k - first]);
 		migrate_batch_move(&b);
 		migrate_batch_undo(&b);
 
@@ -327,20 +291,24 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 			struct migrate_pages_stats *stats)
 {
 	struct migrate_offload_batch *chunk;
+	const u32 which = READ_ONCE(live);
 	LIST_HEAD(rest);
+	bool filled;
 
+	if (!which)
+		return;
 	chunk = migrate_offload_begin(&call->route);
 	if (!chunk)
 		return;
 
-	while (migrate_chunk_fill(call, chunk, from, &rest,
-				  NR_MAX_BATCHED_MIGRATION)) {
+	do {
+		filled = migrate_chunk_fill(call, chunk, from, &rest, NR_MAX_BATCHED_MIGRATION);
 		migrate_chunk_protect(call, chunk, &rest);
-		if (!chunk->nr_pairs)
-			continue;
-		migrate_chunk_copy(chunk);
+		migrate_chunk_submit(call, chunk);
+		migrate_chunk_wait(call, chunk);
 		migrate_chunk_move(call, chunk, &rest, stats);
-	}
+	} while (filled);
+
 	kfree(xchg(&call->route.migrator->spare, chunk));
 	list_splice(&rest, from);
 }

@@ -44,6 +44,7 @@ enum fault {
 	/* The channel reports an access to an address without a register. */
 	CHANNEL_ERROR,
 	LOST_COMPLETION,
+	BOTH_FAULTS,
 };
 
 /* Strikes at channels that have just copied, before the driver hears of it. */
@@ -131,13 +132,16 @@ static void *sabotage_thread(void *arg)
 	run_on_cpus(1, last_cpu() - 1);
 	while (!__atomic_load_n(&saboteur.stop, __ATOMIC_RELAXED)) {
 		for (unsigned int i = 0; i < NR_CHANNELS; i++) {
+			enum fault fault = saboteur.fault;
 			bool moment = reg_read(channels[i], REG_STATUS) & STATUS_DONE;
 			bool begins = moment && !was_moment[i];
 
 			was_moment[i] = moment;
 			if (!begins || ++seen % __atomic_load_n(&saboteur.period, __ATOMIC_RELAXED))
 				continue;
-			strike(channels[i], saboteur.fault);
+			if (fault == BOTH_FAULTS)
+				fault = saboteur.strikes % 2 ? CHANNEL_ERROR : LOST_COMPLETION;
+			strike(channels[i], fault);
 			__atomic_fetch_add(&saboteur.strikes, 1, __ATOMIC_RELAXED);
 		}
 	}
@@ -454,6 +458,29 @@ TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 	EXPECT_GT(offload_grown("fallback_timeout"), 0);
 	expect_accounted();
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 65536), 0);
+	expect_recovery();
+}
+
+/* Memory of every kind at once, and both faults. */
+TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
+{
+	struct movers_result result;
+
+	load(EXCLUSIVE);
+	offload_mark();
+	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
+	begin_sabotage(BOTH_FAULTS, 20);
+	sleep(10);
+	EXPECT_TRUE(movers_stop(&result));
+	end_sabotage();
+
+	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
+	       saboteur_strikes());
+	offload_show_grown();
+	EXPECT_GT(result.moves, 20);
+	EXPECT_GT(offload_grown("folios_copied"), 0);
+	EXPECT_GT(engine_failures(), 0);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	expect_recovery();
 }
 
