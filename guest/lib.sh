@@ -203,6 +203,13 @@ load_dcbm()
 	load_engine && load_module dcbm "providers=$MIG_ENGINE,xilinx-zynqmp-dma" "$@"
 }
 
+# modelled: the engine of a preset of the laboratory.
+modelled()
+{
+	MIG_ENGINE=ptdma
+	! grep -qx 0x0b25 /sys/bus/pci/devices/*/device || MIG_ENGINE=idxd MIG_ENGINE_SETUP=/idxd.sh
+}
+
 # all_channels <n>: the machine's engine has that many.
 all_channels()
 {

@@ -1,11 +1,12 @@
 # shellcheck shell=sh
 # shellcheck disable=SC2086,SC2034,SC2154 # $debian is a list of words; /lib.sh and suites share names
-# Functions of suites in which a program of Debian's serves while migratepages(8) moves its memory;
-# read after /lib.sh. They define $debian, before a program's name; $server, the process whose
-# memory must follow; "processes", which says all that are moved; "restore", after which the program
-# is as before its first case; "benchmark <case>", which runs the load generator, and "figures", which
-# then says what it measured; and "intact", which fails if memory is not what was written. Suites in
-# which the kernel moves memory by itself only take "setup" and what is short.
+# Functions of suites in which a program serves while its memory moves; read after /lib.sh. Each has a
+# processor: the server and its load generator the second and the third, the mover the fourth, and
+# all else the first. Requests are due at a fixed rate, and moves too. Suites define $name and
+# $server, the processes that are moved, and the one whose memory must follow; "restore", after which
+# the program is as before its first case; "benchmark <case>", which runs the load generator, and
+# "figures", which then says what it measured; and "intact", which fails if memory is not what was
+# written. Suites in which the kernel moves memory by itself only take "setup" and what is short.
 
 mover=/sys/fs/cgroup/mover
 moving_rc=0
@@ -16,8 +17,7 @@ fail()
 	moving_rc=1
 }
 
-# setup off|cpu|dcbm <live> <us>: set the copier. Only migratepages(8) moves anything. On one
-# processor khugepaged, which is nice 19, may keep a program's mmap_lock until the mover is done.
+# setup off|cpu|dcbm <live> <us>: set the copier. Only the mover moves anything: khugepaged sleeps.
 setup()
 {
 	migrator=$1
@@ -26,7 +26,7 @@ setup()
 	echo 4000000000 >/sys/kernel/mm/transparent_hugepage/khugepaged/scan_sleep_millisecs
 	[ -d "$offload" ] || return 0
 	[ "$1" != dcbm ] || exact_timers || return 1
-	MIG_ENGINE=ptdma
+	modelled
 	set_mode "$1" && set_live "$2" && set_bound "$3"
 }
 
@@ -97,25 +97,19 @@ pages()
 		{ sum=0; while IFS='=' read -r _ n; do sum=$((sum + n)); done; echo $sum; }
 }
 
-# move <from> <to>: all processes; some end meanwhile, and the caller counts pages.
-move()
+# on <processor> <command...>: the first one is 0.
+on()
 {
-	for process in $(processes); do
-		$debian/migratepages "$process" "$1" "$2"
-	done
+	mask=$((1 << $1))
+	shift
+	taskset $mask "$@"
 }
 
-# Moves memory to the other node and back until /run/moving is gone.
-keep_moving()
+# ipis: how many interrupts processors sent to flush TLBs and to call functions.
+ipis()
 {
-	echo 0 >"$mover/cgroup.procs"
-	to=1
-	while [ -e /run/moving ]; do
-		began=$(now)
-		move $((1 - to)) $to
-		echo "$began $(now)"
-		to=$((1 - to))
-	done
+	awk '$1 == "TLB:" || $1 == "CAL:" { for (i = 2; $i ~ /^[0-9]+$/; i++) sum += $i }
+		END { print sum }' /proc/interrupts
 }
 
 # load <case>
@@ -124,65 +118,48 @@ load()
 	benchmark "$1" || fail "$1: the load generator failed"
 }
 
-# moving <case>: all pages followed in each move, and a migrator copied most.
+# moving <case> <us>: a move each so many us. All pages followed in each one, and a migrator copied
+# most.
 moving()
 {
 	touch /run/moving
 	wanted=$(pages "$server")
 	moved=$(value pgmigrate_success /proc/vmstat)
-	used=$(value usage_usec "$mover/cpu.stat")
+	sent=$(ipis)
 	copies_begin
-	keep_moving >/run/moves &
+	on 3 mover "$2" "$name" >/run/moves &
 	keeper=$!
 	load "$1"
-	ended=$(now)
 	rm /run/moving
 	wait $keeper
-	moves=$(wc -l </run/moves)
+	read -r moves seconds used </run/moves
 	moved=$(($(value pgmigrate_success /proc/vmstat) - moved))
-	used=$(($(value usage_usec "$mover/cpu.stat") - used))
 	if [ "$moves" -eq 0 ] || [ $((100 * moved)) -lt $((98 * moves * wanted)) ]; then
 		fail "$1: $moved pages moved in $moves moves of $wanted"
 	fi
 	copies_end "$1" $((moves * wanted))
-	[ $((moves % 2)) -eq 0 ] || move 1 0
 	figures
-	awk -v ended="$ended" -v used=$((used / (moves + !moves))) '
-		$2 <= ended || NR == 1 { moves++; seconds += $2 - $1 }
-		END { print "moves:", moves, seconds, used }' /run/moves
-}
-
-# busy <case>: beside a program that moves nothing and only wants the processor.
-busy()
-{
-	dd if=/dev/zero of=/dev/null bs=1M 2>/dev/null &
-	hog=$!
-	load "$1"
-	kill $hog
-	wait $hog
-	figures
+	echo "moves: $moves $seconds $used $moved $(($(ipis) - sent))"
 }
 
 # prepare <case> <state>
 prepare()
 {
-	restore || fail "$1 $2: the program is not as it was"
+	restore "$1" || fail "$1 $2: the program is not as it was"
 	echo "case: $1 $2"
 }
 
-# measure <case...>: ends the suite.
+# measure <us> <case...>: ends the suite.
 measure()
 {
+	every=$1
+	shift
 	for case in "$@"; do
 		prepare "$case" rest
 		load "$case"
 		figures
-		if [ ! -d "$offload" ]; then
-			prepare "$case" busy
-			busy "$case"
-		fi
 		prepare "$case" moving
-		moving "$case"
+		moving "$case" "$every"
 	done
 	intact || fail "memory is not what was written"
 	[ ! -d "$offload" ] || show_stats

@@ -7,6 +7,10 @@
 #include <sys/mman.h>
 #include <time.h>
 
+/* No program needs all that is here. */
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wunused-variable"
+
 #define PAGE		4096ul
 #define WORDS		(PAGE / sizeof(uint64_t))
 #define HUGE		(512 * PAGE)
@@ -17,6 +21,8 @@
 
 static uint64_t taken[60 * STEPS];
 static uint64_t times, wall, cpu, longest;
+/* A time that is longer than this is late; 0 is for no limit. */
+static uint64_t late, times_late;
 
 static uint64_t clock_ns(clockid_t clock)
 {
@@ -38,15 +44,22 @@ static void end_times(void)
 	cpu += clock_ns(CLOCK_THREAD_CPUTIME_ID);
 }
 
-/* Count what took from @last to now, and return now. */
-static uint64_t count_time(uint64_t last)
+static void count_ns(uint64_t ns)
 {
-	uint64_t now = clock_ns(CLOCK_MONOTONIC), ns = now - last;
 	unsigned int shift = ns < STEPS ? 0 : 58 - __builtin_clzl(ns);
 
 	taken[shift * STEPS + (ns >> shift)]++;
 	times++;
 	longest = ns > longest ? ns : longest;
+	times_late += late && ns > late;
+}
+
+/* Count what took from @last to now, and return now. */
+static uint64_t count_time(uint64_t last)
+{
+	uint64_t now = clock_ns(CLOCK_MONOTONIC);
+
+	count_ns(now - last);
 	return now;
 }
 
@@ -67,6 +80,8 @@ static void print_times(void)
 {
 	printf("times: %.0f %g %g %g %g %g\n", times * 1e9 / wall, percentile(0.5),
 	       percentile(0.99), percentile(0.999), longest / 1000.0, cpu / 1000.0 / times);
+	if (late)
+		printf("late: %lu\n", times_late);
 }
 
 static void wait_after(const char *word)

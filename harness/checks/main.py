@@ -116,25 +116,25 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         return [stage for name in names for stage in runs(config, name)]
 
     def runs(config: str, name: str) -> list[Stage]:
-        """Return a suite, and if TURN is `all` what else may interleave otherwise."""
         settings = guest.settings_of(paths, name)
+        counts = () if settings.virtual else found[name].counts
+        run = partial(_suite, paths, name, ",".join(turn))
+        needs, group = f"kernel-{config}", found[name].kernels[config]
+        stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
+        return [stage] if settings.cpus == 1 else interleaved(stage)
 
-        def stage(suffix: str, counts: tuple[str, ...], **how: Any) -> Stage:
-            run = partial(_suite, paths, name, ",".join(turn), **how)
-            group = found[name].kernels[config]
-            needs = f"kernel-{config}"
-            virtual = settings.virtual and "wall" not in how
-            return Stage(f"{config}-{name}{suffix}", run, needs, False, counts, group, virtual)
-
-        first = stage("", () if settings.virtual else found[name].counts)
-        if not settings.virtual or settings.cpus == 1 or turns.ALL not in turn:
+    def interleaved(first: Stage) -> list[Stage]:
+        """Return a stage, and if TURN is `all` what else may interleave otherwise."""
+        if not first.virtual or turns.ALL not in turn:
             return [first]
+
+        def other(suffix: str, **how: Any) -> Stage:
+            return replace(first, name=f"{first.name}-{suffix}", run=partial(first.run, **how))
+
         seeds = range(guest.seed() + 1, guest.seed() + SEEDS)
-        return [
-            first,
-            *(stage(f"-seed-{seed}", (), clock=vm.Clock(seed)) for seed in seeds),
-            stage("-untimed", ("*",), wall=True),
-        ]
+        seeded = [other(f"seed-{seed}", clock=vm.Clock(seed)) for seed in seeds]
+        untimed = replace(other("untimed", wall=True), counts=("*",), virtual=False)
+        return [first, *seeded, untimed]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
     return [
@@ -142,7 +142,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         show(demo.DMASIM),
         *suites("base"),
         Stage(clock.SUITE, partial(clock.run, paths), "kernel-base", virtual=True),
-        Stage("mm-selftests", partial(_mm, paths), "kernel-base", virtual=True),
+        *interleaved(Stage("mm-selftests", partial(_mm, paths), "kernel-base", virtual=True)),
         *suites("debug"),
         *(show(one, "arm64" if one.config == "arm64" else "engines") for one in others),
         *suites("arm64"),
@@ -203,24 +203,20 @@ def _suite(
     return suite_cases(result)
 
 
-def _mm(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
+def _mm(paths: Paths, kernel: Kernel, out: Path, **how: Any) -> list[Case]:
     """Run the tree's mm selftests with the offload, and those that do not pass without it."""
 
-    def run(mode: str, programs: Sequence[str] = (), number: int = 1) -> list[Case]:
-        directory = out / f"{mode}-{number}"
+    def run(mode: str, programs: Sequence[str] = ()) -> list[Case]:
         args = ",".join([mode, *programs])
-        time = vm.Clock(guest.seed() + number - 1)
-        result = guest.run_suite(paths, kernel, "mm-selftests", args, directory, clock=time)
+        result = guest.run_suite(paths, kernel, "mm-selftests", args, out / mode, **how)
         if result.run.verdict.outcome is not vm.Outcome.FINISHED or not result.cases:
-            guest.show_failure(result, directory)
+            guest.show_failure(result, out / mode)
             raise HarnessError(f"offload {mode}: {result.failure or 'no test results'}")
         return compare.without_mode(result.cases, mode)
 
     on = run("on")
-    if not (programs := compare.programs(on)):
-        return on
-    cases = compare.once(run("off", programs), on)
-    return compare.repeat(cases, lambda number: run("on", [compare.PROGRAM], number))
+    programs = compare.programs(on)
+    return compare.once(run("off", programs), on) if programs else on
 
 
 def _laboratory() -> ModuleType:

@@ -20,7 +20,6 @@ from harness.lab.results import (
     Positive,
     Results,
     Run,
-    Touch,
     convert,
 )
 
@@ -153,17 +152,30 @@ def runs_of(
             writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
             longest = (ns / microsecond for ns in (one.touch.read_ns, one.touch.write_ns))
-            names = Touch.__struct_fields__
+            names = ("read", "write", "copied_twice")
             fields["touch"] = dict(zip(names, (*longest, one.touch.copied_twice), strict=True))
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 
 
-def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
+class Part(Struct, frozen=True):
+    """The measurements of one step of a round of migrate-offload-report."""
+
+    bench: dict[str, object]
+
+
+def parts(document: dict[str, object], where: str) -> list[dict[str, object]]:
+    """Return the benchmark's output in a file of migrate-offload-report; others are one part."""
+    if document.get("program") != "migrate_offload_report":
+        return [document]
+    return [one.bench for one in convert(document.get("benches"), list[Part], where)]
+
+
+def from_benchmarks(files: Sequence[tuple[str, Bench]], rounds: bool = False) -> Results:
     """Return results of a real machine from the benchmark's files, each with its name.
 
-    A kernel without /sys/kernel/mm/migrate_offload counts as vanilla. HarnessError if
-    the files are not of one machine and one engine.
+    A kernel without /sys/kernel/mm/migrate_offload counts as vanilla. Of several `rounds`, that of
+    the median speed counts. HarnessError if the files are not of one machine and one engine.
     """
     runs: list[Run] = []
     notes = []
@@ -172,7 +184,13 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]]) -> Results:
         if bench.offload:
             values = (bench.offload.parameters or {}).items()
             parameters = " ".join(f"{name}={value}" for name, value in values)
-            notes.append(f"{where}: migrator {bench.offload.migrator} {parameters}".rstrip())
+            note = f"{where}: migrator {bench.offload.migrator} {parameters}".rstrip()
+            notes += [note] * (note not in notes)
+    if rounds:
+        alike: dict[str, list[Run]] = {}
+        for run in sorted(runs, key=lambda run: run.gbps):
+            alike.setdefault(run.name, []).append(run)
+        runs = [some[len(some) // 2] for some in alike.values()]
     machines = {bench.machine.get("model") or "unnamed machine" for _, bench in files}
     engines = {run.engine for run in runs if run.engine}
     for what, found in (("machines", machines), ("engines", engines)):

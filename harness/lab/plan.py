@@ -11,7 +11,7 @@ from functools import partial
 from harness.guest.recorded import Guest
 from harness.lab.bench import VANILLA_BATCH_PAGES
 from harness.lab.model.published import PAGE_KIB, SWEEP, WORKLOAD, rows
-from harness.lab.results import Addresses, Design, Kernel, Key, Memory
+from harness.lab.results import QUANTUM_NS, Addresses, Design, Kernel, Key, Memory
 
 VANILLA, TRACED = "lab-vanilla", "lab-traced"
 OURS, WITHOUT, HEART = "base", "lab-without", "lab-heart"
@@ -34,8 +34,8 @@ SIZE_BATCH_PAGES = 16384
 # For figures that are compared to a fraction of a per cent: a tick of the timer is as much.
 _REPEAT = 5
 
-_MIB = 64
-_QUICK_MIB = 16
+MIB = 64
+QUICK_MIB = 16
 _LIVE_MIB = 512
 _LIVE_LARGE_KIB = 64
 _TOUCHED_KIB = (2048, 64)
@@ -69,6 +69,9 @@ _ON_FILES = {"file", "mixed"}
 READS_PER_MS = 100
 WRITES_PER_MS = (1, 100, 10000)
 """How many pages threads touch that use memory while it moves."""
+
+OTHER_QUANTA_NS = (QUANTUM_NS // 2, QUANTUM_NS * 2)
+"""Figures that depend on the quantum are not to be believed."""
 
 QUICK_FOLIO_KIB = (4, 64, 2048)
 QUICK_CHANNELS = (16,)
@@ -129,6 +132,7 @@ class Boot:
     """One guest; `channels` is the number of its engine's, or 0 for no engine.
 
     `memory` is '' for as much as the suite asks for; `append` is for the kernel's command line.
+    With several processors, mover, reader, writer and kernel threads have one each.
     """
 
     name: str
@@ -137,6 +141,8 @@ class Boot:
     measurements: tuple[Measurement, ...]
     memory: str = ""
     append: tuple[str, ...] = ()
+    cpus: int = 1
+    quantum_ns: int = QUANTUM_NS
 
     def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
@@ -208,7 +214,7 @@ def guests() -> list[Guest]:
 
 def vanilla(quick: bool) -> Iterator[Boot]:
     """Yield what the calibration needs: speeds, and the same with the instrument on."""
-    mib = _QUICK_MIB if quick else _MIB
+    mib = QUICK_MIB if quick else MIB
     sizes = Measurement("off", 0, FOLIO_KIB, mib, repeat=_REPEAT, instrument="off")
     calls = [
         Measurement(
@@ -231,12 +237,13 @@ def ours(quick: bool) -> Iterator[Boot]:
     that kernel takes minutes to build. Callers that name every page of a folio, and mbind(2),
     are measured on both kernels.
     """
-    mib = _QUICK_MIB if quick else _MIB
+    mib = QUICK_MIB if quick else MIB
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     off = Measurement("off", 0, sizes, mib, repeat=_REPEAT)
     yield Boot("ours-off", OURS, 0, (off,))
-    yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
-    if not quick:
+    if quick:  # as it is recorded: nothing is judged by it
+        yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
+    else:
         yield Boot("without-off", WITHOUT, 0, (off,))
     named = tuple(
         Measurement("off", 0, those, mib, moves=1, repeat=_REPEAT, instrument="off",
@@ -256,7 +263,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _callers("reclaim")
     if not quick:
         # The published design, as it was published: by folio size and channels.
-        batch = Measurement("batch", 0, sizes, _MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
+        batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
         for number in CHANNELS:
             yield Boot(f"heart-{number:02d}", HEART, number, (replace(batch, channels=number),))
         yield from _callers("compaction")
@@ -278,16 +285,16 @@ def repeated(quick: bool) -> list[Boot]:
 
 
 def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
-    """Yield what was published of engines: by folio size, and the batch sweep."""
+    """Yield the published batch sweep; in quick by folio size as well, where no heart is."""
     for channels in QUICK_CHANNELS if quick else CHANNELS:
         batch = partial(Measurement, "batch", channels)
-        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)]
+        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)] if quick else []
         found += [
             batch((row.folio_kib,), _mib(row.batch_pages), row.batch_pages, moves=1)
             for row in rows(SWEEP)
             if row.channels == channels
             and (not quick or (row.folio_kib, row.batch_pages) in QUICK_SWEEP)
-            and not (row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
+            and not (quick and row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
         found.sort(key=lambda one: -min(one.folio_kib))
         # Long measurements are apart from the rest, so that guests can share the processors.
@@ -303,7 +310,7 @@ def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]
     With batches as small as vanilla's, with a single folio at a time, and by folio size.
     """
     for channels in counts:
-        small = Measurement("segments", channels, FOLIO_KIB[-1:], _MIB, moves=1)
+        small = Measurement("segments", channels, FOLIO_KIB[-1:], MIB, moves=1)
         part = [small, replace(small, folios_per_call=1)]
         if channels == max(SEGMENT_CHANNELS):
             part.append(replace(small, folio_kib=sizes, batch_pages=SIZE_BATCH_PAGES))
@@ -315,7 +322,7 @@ def _live(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
 
     Where an engine is fast, there are several chunks: their copies and moves overlap.
     """
-    live = Measurement("live", 0, sizes, _MIB, batch_pages=None, moves=1)
+    live = Measurement("live", 0, sizes, MIB, batch_pages=None, moves=1)
     yield Boot("live-cpu", OURS, 0, (live,))
     for channels in counts:
         some = sizes if channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
@@ -339,13 +346,22 @@ def _touched() -> Iterator[Boot]:
     )  # fmt: skip
     for config, one in parts:
         some = tuple(replace(one, writes_per_ms=rate) for rate in WRITES_PER_MS)
-        yield Boot(f"touched-{one.design}", config, one.channels, some)
+        yield Boot(f"touched-{one.design}", config, one.channels, some, cpus=4)
+
+
+def other_quanta(boot: Boot) -> list[Boot]:
+    """Return the same guest with half and double the quantum, if it has several processors."""
+    return [
+        replace(boot, name=f"{boot.name}-{ns}ns", quantum_ns=ns)
+        for ns in OTHER_QUANTA_NS
+        if boot.cpus > 1
+    ]
 
 
 def _kinds() -> Iterator[Boot]:
     """Yield memory that is not copied live, by default, and what vanilla makes of it."""
-    file = Measurement("off", 0, (64, 4), _QUICK_MIB, moves=1, memory="file")
-    huge = replace(file, folio_kib=(HUGE_KIB,), mib=_MIB, memory="hugetlb")
+    file = Measurement("off", 0, (64, 4), QUICK_MIB, moves=1, memory="file")
+    huge = replace(file, folio_kib=(HUGE_KIB,), mib=MIB, memory="hugetlb")
     yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
     shmem = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"))
     some = list(map(_by_default, (*shmem, file, huge)))
@@ -354,18 +370,13 @@ def _kinds() -> Iterator[Boot]:
 
 
 def _callers(addresses: Addresses) -> Iterator[Boot]:
-    """Yield what is no system call: vanilla, ours switched off, and with an engine.
-
-    Demotion, where copies are live, or compaction and contiguous ranges, live and not.
-    """
+    """Yield what is no system call: vanilla, ours switched off, and with an engine by default."""
     boot = _with_gigantic if addresses == "contig" else Boot
-    mib = _MIB if addresses == "contig" else 32
+    mib = MIB if addresses == "contig" else 32
     one = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
-    dcbm = replace(one, design="segments", channels=16)
     yield boot(f"{addresses}-vanilla", TRACED, 0, (one,))
     yield boot(f"{addresses}-off", OURS, 0, (one,))
-    cut = () if addresses == "reclaim" else (dcbm,)
-    yield boot(f"{addresses}-16", OURS, 16, (*cut, _by_default(one)))
+    yield boot(f"{addresses}-16", OURS, 16, (_by_default(one),))
 
 
 def _by_default(one: Measurement) -> Measurement:
@@ -378,4 +389,4 @@ def _by_default(one: Measurement) -> Measurement:
 
 def _mib(batch_pages: int) -> int:
     """Return how much to move: at least one whole batch."""
-    return max(_MIB, batch_pages * PAGE_KIB // 1024)
+    return max(MIB, batch_pages * PAGE_KIB // 1024)

@@ -1,35 +1,38 @@
 """`make lab WORKLOAD=...`: a program while its memory moves, in virtual time.
 
-A guest boots for each way to move memory and each size of pages. The program's own load
-generator says what its clients get: at rest, and while migratepages(8) moves its memory to the
-other node and back, over and over. Nothing of ours is in them. Where the kernel moves memory by
-itself, to another tier or to make room for large pages, the program is one of ours.
+A guest boots for each way to move memory and each size of pages. A load generator says what the
+program's clients get: at rest, and while its memory moves to the other node and back, a move at
+fixed intervals. Where the kernel moves memory by itself, to another tier or to make room for large
+pages, the program is one of ours. In open loop a seed varies the order in which processors run.
 """
 
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from itertools import count
+from dataclasses import dataclass, replace
+from itertools import count, product
 
 from msgspec import structs
 
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import image, suite
+from harness.guest import image, suite, vm
 from harness.kernel import build, debian, qemu
 from harness.lab import results
 from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import BOUND_US
+from harness.lab.plan import BOUND_US, OTHER_QUANTA_NS
 from harness.lab.report import report
-from harness.lab.results import Program, Results, Way
+from harness.lab.results import QUANTUM_NS, Program, Results, Way
 from harness.lab.run import said, tell
 from harness.lab.workloads import WORKLOADS, Figures, Workload
 
-_GUESTS = 2  # at a time: each has one processor
+_GUESTS = 2  # at a time: the processors of each take turns on one of the host's
+
+_SEEDS = 5
+_SEEDED: tuple[Way, ...] = ("vanilla", "off", "dcbm live")  # and the defaults
 
 
 @dataclass(frozen=True)
@@ -39,11 +42,14 @@ class Boot:
     workload: Workload
     way: Way
     folio_kib: int
+    seed: int = 1
+    quantum_ns: int = QUANTUM_NS
 
     @property
     def name(self) -> str:
         """The name of its directory."""
-        return f"{self.workload.name}-{self.way.replace(' ', '-')}-{self.folio_kib}k"
+        name = f"{self.workload.name}-{self.way.replace(' ', '-')}-{self.folio_kib}k"
+        return name + f"-seed{self.seed}-{self.quantum_ns}ns" * bool(self.workload.rate)
 
     def args(self, dilation: float) -> str:
         """Return the arguments of the suite; its times are in virtual time."""
@@ -52,7 +58,11 @@ class Boot:
         pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
         words = (migrator, int(how == "live"), round(bound * dilation), pages,
                  self.workload.requests)  # fmt: skip
-        return ",".join(map(str, (*words, *self.workload.cases)))
+        due: tuple[int, ...] = ()
+        if rate := self.workload.rate:
+            late, period = self.workload.late_us, 500_000 if self.folio_kib == PAGE_KIB else 200_000
+            due = tuple(map(round, (rate / dilation, late * dilation, period * dilation)))
+        return ",".join(map(str, (*words, *due, *self.workload.cases)))
 
 
 def boots(workload: Workload) -> list[Boot]:
@@ -60,12 +70,15 @@ def boots(workload: Workload) -> list[Boot]:
 
     The tight bound is for large pages: a batch of single ones is short without it.
     """
-    return [
-        Boot(workload, way, kib)
-        for kib in workload.folios_kib
-        for way in workload.ways
-        if (way, kib) != ("dcbm 50us", PAGE_KIB)
-    ]
+    found = []
+    for kib, way in product(workload.folios_kib, workload.ways):
+        if (way, kib) != ("dcbm 50us", PAGE_KIB):
+            boot = Boot(workload, way, kib)
+            seeds = _SEEDS if workload.rate and way in _SEEDED else 1
+            found += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
+            if workload.rate and way == _SEEDED[-1]:
+                found += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
+    return found
 
 
 _CASE = re.compile(r"^case: (\S+) (\w+)$", re.MULTILINE)
@@ -90,7 +103,7 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
     workload = boot.workload
     _, *parts = _CASE.split(text)
     found = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
-    planned = [(case, state) for case in workload.cases for state in workload.states(boot.way)]
+    planned = list(product(workload.cases, ("rest", "moving")))
     if [(case, state) for case, state, _ in found] != planned:
         raise HarnessError(f"lab: {boot.name}: not the cases that were planned", text)
     for case, state, words in found:
@@ -102,6 +115,7 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
         document = {
             "workload": workload.name, "way": boot.way, "folio_kib": boot.folio_kib,
             "case": workload.cases[case], "state": state, "counts": counts,
+            "seed": boot.seed, "quantum_ns": boot.quantum_ns,
             **{name: told[name] for name in told.keys() - counts.keys()},
         }  # fmt: skip
         yield results.convert(document, Program, boot.name)
@@ -125,7 +139,8 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
             kernel = vanilla if boot.way == "vanilla" else ours
             ended = suite.run_quietly(
                 paths, kernel, workload.name, paths.out / "lab/guests" / boot.name, files,
-                args=boot.args(dilation), tiers=workload.tiers, devices=devices,
+                args=boot.args(dilation), cpus=workload.cpus, tiers=workload.tiers,
+                devices=devices, clock=vm.Clock(boot.seed, boot.quantum_ns),
             )  # fmt: skip
             found = list(cases_of(said(ended, f"lab: {boot.name}"), boot, dilation))
             step.progress(f"{next(done)} of {len(planned)} guests, {boot.name}")
@@ -134,7 +149,7 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
         measured = tuple(program for some in pool.map(one, planned) for program in some)
         step.done(f"{len(planned)} guests")
     return Results(
-        calibration=structs.replace(calibration, rows=()),
+        calibration=calibration,
         engine=results.Engine(preset=preset_name, is_model=True, source=engine.source),
         runs=(), programs=measured, notes=(), quick=False,
         kernel_release=ours.release, qemu=qemu.version(paths), compiler=build.compiler(),
@@ -142,22 +157,16 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
 
 
 def main(paths: Paths, preset_name: str, name: str) -> int:
-    """Run `make lab WORKLOAD=...`; 1 if a claim fails.
-
-    The report has what else was measured of the same kernel, too.
-    """
+    """Run `make lab WORKLOAD=...`; 1 if a claim fails. The report has the last `make lab`, too."""
     workload = WORKLOADS.get(name)
     if not workload:
         raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
     out = paths.out / "lab"
     found = shown = run(paths, preset_name, workload)
     jsonio.write_text(out / f"{name}.json", results.dump(found))
-    for other in (out / f"{one}.json" for one in ("results", *WORKLOADS) if one != name):
-        if other.exists():
-            known = jsonio.load(Results, other)
-            if (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
-                both = (*shown.programs, *known.programs)
-                shown = structs.replace(known if known.runs else shown, programs=both)
+    known = jsonio.recall(Results, out / "results.json")
+    if known and (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
+        shown = structs.replace(known, programs=found.programs)
     report.write(shown, out)
     cases = [case for claim, case in claims.judged(found) if case and claim.group == workload.group]
     return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")

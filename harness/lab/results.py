@@ -7,7 +7,7 @@ calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 
 import json
 from collections import Counter
-from typing import Annotated, Any, Literal, TypeVar
+from typing import Annotated, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta, Struct
@@ -54,8 +54,6 @@ MEMORY_NAMES: dict[Memory, str] = {
 }  # fmt: skip
 """How people call memory that is not anonymous."""
 
-Quantity = Literal["gbps", "first_folio_us"]
-
 Positive = Annotated[float, Meta(gt=0)]
 NotNegative = Annotated[float, Meta(ge=0)]
 Count = Annotated[int, Meta(ge=0)]
@@ -71,27 +69,10 @@ class _Struct(Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """A part of results.json; every field must be there, and nothing else."""
 
 
-class CalibrationRow(_Struct, frozen=True):
-    """One published figure beside the lab's; `error` is a fraction of the published one.
-
-    The dilation is fitted to the rows that are `fitted`.
-    """
-
-    table: str
-    row: str
-    quantity: Quantity
-    published: Positive
-    lab: Positive
-    error: float
-    fitted: bool
-
-
 class Calibration(_Struct, frozen=True):
-    """Virtual nanoseconds for each of the modelled machine, and how well that fits."""
+    """Virtual nanoseconds for each of the modelled machine."""
 
     dilation: Positive
-    limit: Positive
-    rows: tuple[CalibrationRow, ...]
 
 
 class Engine(_Struct, frozen=True):
@@ -123,12 +104,14 @@ class Touch(_Struct, frozen=True):
     """The longest that an access to memory took while it moved, in microseconds.
 
     `copied_twice` counts folios that were written while they were copied, and is None where
-    the kernel does not count them.
+    the kernel does not count them. `by_quantum` is the greatest difference that another quantum
+    made to the speed, as a fraction, and None where time is not virtual.
     """
 
     read: NotNegative
     write: NotNegative
     copied_twice: Count | None
+    by_quantum: NotNegative | None = None
 
 
 class Key(_Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -221,19 +204,16 @@ WAY_NAMES: dict[Way, str] = {
 }  # fmt: skip
 """How people call ways to move a program's memory."""
 
-State = Literal["rest", "busy", "moving"]
-"""The load beside a program: nothing, a program that only wants the processor, or moves."""
+QUANTUM_NS = 5000
+"""By how much clocks of processors may differ: some figures are taken at half and double that."""
+
+State = Literal["rest", "moving"]
+"""Whether a program's memory moves."""
 
 
-Counted = Literal[
-    "demoted_per_s", "promoted_per_s", "near",
-    "huge", "huge_missed", "stalls", "compactions_failed", "compactions", "moved",
-]  # fmt: skip
-"""Counters of the kernel beside a program.
-
-Pages demoted and promoted, and which share of its hot set was on the fast node when that moved
-on. Large pages that it got and missed; how often it waited for compaction, how many attempts of
-all failed and succeeded, and how many pages they moved.
+Counted = Literal["demoted_per_s", "promoted_per_s", "near"]
+"""Counters of the kernel beside a program: pages demoted and promoted, and which share of its hot
+set was on the fast node when that moved on.
 """
 
 
@@ -241,9 +221,10 @@ class Program(_Struct, frozen=True):
     """The service that a program's clients got in one case, by its own load generator.
 
     `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, and the
-    processor for `mover_ms`. Where the kernel moves memory by itself there are none: `mover_ms`
-    is what its threads took in all, and `cpu_us` what the program took of the processor for
-    one of what it does.
+    processor for `mover_ms`, and it moved `gb`. Where the kernel moves memory by itself there are
+    none: `mover_ms` is what its threads took in all, and `cpu_us` what the program took of the
+    processor for one of what it does. In open loop `late` requests took longer than the workload
+    says, and processors sent `ipis`. The seed and the quantum are those of virtual time.
     """
 
     workload: str
@@ -260,13 +241,34 @@ class Program(_Struct, frozen=True):
     move_ms: NotNegative = 0
     mover_ms: NotNegative = 0
     cpu_us: NotNegative = 0
+    gb: NotNegative = 0
+    late: Count = 0
+    ipis: Count = 0
+    seed: AtLeastOne = 1
+    quantum_ns: AtLeastOne = QUANTUM_NS
     counts: dict[Counted, NotNegative] = {}
+
+
+StripWay = Literal["vanilla", "batch", "dcbm", "dcbm live"]
+"""A way to move memory of which there are strips; "batch" is the published design."""
+
+
+class Strip(_Struct, frozen=True):
+    """Times at which one move takes each folio, in microseconds since it touched the first.
+
+    Of each: from when it is read-only, from when inaccessible, and from when as before.
+    """
+
+    way: StripWay
+    folio_kib: Annotated[int, Meta(ge=4)]
+    folios: tuple[tuple[float, float, float], ...]
 
 
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
 
-    `programs` are there if a workload was measured.
+    `programs` are there if a workload was measured. `other_end` has GB/s of the published design,
+    by row, with the preset at the other end of the range that published figures leave.
     """
 
     calibration: Calibration | None
@@ -278,6 +280,8 @@ class Results(_Struct, frozen=True):
     qemu: str | None
     compiler: str | None
     programs: tuple[Program, ...] = ()
+    strips: tuple[Strip, ...] = ()
+    other_end: dict[str, Positive] = {}
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""
@@ -316,20 +320,12 @@ def dump(results: Results) -> str:
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    if not document["programs"]:
-        del document["programs"]
-    lists: list[str] = []
-
-    def without_lists(value: Any) -> Any:
-        if isinstance(value, dict):
-            return {name: without_lists(one) for name, one in value.items()}
-        if not isinstance(value, list) or not value:
-            return value
-        lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
-        lists.append(f"[\n{lines}\n]")
-        return f"list {len(lists) - 1}"
-
-    text = json.dumps(without_lists(document), indent=2, ensure_ascii=False)
-    for number, lines in enumerate(lists):
-        text = text.replace(f'"list {number}"', lines)
-    return f"{text}\n"
+    fields = []
+    for name, value in document.items():
+        text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
+        if isinstance(value, list) and value:
+            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
+            text = f"[\n{lines}\n]"
+        if value or name not in ("programs", "strips", "other_end"):
+            fields.append(f'  "{name}": {text}')
+    return "{\n" + ",\n".join(fields) + "\n}\n"

@@ -5,7 +5,7 @@ with an engine whose speed that clock decides: PTDMA as a device of QEMU, with i
 Its memory is compared, byte by byte, after each move that is timed.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import count
 from pathlib import Path
@@ -19,15 +19,15 @@ from harness.guest import ktap, recorded, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, qemu
 from harness.kernel.build import Kernel
-from harness.lab import bench, plan, results
+from harness.lab import bench, plan, results, strips
 from harness.lab.judge import claims, compare
-from harness.lab.model import calibration, preset
+from harness.lab.model import calibration, preset, published
 from harness.lab.plan import Boot
 from harness.lab.report import report
-from harness.lab.results import Calibration, Engine, Results, Run
+from harness.lab.results import Calibration, Engine, Results, Run, Strip
 
 _PREFIX = "result: "
-_GUESTS = 2  # at a time: each has one processor
+_GUESTS = 2  # at a time: the processors of each take turns on one of the host's
 
 
 @dataclass(frozen=True)
@@ -108,6 +108,7 @@ def measure(
                 lab.paths, lab.kernels[boot.config], "lab", lab.out / "guests" / boot.name,
                 {"lab.plan": boot.plan(dilation).encode()}, tiers=boot.tiers,
                 memory=boot.memory, append=boot.append, devices=devices.get(boot.channels, ()),
+                cpus=boot.cpus, clock=vm.Clock(quantum_ns=boot.quantum_ns),
             )  # fmt: skip
             step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
             return boot.name, said(ended, f"lab: {boot.name}")
@@ -165,6 +166,45 @@ def _ours(
     ]
 
 
+def by_quantum(runs: Sequence[Run], others: Sequence[Run]) -> list[Run]:
+    """Tell runs in which threads used the memory how far runs with other quanta are apart."""
+
+    def told(run: Run) -> Run:
+        speeds = [other.gbps for other in others if other.name == run.name]
+        if not (run.touch and speeds):
+            return run
+        apart = max(abs(gbps / run.gbps - 1) for gbps in speeds)
+        return structs.replace(run, touch=structs.replace(run.touch, by_quantum=apart))
+
+    return [told(run) for run in runs]
+
+
+def _other_end(lab: Lab, boots: Sequence[Boot], dilation: float) -> dict[str, float]:
+    """Measure the published design with the preset at the other end."""
+    heart = [boot for boot in boots if boot.config == plan.HEART]
+    runs = _ours(lab, heart, preset.load(preset.OTHER_END), preset.OTHER_END, dilation)
+    return {
+        row.name: run.gbps
+        for row in published.rows(published.OFFLOAD)
+        for run in runs
+        if (run.folio_kib, run.channels) == (row.folio_kib, row.channels)
+    }
+
+
+def _strips(lab: Lab, engine: preset.Preset, dilation: float) -> Iterator[Strip]:
+    """Trace one move each way, one after the other: they are short."""
+    with ui.step("lab: strips") as step:
+        for boot in strips.boots():
+            step.progress(boot.name)
+            ended = suite.run_quietly(
+                lab.paths, lab.kernels[boot.config], "strip", lab.out / "guests" / boot.name, {},
+                args=boot.args(dilation),
+                devices=() if boot.design == "off" else engine.devices(engine.channels, dilation),
+            )  # fmt: skip
+            yield strips.parse(said(ended, f"lab: {boot.name}"), boot, dilation)
+        step.done(f"{len(strips.boots())} guests")
+
+
 def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     """Measure everything, write results.json and the report, and return what was measured.
 
@@ -186,10 +226,14 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     ui.say(f"lab: {dilation:.3f} virtual ns for one of the published machine")
     sizes, calls = (vanilla_runs(part, dilation) for part in ("sizes", "calls"))
 
-    runs = [*sizes, *calls, *_ours(lab, list(plan.ours(quick)), engine, preset_name, dilation)]
-    rows = tuple(calibration.compare(sizes, calls))
+    boots = list(plan.ours(quick))
+    quanta = [other for boot in boots for other in plan.other_quanta(boot)]
+    ours, others = (
+        _ours(lab, some, engine, preset_name, dilation) if some else [] for some in (boots, quanta)
+    )
+    runs = [*sizes, *calls, *by_quantum(ours, others)]
     found = Results(
-        calibration=Calibration(dilation=dilation, limit=calibration.LIMIT, rows=rows),
+        calibration=Calibration(dilation=dilation),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),
@@ -202,6 +246,8 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
         kernel_release=lab.kernels[plan.OURS].release,
         qemu=qemu.version(lab.paths),
         compiler=build.compiler(),
+        strips=() if quick else tuple(_strips(lab, engine, dilation)),
+        other_end={} if quick else _other_end(lab, boots, dilation),
     )
     jsonio.write_text(lab.out / "results.json", results.dump(found))
     report.write(found, lab.out)

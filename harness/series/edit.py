@@ -2,8 +2,8 @@
 
 The tree is <home of the source>/edit. Branch `series` has one commit a patch, whose message
 ends with the patch's name; tag `saved` is what kernel/patches holds. The user works on branch
-`edit`, which starts at tag `at`, the patch that was asked for. `make save` puts the later
-patches on `edit` with git rebase, folds fixups with --autosquash, and writes back what changed.
+`edit`, which starts at tag `at`, the patch that was asked for. For `make save` git rebases and
+folds fixups; most lines refuse what no patch would keep, and prove that what they write is it.
 """
 
 import json

@@ -98,6 +98,8 @@ class Claim:
     """One figure and its goal, from `low` to `high`; `value` is NaN if it was not measured.
 
     `published` is the figure that the lab reproduces. A `fitted` one is shown and not judged.
+    `other` is the figure at the other end of the model, NaN if that was not measured: the goal is
+    met if either end does, or if it lies between them.
     """
 
     group: str
@@ -108,6 +110,7 @@ class Claim:
     high: float = math.inf
     published: float = 0
     fitted: bool = False
+    other: float = math.nan
 
     @property
     def name(self) -> str:
@@ -122,7 +125,8 @@ class Claim:
     @property
     def met(self) -> bool:
         """Whether the goal is reached."""
-        return self.low <= self.value <= self.high
+        ends = [end for end in (self.value, self.other) if not math.isnan(end)]
+        return bool(ends) and min(ends) <= self.high and self.low <= max(ends)
 
     @property
     def goal(self) -> str:

@@ -35,7 +35,7 @@ def claims_of(results: Results) -> list[Claim]:
     measured = Measured(planned(results), results.runs)
     return [
         *reproduced.claims_of(results, measured),
-        *goals.claims_of(results, measured),
+        *goals.claims_of(measured),
         *programs.claims_of(results.programs),
     ]
 
@@ -61,11 +61,13 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
+    spread = programs.spread(recorded_programs())
 
     def case(claim: Claim) -> Case:
         slack = SLACK
         if claim.group in groups:
             slack = programs.RARE_SLACK if programs.RARE in claim.what else programs.SLACK
+            slack = max(slack, spread.get(claim.name, 0))
         return verdict(claim, figures.get(claim.name), slack)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in found]

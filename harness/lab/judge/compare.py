@@ -96,8 +96,6 @@ def all_figures(results: Results) -> dict[str, float]:
     }
     if results.calibration:
         found["calibration: dilation"] = results.calibration.dilation
-        for row in results.calibration.rows:
-            found[f"{row.table}, {row.row}, {row.quantity}: lab"] = row.lab
     return found
 
 
@@ -113,8 +111,10 @@ def figures(run: Run) -> dict[str, float]:
         if isinstance(value, Touch):
             continue
         if isinstance(value, Struct):
-            parts = structs.asdict(value).items()
-            found |= {f"{name}: {part}": figure for part, figure in parts}
+            parts = structs.asdict(value)
+            if run.total_mib * 1024 / run.folio_kib < 100:
+                parts.pop("p99", None)  # it is the longest
+            found |= {f"{name}: {part}": figure for part, figure in parts.items()}
         elif value is not None:
             found[name] = value
     return found

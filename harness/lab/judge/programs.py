@@ -2,15 +2,16 @@
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from statistics import median
 
 from msgspec import structs
 
-from harness.lab.judge.claim import Claim, Promised, promises
-from harness.lab.results import WAY_NAMES, Program, size_name
+from harness.lab.judge.claim import Claim, promises
+from harness.lab.results import QUANTUM_NS, WAY_NAMES, Program, size_name
 from harness.lab.workloads import WORKLOADS
 
 SLACK = 0.1
-"""As in claim.py: any change of code moves when the one processor is whose."""
+"""As in claim.py: any change of code moves when a processor is whose."""
 
 RARE_SLACK = 0.33
 """The same of a 99.9th percentile, which is a single stall."""
@@ -23,9 +24,19 @@ def _over(first: float, second: float) -> float:
     return first / second if second else math.nan
 
 
+def _per_gb(figure: float, one: Program) -> float:
+    """Return a figure of all moves for each GB."""
+    return _over(figure, one.moves * one.gb)
+
+
+_DUE: tuple[tuple[str, str, Callable[[Program], float]], ...] = (
+    ("late per GB, of vanilla's", "", lambda one: 1 + _per_gb(one.late, one)),  # there may be none
+    ("CPU time per GB, of vanilla's", "", lambda one: _over(one.mover_ms, one.gb)),
+    ("IPIs per GB, of vanilla's", "", lambda one: 1 + _per_gb(one.ipis, one)),
+)
+"""Figures that are compared where requests and moves are due at fixed rates."""
+
 _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
-    "redis": (),
-    "postgres": (),
     "tiering": (
         ("share of a hot set on the fast node, over vanilla's", "times",
          lambda one: one.counts["near"]),
@@ -34,41 +45,49 @@ _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
         ("CPU time for a page demoted, of vanilla's", "",  # but for the time
          lambda one: _over(one.mover_ms, one.counts["demoted_per_s"])),
     ),
-    "compaction": (
-        ("large pages that it got, over vanilla's", "times",
-         lambda one: _over(one.counts["huge"], one.counts["huge"] + one.counts["huge_missed"])),
-        ("CPU time, of vanilla's", "", lambda one: one.cpu_us),
-    ),
 }  # fmt: skip
-"""Further figures that are compared where the kernel moves memory by itself."""
-
-
-_COMPARED = ("off", "dcbm", "dcbm 50us")
-"""Compared with vanilla where migratepages(8) moves memory; live ways with rest."""
+"""The same where the kernel moves memory by itself."""
 
 
 def claims_of(programs: Sequence[Program]) -> Iterator[Claim]:
-    """Yield what ways bring over vanilla, and live copies over the program at rest."""
-    return promises(_promised(programs))
+    """Yield what ways bring over vanilla, each the median of its seeds."""
+    return promises((*name, median(values)) for name, values in _seeds(programs).items())
 
 
-def _promised(programs: Sequence[Program]) -> Iterator[Promised]:
+def spread(programs: Sequence[Program]) -> dict[str, float]:
+    """Return half of the interval of each claim's seeds, as a fraction of the median."""
+    return {
+        f"{group}: {what}": (max(values) - min(values)) / 2 / abs(median(values))
+        for (group, what, _), values in _seeds(programs).items()
+        if median(values)
+    }
+
+
+def _seeds(programs: Sequence[Program]) -> dict[tuple[str, str, str], list[float]]:
+    """Return what is compared, of each seed."""
+    found: dict[tuple[str, str, str], list[float]] = {}
+    for *name, value in _promised(programs):
+        group, what, unit = name
+        found.setdefault((group, what, unit), []).append(value)
+    return found
+
+
+def _promised(programs: Sequence[Program]) -> Iterator[tuple[str, str, str, float]]:
+    """Compare with vanilla; of programs that share a processor, only how slow the slowest are."""
+
     def key(one: Program) -> tuple[object, ...]:
-        return (one.workload, one.folio_kib, one.case, one.way, one.state)
+        return (one.workload, one.folio_kib, one.case, one.way, one.state, one.seed)
 
-    found = {key(one): one for one in programs}
-    for one in (one for one in programs if one.state == "moving"):
+    some = [one for one in programs if one.quantum_ns == QUANTUM_NS]
+    found = {key(one): one for one in some}
+    for one in (one for one in some if (one.state, one.way != "vanilla") == ("moving", True)):
         workload = WORKLOADS[one.workload]
         group = workload.group
         said = f"{size_name(one.folio_kib)} pages, {one.case}, {WAY_NAMES[one.way]}"
-        # Where the kernel moves memory by itself, how much depends on how fast it is.
-        if one.way in _COMPARED or (one.counts and one.way != "vanilla"):
-            vanilla = found[key(structs.replace(one, way="vanilla"))]
+        vanilla = found[key(structs.replace(one, way="vanilla"))]
+        if one.counts:
             name = f"{said}: {workload.what}, over vanilla's"
             yield group, name, "times", one.per_s / vanilla.per_s
-            yield group, f"{said}: {RARE}, of vanilla's", "", one.p999_us / vanilla.p999_us
-            for name, unit, figure in _COUNTED[one.workload]:
-                yield group, f"{said}: {name}", unit, _over(figure(one), figure(vanilla))
-        elif "live" in one.way:
-            rest = found[key(structs.replace(one, state="rest"))]
-            yield group, f"{said}: {RARE}, of that at rest", "", one.p999_us / rest.p999_us
+        yield group, f"{said}: {RARE}, of vanilla's", "", one.p999_us / vanilla.p999_us
+        for name, unit, figure in _COUNTED.get(one.workload, _DUE if one.gb else ()):
+            yield group, f"{said}: {name}", unit, _over(figure(one), figure(vanilla))

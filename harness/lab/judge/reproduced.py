@@ -6,9 +6,10 @@ Each figure has a target on both sides: a model that is faster than its machine 
 import math
 from collections.abc import Iterator
 
+from harness.lab import plan
 from harness.lab.judge.claim import Claim, Measured
+from harness.lab.model.calibration import LIMIT, UNFITTED_KIB
 from harness.lab.model.published import BASELINE, OFFLOAD, PAGE_KIB, SWEEP, WORKLOAD, Row, rows
-from harness.lab.plan import SIZE_BATCH_PAGES
 from harness.lab.results import Results
 
 CALIBRATION, BATCHES, SIZES = "calibration", "batch sweep", "published design"
@@ -30,49 +31,50 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
         CALIBRATION, "virtual time for a ns of the published machine", "ns",
         calibration.dilation,
     )  # fmt: skip
-    vanilla = {(row.table, row.row, str(row.quantity)): row for row in calibration.rows}
+    mib = plan.QUICK_MIB if results.quick else plan.MIB
     for row in (row for table in _GROUPS for row in rows(table)):
         group, target = _GROUPS[row.table], max(_TARGET, row.sd / row.gbps)
         if group == CALIBRATION:
-            target = calibration.limit
+            target = LIMIT
         elif group == BATCHES and row.folio_kib == PAGE_KIB:
             target = _SWEEP_TARGET
         for quantity, word, unit, published in (
             ("gbps", "throughput", "GB/s", row.gbps),
             ("first_folio_us", "first folio", "us", row.first_us),
         ):
-            value = measured.figure(quantity, **_wanted(row))
+            value = measured.figure(quantity, **_wanted(row, mib))
             if value is None or not published:
                 continue
             fitted = quantity == "gbps" and _is_fitted(row)
-            if group == CALIBRATION:
-                lab = vanilla.get((row.table, row.name, quantity))
-                value, fitted = (lab.lab, lab.fitted) if lab else (math.nan, False)
             what = row.name if group != CALIBRATION else f"{row.table}, {row.name}"
             yield Claim(
                 group, f"{what}: {word}", unit, value, published * (1 - target),
                 published * (1 + target), published, fitted,
+                results.other_end.get(row.name, math.nan) if group == SIZES else math.nan,
             )  # fmt: skip
 
 
-def _wanted(row: Row) -> dict[str, object]:
-    """Return fields of the runs that reproduce a row."""
+def _wanted(row: Row, mib: int) -> dict[str, object]:
+    """Return fields of the runs that reproduce a row; by folio size, so many MiB move."""
     if _GROUPS[row.table] == CALIBRATION:
-        calls = {"folios_per_call": row.folios} if row.folios else {}
-        return {"kernel": "vanilla", "folio_kib": row.folio_kib, **calls}
+        folios = row.folios or mib * 1024 // row.folio_kib
+        size = {} if row.folios else {"total_mib": mib}
+        return {"kernel": "vanilla", "folio_kib": row.folio_kib, "folios_per_call": folios, **size}
     kernel = "heart" if row.table == OFFLOAD else "ours"
     return {"kernel": kernel, "design": "batch", "channels": row.channels,
             "folio_kib": row.folio_kib,
-            "batch_pages": row.batch_pages or SIZE_BATCH_PAGES}  # fmt: skip
+            "batch_pages": row.batch_pages or plan.SIZE_BATCH_PAGES}  # fmt: skip
 
 
 def _is_fitted(row: Row) -> bool:
-    """Whether the preset was fitted to the throughput of this row, or to that of its double.
+    """Whether the clock or the preset was fitted to the throughput of this row, or of its double.
 
-    Its bandwidth comes from 2 MB folios by number of channels, 1 GB in one batch, which large
-    batches of the sweep repeat; its time for a descriptor from 4 KB folios on one channel.
+    The preset's bandwidth comes from 2 MB folios by number of channels, 1 GB in one batch, which
+    large batches of the sweep repeat; its time for a descriptor from 4 KB folios on one channel.
     """
+    if _GROUPS[row.table] == CALIBRATION:
+        return row.table == BASELINE and row.folio_kib != UNFITTED_KIB
     if row.table == SWEEP:
-        large = row.folio_kib > PAGE_KIB and row.batch_pages >= SIZE_BATCH_PAGES
+        large = row.folio_kib > PAGE_KIB and row.batch_pages >= plan.SIZE_BATCH_PAGES
         return row.channels == 1 or large
     return row.folio_kib == 2048 or (row.folio_kib, row.channels) == (PAGE_KIB, 1)

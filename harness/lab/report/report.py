@@ -1,4 +1,4 @@
-"""The lab's report: report.html (self-contained) and PNG figures.
+"""The lab's report: report.html (self-contained), two pictures, and one table a question.
 
 Made from results.json alone, so that a real machine's results give the same report.
 Published figures are other people's, and every caption says what ours come from.
@@ -6,250 +6,226 @@ Published figures are other people's, and every caption says what ours come from
 
 import base64
 import math
-from collections.abc import Callable, Mapping, Sequence
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import get_args
 
 import jinja2
-from msgspec import structs
 
 from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
+from harness.guest.ktap import Case
 from harness.lab import bench
 from harness.lab.judge import claims
-from harness.lab.judge.claim import number
-from harness.lab.model.published import BASELINE, OFFLOAD, SWEEP, rows
-from harness.lab.report import plots, programs, select
-from harness.lab.report.plots import BLACK, GREY, Curve, Look
-from harness.lab.report.select import Configuration, Curves, by_size, configuration
-from harness.lab.results import ENGINE_DESIGNS, Program, Results, Run, convert, size_name
+from harness.lab.judge.claim import Claim, number, size
+from harness.lab.model.calibration import UNFITTED_KIB
+from harness.lab.plan import HUGE_KIB
+from harness.lab.report import plots, predicted, programs
+from harness.lab.results import Design, Results, Run, Strip, StripWay, convert, size_name
 from harness.lab.workloads import WORKLOADS
 
-FIGURES = ("tradeoff.png", "inaccessible.png", "throughput.png", *programs.FIGURES)
+STRIP, COST = FIGURES = ("strip.png", "cost.png")
 """All figures that a report can have."""
 
-_CPU_LOOKS = {
-    "off": Look(GREY, "<", ":"),
-    "cpu": Look(GREY, ">", "-."),
-    "threads": Look(GREY, "h", "-"),
+CLAIMS: dict[str, str] = {
+    r"^cost of being there|, (ours, off|switched off): ": "Does it cost anything when it is off?",
+    r"^copied while it is mapped": "Is memory accessible while it moves?",
+    r"^other kinds of memory": "What of memory that is not copied live?",
+    r"while its memory moves|^Threads": "Do programs get more than on vanilla while memory moves?",
+    r"^callers|^A hot set": "Does it pay where the kernel moves memory by itself?",
+    r"^gain|^stays": "What is gained without an engine?",
+    r"^folios cut": "What does it bring to cut folios over channels?",
+    r"^calibration|^batch sweep|^published": "Does the model reproduce what was published?",
 }
-_CPU_NAMES = {"off": "off", "cpu": "CPU copy"}
+"""Questions that claims answer, by patterns of their names: the first that fits."""
+
+_WAYS: dict[StripWay, str] = {
+    "vanilla": "vanilla", "batch": "published design", "dcbm": "engine, not live",
+    "dcbm live": "engine, live\n(default)",
+}  # fmt: skip
+
+_WORSE = 0.02
+"""A figure that is worse than vanilla's by no more than this fraction is a tie."""
 
 
-def groups_of(results: Results) -> dict[str, dict[str, Any]]:
-    """Return claims by section: rows of a table, and causes with the claims that miss for them."""
-    groups: dict[str, dict[str, Any]] = {}
-    for claim, case in claims.judged(results):
-        group = groups.setdefault(claim.group, {"rows": [], "causes": {}})
-        value, error = "-", "-"
-        if not math.isnan(claim.value):
-            value = f"{number(claim.value)} {claim.unit}".rstrip()
-            if claim.published:
-                error = f"{100 * (claim.value / claim.published - 1):+.1f} %"
-        verdict, bound = "fitted" if claim.fitted else "-", "-"
-        if case:
-            verdict = case.status.value.removesuffix("es")
-            bound = case.name.removeprefix(f"{claim.name}: ").partition(" (")[0]
-        group["rows"].append([claim.what, claim.goal or "-", value, error, bound, verdict])
-        if claim.cause and not claim.met and not claim.fitted:
-            group["causes"].setdefault(claim.cause, []).append(claim.what)
-    return groups
+@dataclass
+class Question:
+    """A table, whose title is the question; the first columns are words."""
+
+    title: str
+    head: Sequence[str]
+    rows: list[list[str]] = field(default_factory=list)
+    words: int = 1
 
 
-class Report:
-    """Results being written up; figures go to `directory`."""
-
-    def __init__(self, results: Results, directory: Path) -> None:
-        """Keep what every section needs."""
-        self._results = results
-        self._directory = directory
-        self._word = "lab" if results.calibration else "measured"
-        channels = {row.channels for row in rows(OFFLOAD)}
-        channels |= {run.channels or 0 for run in results.runs if run.design in ENGINE_DESIGNS}
-        self._channels = sorted(channels)
-
-    def html(self) -> str:
-        """Return the whole report, and write its figures."""
-        results = self._results
-        environment = jinja2.Environment(
-            loader=jinja2.FileSystemLoader(Path(__file__).parent),
-            autoescape=True, trim_blocks=True, lstrip_blocks=True,
-        )  # fmt: skip
-        self._waits()
-        context = {
-            "results": results,
-            "word": self._word,
-            "groups": groups_of(results),
-            "batches": self._tradeoff(),
-            "touched": self._touched(),
-            "throughput": self._throughput(),
-            "phases": self._phases(),
-            "unmoved": [f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
-            "lost": [f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-            "programs": self._programs(),
-            "workloads": WORKLOADS,
-            "figures": {
-                name: base64.b64encode(path.read_bytes()).decode()
-                for name in FIGURES
-                if (path := self._directory / name).exists()
-            },
-        }
-        return environment.get_template("report.html.j2").render(context)
-
-    def _look(self, key: Configuration) -> Look:
-        """Return how a configuration looks in every figure."""
-        kernel, design, channels = key
-        if kernel == "vanilla":
-            return Look(BLACK, "H")
-        if design in _CPU_LOOKS:
-            return _CPU_LOOKS[design]
-        if design == "live" and not channels:
-            return Look(BLACK, "*", ":")
-        rank = self._channels.index(channels or 0)
-        return Look(
-            plots.PALETTE[rank % len(plots.PALETTE)],
-            {"segments": "d", "live": "*"}.get(design, plots.MARKERS[rank % len(plots.MARKERS)]),
-            {"segments": "-.", "live": ":"}.get(design, "--" if kernel == "heart" else "-"),
-        )
-
-    def _tradeoff(self) -> str:
-        """Draw the figure, and return what its caption says of batches."""
-        measured = select.tradeoff_curves(self._results.runs)
-        hollow: dict[tuple[int, Configuration], list[tuple[float, float]]] = {}
-        for row in rows(SWEEP):
-            if any(kib == row.folio_kib for kib, _ in measured):
-                place = row.folio_kib, ("ours", "batch", row.channels)
-                hollow.setdefault(place, []).append((row.first_us, row.gbps))
-        name, time = "tradeoff.png", "first-folio latency"
-        self._draw(name, time, measured, lambda run: run.first_folio_us or 0.0, hollow)
-        pages = {run.batch_pages or 0 for runs in measured.values() for run in runs} - {0}
-        if len(pages) < 2:
-            return ""
-        return f"; along each curve the batch grows, {min(pages):,} to {max(pages):,} pages"
-
-    def _waits(self) -> None:
-        """Draw what throughput costs in time for which memory is inaccessible."""
-        name, time = "inaccessible.png", "inaccessible, 99th percentile"
-        curves = select.waits(self._results.runs)
-        self._draw(
-            name, time, curves, lambda run: run.inaccessible_us.p99 if run.inaccessible_us else 0
-        )
-
-    def _draw(
-        self, name: str, time: str, curves: Curves, x: Callable[[Run], float],
-        published: Mapping[tuple[int, Configuration], plots.Points] | None = None,
-    ) -> None:  # fmt: skip
-        """Draw throughput against a time of runs, a panel for each folio size."""
-        panels: dict[str, list[Curve]] = {}
-        others = published or {}
-        for kib, key in dict.fromkeys((*curves, *others)):
-            points = [(x(run), run.gbps) for run in curves.get((kib, key), ())]
-            curve = Curve(_name(key), self._look(key), points, others.get((kib, key), ()))
-            panels.setdefault(f"{size_name(kib)} folios", []).append(curve)
-        if panels:
-            path, label = self._directory / name, self._results.label
-            plots.tradeoff(path, panels, time, self._word, label)
-
-    def _touched(self) -> list[list[str]]:
-        """Return the table of memory that threads use while it moves."""
-        return [
-            [
-                size_name(run.folio_kib), _name(configuration(run)), f"{run.writes_per_ms:,}",
-                f"{run.gbps:.2f}", f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
-                "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
-                f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
-            ]
-            for run in sorted(self._results.runs, key=lambda run: -run.folio_kib)
-            if run.touch
-        ]  # fmt: skip
-
-    def _programs(self) -> dict[str, tuple[list[str], list[list[str]]]]:
-        """Draw what programs get while their memory moves, and return tables by workload."""
-        found: dict[str, list[Program]] = {}
-        for one in self._results.programs:
-            found.setdefault(one.workload, []).append(one)
-        for name, some in found.items():
-            path = self._directory / f"{name}.png"
-            plots.programs(path, programs.panels(some), self._results.label)
-        return {name: programs.table(some) for name, some in found.items()}
-
-    def _throughput(self) -> dict[str, object]:
-        """Draw the figure, and return the table."""
-        configurations = by_size(self._results.runs)
-        sizes = sorted({size for runs in configurations.values() for size, _ in runs})
-        curves, cells = [], []
-        batches: set[int] = set()
-        for key, runs in configurations.items():
-            published = _published(key)
-            figures: list[tuple[str, Mapping[int, float | None], int]] = [
-                ("GB/s published", published, 2)
-            ]
-            for move, word in ((1, "first move"), (2, "back")):
-                moved = {kib: run for (kib, number), run in runs.items() if number == move}
-                speeds = {kib: run.gbps for kib, run in moved.items()}
-                figures.append((f"GB/s {self._word}, {word}", speeds, 2))
-                split = {kib: run.folios_split for kib, run in moved.items()}
-                if max(split.values(), default=0) > 0:
-                    figures.append((f"folios split, {word}", split, 0))
-                if move == 1:
-                    points = sorted(speeds.items()), sorted(published.items())
-                    curves.append(Curve(_name(key), self._look(key), *points))
-                    counted = {kib: run.instructions_per_folio for kib, run in moved.items()}
-            figures.append(("instructions per folio", counted, 0))
-            for what, values, digits in figures:
-                if any(value is not None for value in values.values()):
-                    numbers = map(values.get, sizes)
-                    shown = ["-" if x is None else f"{x:,.{digits}f}" for x in numbers]
-                    cells.append([_name(key), what, *shown])
-            if key[1] in ENGINE_DESIGNS:
-                batches |= {run.batch_pages or 0 for run in runs.values()}
-        if curves:
-            path = self._directory / "throughput.png"
-            plots.throughput(path, curves, self._word, self._results.label)
-        return {
-            "head": ["configuration", "figure", *map(size_name, sizes)],
-            "rows": cells,
-            "batches": ", ".join(map(_pages, sorted(batches))) or "none",
-        }
-
-    def _phases(self) -> list[list[str]]:
-        """Return the table."""
-        cells = []
-        for kib, runs in select.phase_panels(self._results.runs).items():
-            for run in runs:
-                assert run.phases_us
-                times = structs.astuple(run.phases_us)
-                shown = [f"{time:,.2f}" for time in (*times, sum(times))]
-                name = _name(configuration(run))
-                cells.append([size_name(kib), _pages(run.batch_pages), name, *shown])
-        return cells
+def _question(claim: Claim) -> str:
+    return next(title for name, title in CLAIMS.items() if re.search(name, claim.name))
 
 
-def _published(key: Configuration) -> dict[int, float]:
-    """Return published speeds of a configuration by folio size."""
-    kernel, _, channels = key
-    table = {"vanilla": BASELINE, "heart": OFFLOAD}.get(kernel)
-    known = rows(table) if table else ()
-    return {row.folio_kib: row.gbps for row in known if row.channels == (channels or 0)}
+def _row(claim: Claim, case: Case | None) -> list[str]:
+    """Return a claim as a row: with its bound, its verdict, and the cause of a known miss."""
+    value, bound, verdict = "-", "-", "fitted" if claim.fitted else "-"
+    if not math.isnan(claim.value):
+        value = f"{number(claim.value)} {claim.unit}".rstrip()
+        if claim.published:
+            ends = [end for end in (claim.value, claim.other) if not math.isnan(end)]
+            errors = " to ".join(f"{100 * (end / claim.published - 1):+.0f}" for end in ends)
+            value = f"{' to '.join(map(number, ends))} {claim.unit} ({errors} %)"
+    if case:
+        verdict = case.status.value.removesuffix("es")
+        bound = case.name.removeprefix(f"{claim.name}: ").partition(" (")[0]
+        if claim.cause and not claim.met:
+            verdict += f": {claim.cause}"
+    return [claim.name, claim.goal or "-", value, bound, verdict]
 
 
-def _pages(batch: int | None) -> str:
-    return f"{batch:,} pages" if batch else "unknown size"
+def _against(found: Sequence[Claim]) -> Question:
+    """Return where a figure is worse than vanilla's, the worst first."""
+    worse = []
+    for claim in found:
+        if "vanilla's" in claim.what and claim.value:
+            times = 1 / claim.value if claim.more else claim.value
+            if times > 1 + _WORSE:
+                worse.append((times, [claim.name, f"{times:.2f} times", claim.cause or "-"]))
+    worse.sort(key=lambda one: -one[0])
+    return Question("Where does vanilla win?", ("figure", "worse than vanilla", "cause"),
+                    [row for _, row in worse])  # fmt: skip
 
 
-def _name(key: Configuration) -> str:
-    """Return a configuration's name."""
-    kernel, design, channels = key
-    if kernel == "vanilla":
+def _copier(run: Run) -> str:
+    """Return how people call what copies in a run."""
+    if run.kernel == "vanilla":
         return "vanilla"
-    if design in _CPU_NAMES:
-        return _CPU_NAMES[design]
-    label, word = ("mtcopy", "thread") if design == "threads" else (design, "channel")
-    label = "published design" if kernel == "heart" else label
-    if design == "live" and not channels:
-        return "live, CPU"
-    count = "unknown" if channels is None else channels
-    return f"{label}, {count} {word}{'' if channels == 1 else 's'}"
+    who = {"off": "off", "cpu": "CPU", "threads": f"mtcopy, {run.channels} threads"}.get(run.design)
+    if who or not run.engine:
+        return who or "CPU, live"
+    name = {"segments": "engine", "live": "engine, live"}.get(run.design, run.design)
+    name = "published design" if run.kernel == "heart" else name
+    count = "unknown" if run.channels is None else run.channels
+    return f"{name}, {count} channel{'' if count == 1 else 's'}"
+
+
+def _speeds(results: Results) -> Question:
+    """Return speed, inaccessible time and CPU time by folio size, of the largest batches.
+
+    In virtual time nothing is said of how fast the CPU copies, but for vanilla, which the clock
+    is fitted to; of engines only those with the most channels are shown, and the published way to
+    divide only on the kernel that was published.
+    """
+    dilation = results.calibration.dilation if results.calibration else 0
+    runs = [
+        run for run in results.runs
+        if (run.move, run.writes_per_ms, run.addresses, run.memory) == (1, 0, "heads", "anon")
+        and run.kernel != "without"
+    ]  # fmt: skip
+    most = max((run.channels or 0 for run in runs if run.engine), default=0)
+    if dilation:
+        runs = [
+            run for run in runs
+            if run.kernel == "vanilla" or (run.channels == most and
+                                           (run.kernel == "heart") == (run.design == "batch"))
+        ]  # fmt: skip
+    runs.sort(key=lambda run: (run.kernel != "vanilla", run.kernel != "heart",
+                               get_args(Design).index(run.design), run.channels or 0))  # fmt: skip
+    sizes = sorted({run.folio_kib for run in runs})
+    found: dict[tuple[str, int], Run] = {}
+    for run in sorted(runs, key=size):
+        found[_copier(run), run.folio_kib] = run
+
+    def figures(run: Run) -> dict[str, str]:
+        fitted = {"vanilla": run.folio_kib != UNFITTED_KIB, "heart": run.folio_kib == HUGE_KIB}
+        mark = " (fitted)" if dilation and fitted.get(run.kernel) else ""
+        told = {"GB/s": number(run.gbps) + mark}
+        if run.inaccessible_us:
+            told["inaccessible, p99, us"] = number(run.inaccessible_us.p99)
+        if dilation and run.instructions_per_folio:
+            ms = run.instructions_per_folio / dilation / (run.folio_kib * 1.024e-3) / 1000
+            told["CPU-ms a GB"] = number(ms)
+        return told
+
+    rows = []
+    for name in dict.fromkeys(map(_copier, runs)):
+        cells = [figures(found[name, kib]) if (name, kib) in found else {} for kib in sizes]
+        for what in dict.fromkeys(what for some in cells for what in some):
+            rows.append([name, what, *(some.get(what, "-") for some in cells)])
+    return Question("How fast is a move, and at what cost?",
+                    ("copies by", "figure", *map(size_name, sizes)), rows, 2)  # fmt: skip
+
+
+def _touched(results: Results) -> Question:
+    """Return memory that threads use while it moves."""
+    rows = [
+        [
+            size_name(run.folio_kib), _copier(run), f"{run.writes_per_ms:,}",
+            "-" if results.calibration and _copier(run) == "off" else f"{run.gbps:.2f}",
+            f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
+            "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
+            f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
+            "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
+        ]
+        for run in sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
+        if run.touch
+    ]  # fmt: skip
+    head = ("folio", "copies by", "pages written a ms", "GB/s", "longest read, us",
+            "longest write, us", "folios written meanwhile", "of",
+            "GB/s with another quantum")  # fmt: skip
+    return Question("What do threads meet that read and write the memory?", head, rows, 2)
+
+
+def questions(results: Results) -> list[Question]:
+    """Return the tables that have rows: those against us first."""
+    judged = claims.judged(results)
+    head = ("figure", "goal", "lab" if results.calibration else "measured", "bound", "verdict")
+    asked = {title: Question(title, head) for title in CLAIMS.values()}
+    for claim, case in judged:
+        asked[_question(claim)].rows.append(_row(claim, case))
+    served = []
+    for name, workload in WORKLOADS.items():
+        if some := [one for one in results.programs if one.workload == name]:
+            title = f"What does a program get? {workload.group}"
+            served.append(Question(title, *programs.table(some), 4))
+    found = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
+             _against([claim for claim, _ in judged]), _speeds(results), _touched(results),
+             *asked.values(), *served]  # fmt: skip
+    return [one for one in found if one.rows]
+
+
+def _pictures(results: Results, directory: Path) -> dict[str, str]:
+    """Draw what there is to draw, and return it as base64 by name."""
+    by_way: dict[StripWay, list[Strip]] = {}
+    for one in results.strips:
+        by_way.setdefault(one.way, []).append(one)
+    if by_way:
+        rows = [(_WAYS[way], some) for way, some in by_way.items()]
+        plots.strip(directory / STRIP, rows, results.label)
+    if costs := programs.costs(results.programs):
+        plots.cost(directory / COST, programs.PANELS, costs, results.label)
+    return {
+        name: base64.b64encode((directory / name).read_bytes()).decode()
+        for name in FIGURES
+        if (directory / name).exists()
+    }
+
+
+def html(results: Results, directory: Path) -> str:
+    """Return the whole report, and write its pictures."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    return environment.get_template("report.html.j2").render(
+        results=results,
+        figures=_pictures(results, directory),
+        questions=questions(results),
+        shared=sorted(
+            {one.workload for one in results.programs if one.moves and not one.gb}
+            | {one.workload for one in results.programs if one.counts}
+        ),
+        unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
+        lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
+    )
 
 
 def write(results: Results, directory: Path) -> None:
@@ -258,7 +234,7 @@ def write(results: Results, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in FIGURES:
             (directory / stale).unlink(missing_ok=True)
-        page = Report(results, directory).html()
+        page = html(results, directory)
         (directory / "report.html").write_text(page, encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{error.filename or directory}: {error.strerror}") from error
@@ -268,10 +244,15 @@ def load(files: Sequence[Path]) -> Results:
     """Return the results in one results.json, or in files of migrate_bench taken together."""
     if not files:
         raise HarnessError("report: no file is given: make report FROM=results.json")
-    documents = [(str(path), jsonio.load(dict[str, object], path)) for path in files]
+    documents = [
+        (str(path), one)
+        for path in files
+        for one in bench.parts(jsonio.load(dict[str, object], path), str(path))
+    ]
     if all("program" in document for _, document in documents):
         return bench.from_benchmarks(
-            [(name, convert(document, bench.Bench, name)) for name, document in documents]
+            [(name, convert(document, bench.Bench, name)) for name, document in documents],
+            rounds=len(documents) > len(files),
         )
     if len(documents) > 1:
         raise HarnessError("report: several files must all be output of migrate_bench")

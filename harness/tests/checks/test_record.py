@@ -1,8 +1,17 @@
 """The record of vanilla against what its guests print now."""
 
+from types import SimpleNamespace
+
+import pytest
+
 from harness.checks import record
+from harness.core.paths import default_paths
+from harness.guest import recorded
 from harness.guest.ktap import Status
-from harness.guest.recorded import Entry
+from harness.guest.recorded import OUTSIDE, Entry
+from harness.kernel import build, qemu, source
+from harness.lab import plan
+from harness.layouts import run as layouts
 
 KEY = {"QEMU": "10", "suite": "a"}
 
@@ -31,3 +40,14 @@ def test_a_record_of_other_programs_fails() -> None:
     for known in (Entry(KEY, "1"), None):
         ((status, why),) = statuses(known, now)
         assert (status, why.endswith(": make record")) == (Status.FAILED, True)
+
+
+def test_the_record_is_of_this_repository(monkeypatch: pytest.MonkeyPatch) -> None:
+    origin = SimpleNamespace(package="Linux", home=default_paths().root, revision="")
+    monkeypatch.setattr(source, "get", lambda _: origin)
+    monkeypatch.setattr(build, "compiler", lambda: "gcc")
+    monkeypatch.setattr(qemu, "version", lambda _: "QEMU")
+    known = recorded.load(default_paths())
+    for name, key in recorded.keys(default_paths(), [*plan.guests(), layouts.TWIN]).items():
+        other = recorded.unlike(known.get(name), key).keys() - set(OUTSIDE)
+        assert not other, f"{name}: make record, or each check builds vanilla"

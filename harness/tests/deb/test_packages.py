@@ -8,12 +8,12 @@ import pytest
 
 from harness.core import process
 from harness.core.errors import HarnessError
-from harness.core.paths import default_paths
+from harness.core.paths import ROOT, default_paths
 from harness.deb import packages
 
 NOW = 1764028800.0
 GUIDE = "Documentation/admin-guide/mm/migrate_offload.rst"
-BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate-offload.8")
+BUILT = ("migrate_bench", "migrate-offload-doctor", "migrate-offload.8", "migrate-offload-report.8")
 
 
 def test_a_later_build_has_a_higher_version_and_no_revision(tmp_path: Path) -> None:
@@ -98,3 +98,14 @@ def test_an_administrator_turns_copy_offload_on_and_off(
     assert not any(line.startswith("modules-load.d") for line in run("disable"))
     (routes / "../enabled").write_text("1")
     assert set(run("disable")) == {"parameters: ptdma", "parameters: 9"}
+    assert run("status --all") == run("status --any", 2)
+
+
+def test_a_report_of_an_hour_needs_a_kernel_of_ours(
+    tool: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for option, status, word in (("--help", 0, "Usage"), ("--x", 2, "--x"), ("--force", 2, "root")):
+        ended = process.attempt(["deb/migrate-offload-report", option], ROOT)
+        assert (ended[0], word in ended[1]) == (status, True)
+    tool("migrate-offload-report", 'echo "hour $@"; exit 3')
+    assert process.attempt(["deb/migrate-offload", "report", "--x"], ROOT) == (3, "hour --x\n")

@@ -3,6 +3,7 @@
 import json
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -12,6 +13,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.lab import plan
 from harness.lab import run as lab
+from harness.lab.model import preset
 from harness.lab.plan import Boot, Measurement
 from harness.lab.results import Results
 from harness.tests.lab.sample import FULL, QUICK
@@ -79,6 +81,41 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
     )
     (run,) = lab.with_latencies(plain, traced)
     assert (run.gbps, run.first_folio_us) == (60.0, 480.0)
+
+
+def test_what_another_quantum_changes_is_told() -> None:
+    (boot,) = (one for one in plan.ours(False) if one.name == "touched-live")
+    halved, doubled = plan.other_quanta(boot)
+    assert (boot.cpus, halved.quantum_ns, doubled.quantum_ns) == (4, 2500, 10000)
+    assert not plan.other_quanta(BOOT)
+    used = [run for run in FULL.runs if run.touch]
+    first, *others = (structs.replace(used[0], gbps=gbps) for gbps in (10.0, 10.1, 9.7))
+    told, same = lab.by_quantum([first, used[1]], others)
+    assert told.touch and told.touch.by_quantum == pytest.approx(0.03)
+    assert same == used[1]
+
+
+def test_strips_are_traced_with_the_engine_where_one_copies(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run_quietly(_: Paths, kernel: str, *__: object, args: str, devices: object) -> Any:
+        booted.append((kernel, args.partition(",")[0], bool(devices)))
+        trace = "".join(f"{i}.0 unmapped {i}\n{i}.5 accessible {i}\n" for i in range(128))
+        wanted = 128 if args.endswith("64,8") else 32
+        said = "\n".join(trace.splitlines()[: 2 * wanted])
+        done = SimpleNamespace(verdict=SimpleNamespace(status=0))
+        return SimpleNamespace(finished=lambda _: done, results=said)
+
+    booted: list[tuple[str, str, bool]] = []
+    monkeypatch.setattr("harness.guest.suite.run_quietly", run_quietly)
+    kernels: Any = {name: name for name in plan.KERNEL}
+    made = lab.Lab(Paths(tmp_path, tmp_path, tmp_path), kernels, tmp_path)
+    found = list(lab._strips(made, preset.load(preset.DEFAULT), 5.0))
+    assert [(one.way, len(one.folios)) for one in found][:2] == [("vanilla", 32), ("vanilla", 128)]
+    assert booted[::2] == [
+        (plan.TRACED, "off", False), (plan.HEART, "batch", True),
+        (plan.OURS, "cut", True), (plan.OURS, "live", True),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("loss", "status"), [(1.0, 0), (0.8, 1)])

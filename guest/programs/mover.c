@@ -1,0 +1,63 @@
+// SPDX-License-Identifier: GPL-2.0
+/*
+ * Moves all memory of a process, or of all processes of a name, to the other node, and the next
+ * time back: a move each so many us, as long as /run/moving is there. A late move begins at once.
+ *
+ * Usage: mover <us> <process|name>. Prints how many moves there were, the seconds that they took,
+ * and us of the processor for one.
+ */
+#include <dirent.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+#include "times.h"
+
+static int has_name(const char *process, const char *name)
+{
+	char path[300], found[32] = "";
+	FILE *file;
+
+	if (!strcmp(process, name))
+		return 1;
+	snprintf(path, sizeof(path), "/proc/%s/comm", process);
+	file = fopen(path, "r");
+	if (!file)
+		return 0;
+	if (!fgets(found, sizeof(found), file))
+		found[0] = 0;
+	fclose(file);
+	found[strcspn(found, "\n")] = 0;
+	return !strcmp(found, name);
+}
+
+/* Some processes end meanwhile. */
+static void move(const char *name, unsigned long from, unsigned long to)
+{
+	DIR *all = opendir("/proc");
+	struct dirent *one;
+
+	while (all && (one = readdir(all)))
+		if (atoi(one->d_name) && has_name(one->d_name, name))
+			syscall(SYS_migrate_pages, atoi(one->d_name), 8, &from, &to);
+	closedir(all);
+}
+
+int main(int argc, char **argv)
+{
+	uint64_t due = clock_ns(CLOCK_MONOTONIC), busy = 0, moves, began;
+
+	if (argc != 3)
+		errx(1, "two arguments");
+	for (moves = 0; !access("/run/moving", F_OK); moves++) {
+		struct timespec until = { due / 1000000000, due % 1000000000 };
+
+		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		began = clock_ns(CLOCK_MONOTONIC);
+		move(argv[2], 1 + moves % 2, 2 - moves % 2);
+		busy += clock_ns(CLOCK_MONOTONIC) - began;
+		due += atol(argv[1]) * 1000;
+	}
+	printf("%lu %g %lu\n", moves, busy / 1e9,
+	       clock_ns(CLOCK_PROCESS_CPUTIME_ID) / 1000 / (moves + !moves));
+	return 0;
+}

@@ -1,0 +1,42 @@
+"""Predictions: figures that the laboratory gives of an engine before anyone has measured it."""
+
+from harness.core import jsonio
+from harness.core.paths import ROOT
+from harness.lab.judge.claim import number, size
+from harness.lab.results import WORKLOAD_NAMES, Results, size_name
+
+DIRECTORY = ROOT / "lab" / "predictions"  # by preset, made from lab/recorded/full.json
+PRESETS = {"ptdma": "zen3-ptdma", "idxd": "spr-dsa"}  # by the driver of the engine
+HEAD = ("figure", "predicted", "measured", "of it")
+
+
+def figures(results: Results) -> dict[str, float]:
+    """Return what can be predicted of moves by an engine, with the most channels, by its name."""
+    found = {}
+    for run in sorted(results.runs, key=lambda run: (run.channels or 0, *size(run))):
+        if run.kernel == "ours" and run.engine and (run.move, run.memory) == (1, "anon"):
+            words = [{"live": "live", "segments": "not live"}.get(run.design, run.design)]
+            words += [WORKLOAD_NAMES.get(run.addresses, ""), size_name(run.folio_kib)]
+            if run.design != "live" and run.bound_us:
+                words.append(f"at most {run.bound_us} us")
+            if run.writes_per_ms:
+                words.append(f"{run.writes_per_ms} pages written a ms")
+            name = ", ".join(filter(None, words))
+            found[f"{name}: GB/s"] = run.gbps
+            if run.touch:
+                found[f"{name}: longest read, us"] = run.touch.read
+                found[f"{name}: longest write, us"] = run.touch.write
+    return found
+
+
+def rows(results: Results) -> list[list[str]]:
+    """Return each figure of a real engine beside its prediction, if there are any of it."""
+    preset = PRESETS.get(results.engine.preset, "") if results.engine else ""
+    if results.calibration or not (path := DIRECTORY / f"{preset}.json").exists():
+        return []
+    known = jsonio.load(dict[str, float], path)
+    return [
+        [name, number(known[name]), number(value), f"{value / known[name]:.2f} times"]
+        if name in known else [name, "-", number(value), "-"]
+        for name, value in figures(results).items()
+    ]  # fmt: skip
