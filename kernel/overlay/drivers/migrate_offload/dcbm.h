@@ -16,20 +16,20 @@
 #include <linux/wait.h>
 
 /* More channels than any in-tree engine offers to one client. */
-#define DCBM_MAX_LANES		64
+#define DCBM_MAX_CHANS		64
 
 /*
- * Descriptors of a lane that are in flight or not yet judged. With that many a lane
+ * Descriptors of a channel that are in flight or not yet judged. With that many a channel
  * has 12 KB and a job 44 KB; kmalloc() would allocate 16 KB and 64 KB.
  */
 #define DCBM_MAX_SLOTS		224
 
-/* There is a job for each four lanes, up to this number. */
+/* There is a job for each four channels, up to this number. */
 #define DCBM_MAX_JOBS		8
-#define DCBM_LANES_PER_JOB	4
+#define DCBM_CHANS_PER_JOB	4
 
-/* Entries of the tables of a job: each lane may cut one folio. */
-#define DCBM_MAX_ENTRIES	(MIGRATE_OFFLOAD_MAX_PAIRS + DCBM_MAX_LANES)
+/* Entries of the tables of a job: each channel may cut one folio. */
+#define DCBM_MAX_ENTRIES	(MIGRATE_OFFLOAD_MAX_PAIRS + DCBM_MAX_CHANS)
 
 /* Lengths in scatterlists have 32 bits, and a table may map a batch as one entry. */
 #define DCBM_MAX_PAGES		(SZ_2G / PAGE_SIZE)
@@ -89,11 +89,11 @@ struct dcbm_job {
 	struct migrate_offload_batch *batch;
 	struct rcu_head rcu;
 	struct list_head node;		/* on the list of free jobs */
-	struct list_head lanes;
+	struct list_head chans;
 	bool timed_out;
-	bool unreachable;		/* each lane would have needed bounce buffers */
+	bool unreachable;		/* each channel would have needed bounce buffers */
 
-	atomic_t in_flight;		/* of all lanes */
+	atomic_t in_flight;		/* of all channels */
 	int wake_at;
 	wait_queue_head_t wait;
 
@@ -102,7 +102,7 @@ struct dcbm_job {
 	/* Folios that a channel may still read or write. */
 	DECLARE_BITMAP(lost, MIGRATE_OFFLOAD_MAX_PAIRS);
 
-	/* The folios as the lanes map them, each lane consecutive entries. */
+	/* The folios as the channels map them, each channel consecutive entries. */
 	unsigned int nents;
 	struct scatterlist src_sg[DCBM_MAX_ENTRIES];
 	struct scatterlist dst_sg[DCBM_MAX_ENTRIES];
@@ -110,11 +110,11 @@ struct dcbm_job {
 
 /*
  * A channel with everything that a batch needs to use it, allocated when the
- * channel is acquired. A lane belongs to one job at a time, so terminating its
+ * channel is acquired. A channel belongs to one job at a time, so terminating the
  * channel affects no other job.
  */
-struct dcbm_lane {
-	struct list_head node;		/* on the list of free lanes, or a job's */
+struct dcbm_chan {
+	struct list_head node;		/* on the list of free channels, or a job's */
 	struct rcu_head rcu;
 	struct dma_chan *chan;
 	struct device *dev;
@@ -140,7 +140,7 @@ struct dcbm_lane {
 };
 
 /* dcbm_channels.c */
-extern struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
+extern struct dcbm_chan __rcu *dcbm_by_id[DCBM_MAX_CHANS];
 struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch);
 void dcbm_put_job(struct dcbm_job *job);
 void dcbm_channels_init(void);
@@ -154,7 +154,7 @@ struct dcbm_segment dcbm_walk_peek(const struct dcbm_walk *walk, size_t max);
 void dcbm_walk_advance(struct dcbm_walk *walk, const struct dcbm_job *job,
 		       size_t len);
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
-		unsigned int nr_lanes, struct dcbm_range *share);
+		unsigned int nr_chans, struct dcbm_range *share);
 void dcbm_add_entry(struct sg_table *table, struct folio *folio, size_t len,
 		    size_t offset);
 void dcbm_account(struct dcbm_job *job, struct dcbm_range range);

@@ -28,20 +28,20 @@
 static DEFINE_MUTEX(dcbm_mutex);
 static bool wanted, asleep, slept;
 
-/* Lets callbacks find the lane of a token. Written under dcbm_lock. */
-struct dcbm_lane __rcu *dcbm_by_id[DCBM_MAX_LANES];
+/* Lets callbacks find the channel of a token. Written under dcbm_lock. */
+struct dcbm_chan __rcu *dcbm_by_id[DCBM_MAX_CHANS];
 
-/* Protects the free lists, and the assignment of lanes and jobs. */
+/* Protects the free lists, and the assignment of channels and jobs. */
 static DEFINE_SPINLOCK(dcbm_lock);
-static LIST_HEAD(free_lanes);
-static unsigned int nr_free_lanes;
-/* Of lanes that reach memory, and of those that do not, and get no share. */
+static LIST_HEAD(free_chans);
+static unsigned int nr_free_chans;
+/* Of channels that reach memory, and of those that do not, and get no share. */
 static unsigned int nr_held[2];
 static LIST_HEAD(free_jobs);
 static unsigned int nr_jobs;
 
-/* Woken when a job returns its lanes. */
-static DECLARE_WAIT_QUEUE_HEAD(lane_returned);
+/* Woken when a job returns its channels. */
+static DECLARE_WAIT_QUEUE_HEAD(chan_returned);
 
 static unsigned int channels;
 static char providers[256];
@@ -57,7 +57,7 @@ static int dcbm_set_parameter(const char *val, const struct kernel_param *kp)
 
 	guard(mutex)(&dcbm_mutex);
 	if (kp->arg == &channels)
-		error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_LANES);
+		error = param_set_uint_minmax(val, kp, 0, DCBM_MAX_CHANS);
 	else
 		error = param_set_copystring(val, kp);
 	strim(providers);
@@ -85,7 +85,7 @@ MODULE_PARM_DESC(providers, "Comma-separated drivers or devices whose channels t
  */
 struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 {
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 	struct dcbm_job *job;
 	unsigned int n;
 
@@ -93,19 +93,19 @@ struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 
 	job = list_first_entry_or_null(&free_jobs, struct dcbm_job, node);
 	if (READ_ONCE(asleep) || !job ||
-	    (list_empty(&free_lanes) && (nr_held[false] || !nr_held[true])))
+	    (list_empty(&free_chans) && (nr_held[false] || !nr_held[true])))
 		return NULL;
 	list_del_init(&job->node);
 	job->batch = batch;
-	job->unreachable = list_empty(&free_lanes);
+	job->unreachable = list_empty(&free_chans);
 
 	n = clamp(batch->nr_pages * PAGE_SIZE / DCBM_SEGMENT_BYTES, 1,
-		  nr_free_lanes);
-	nr_free_lanes -= n;
+		  nr_free_chans);
+	nr_free_chans -= n;
 	while (n--) {
-		lane = list_first_entry(&free_lanes, struct dcbm_lane, node);
-		WRITE_ONCE(lane->job, job);
-		list_move_tail(&lane->node, &job->lanes);
+		dch = list_first_entry(&free_chans, struct dcbm_chan, node);
+		WRITE_ONCE(dch->job, job);
+		list_move_tail(&dch->node, &job->chans);
 	}
 	return job;
 }
@@ -113,20 +113,20 @@ struct dcbm_job *dcbm_get_job(struct migrate_offload_batch *batch)
 /* Only lost channels of the job may have anything in flight. */
 void dcbm_put_job(struct dcbm_job *job)
 {
-	struct dcbm_lane *lane, *next;
+	struct dcbm_chan *dch, *next;
 
 	scoped_guard(spinlock, &dcbm_lock) {
-		list_for_each_entry_safe(lane, next, &job->lanes, node) {
-			WRITE_ONCE(lane->job, NULL);
-			list_del_init(&lane->node);
-			if (lane->lost || lane->retiring)
+		list_for_each_entry_safe(dch, next, &job->chans, node) {
+			WRITE_ONCE(dch->job, NULL);
+			list_del_init(&dch->node);
+			if (dch->lost || dch->retiring)
 				continue;
-			list_add_tail(&lane->node, &free_lanes);
-			nr_free_lanes++;
+			list_add_tail(&dch->node, &free_chans);
+			nr_free_chans++;
 		}
 		list_add(&job->node, &free_jobs);
 	}
-	wake_up_all(&lane_returned);
+	wake_up_all(&chan_returned);
 }
 
 /* Return true if @name stands between two commas of @providers. */
@@ -157,7 +157,7 @@ static bool allowed(struct dma_chan *chan, void *unused)
 	return named(dev_driver_string(dev)) || named(dev_name(dev));
 }
 
-static struct dcbm_lane *lane_by_id(unsigned int id)
+static struct dcbm_chan *chan_by_id(unsigned int id)
 {
 	return rcu_dereference_protected(dcbm_by_id[id],
 					 lockdep_is_held(&dcbm_lock));
@@ -170,9 +170,9 @@ static bool may_bounce(struct device *dev)
 }
 
 /* Request one more channel. Return false if there is none, or no memory or id for it. */
-static bool add_lane(void)
+static bool add_chan(void)
 {
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 	struct dma_chan *chan;
 	dma_cap_mask_t mask;
 
@@ -181,30 +181,30 @@ static bool add_lane(void)
 	chan = dma_request_channel(mask, allowed, NULL);
 	if (!chan)
 		return false;
-	lane = vzalloc_node(sizeof(*lane), dev_to_node(dmaengine_get_dma_device(chan)));
-	if (!lane)
+	dch = vzalloc_node(sizeof(*dch), dev_to_node(dmaengine_get_dma_device(chan)));
+	if (!dch)
 		goto release;
 
-	lane->chan = chan;
-	lane->dev = dmaengine_get_dma_device(chan);
-	lane->bounces = may_bounce(lane->dev);
-	strscpy(lane->name, dma_chan_name(chan));
+	dch->chan = chan;
+	dch->dev = dmaengine_get_dma_device(chan);
+	dch->bounces = may_bounce(dch->dev);
+	strscpy(dch->name, dma_chan_name(chan));
 
 	scoped_guard(spinlock, &dcbm_lock) {
-		while (lane->id < DCBM_MAX_LANES && lane_by_id(lane->id))
-			lane->id++;
-		if (lane->id == DCBM_MAX_LANES)
+		while (dch->id < DCBM_MAX_CHANS && chan_by_id(dch->id))
+			dch->id++;
+		if (dch->id == DCBM_MAX_CHANS)
 			break;
-		rcu_assign_pointer(dcbm_by_id[lane->id], lane);
-		INIT_LIST_HEAD(&lane->node);
-		nr_held[lane->bounces]++;
-		if (!lane->bounces) {
-			list_add_tail(&lane->node, &free_lanes);
-			nr_free_lanes++;
+		rcu_assign_pointer(dcbm_by_id[dch->id], dch);
+		INIT_LIST_HEAD(&dch->node);
+		nr_held[dch->bounces]++;
+		if (!dch->bounces) {
+			list_add_tail(&dch->node, &free_chans);
+			nr_free_chans++;
 		}
 		return true;
 	}
-	vfree(lane);
+	vfree(dch);
 release:
 	dma_release_channel(chan);
 	return false;
@@ -217,7 +217,7 @@ static bool add_job(void)
 	if (!job)
 		return false;
 
-	INIT_LIST_HEAD(&job->lanes);
+	INIT_LIST_HEAD(&job->chans);
 	init_waitqueue_head(&job->wait);
 	sg_init_table(job->src_sg, DCBM_MAX_ENTRIES);
 	sg_init_table(job->dst_sg, DCBM_MAX_ENTRIES);
@@ -241,40 +241,40 @@ static void free_idle_jobs(void)
 }
 
 /*
- * Release a retiring lane, if its job ends in time and does not lose it.
- * Nothing that an engine knows points to a lane: a late callback finds none.
+ * Release a retiring channel, if its job ends in time and does not lose it.
+ * Nothing that an engine knows points to a channel: a late callback finds none.
  */
-static void release(struct dcbm_lane *lane)
+static void release(struct dcbm_chan *dch)
 {
 	unsigned long end = jiffies;
 	bool leaves;
 
 	scoped_guard(spinlock, &dcbm_lock)
-		if (lane->job)
-			end = lane->job->batch->deadline + DCBM_STOP;
-	wait_event_timeout(lane_returned, !READ_ONCE(lane->job),
+		if (dch->job)
+			end = dch->job->batch->deadline + DCBM_STOP;
+	wait_event_timeout(chan_returned, !READ_ONCE(dch->job),
 			   max((long)(end - jiffies), 0));
 	scoped_guard(spinlock, &dcbm_lock) {
-		if (lane->job)
-			pr_err("%s is still in use: not released\n", lane->name);
-		leaves = !lane->job && !lane->lost;
-		lane->retiring = leaves;
+		if (dch->job)
+			pr_err("%s is still in use: not released\n", dch->name);
+		leaves = !dch->job && !dch->lost;
+		dch->retiring = leaves;
 	}
 	if (leaves) {
-		dma_release_channel(lane->chan);
+		dma_release_channel(dch->chan);
 		scoped_guard(spinlock, &dcbm_lock) {
-			RCU_INIT_POINTER(dcbm_by_id[lane->id], NULL);
-			nr_held[lane->bounces]--;
+			RCU_INIT_POINTER(dcbm_by_id[dch->id], NULL);
+			nr_held[dch->bounces]--;
 		}
-		kvfree_rcu(lane, rcu);
+		kvfree_rcu(dch, rcu);
 	}
 }
 
 /* Adapt to changed parameters and routes. */
 static void reconsider(void)
 {
-	const unsigned int most = wanted && !asleep ? channels ?: DCBM_MAX_LANES : 0;
-	struct dcbm_lane *lane, *surplus[DCBM_MAX_LANES];
+	const unsigned int most = wanted && !asleep ? channels ?: DCBM_MAX_CHANS : 0;
+	struct dcbm_chan *dch, *surplus[DCBM_MAX_CHANS];
 	unsigned int i, nr = 0, nr_surplus = 0;
 
 	lockdep_assert_held(&dcbm_mutex);
@@ -282,28 +282,28 @@ static void reconsider(void)
 	if (wanted && !*providers)
 		pr_info_once("the parameter \"providers\" names no engine: the CPU copies\n");
 	scoped_guard(spinlock, &dcbm_lock) {
-		for (i = 0; i < DCBM_MAX_LANES; i++) {
-			lane = lane_by_id(i);
-			if (!lane || lane->lost)
+		for (i = 0; i < DCBM_MAX_CHANS; i++) {
+			dch = chan_by_id(i);
+			if (!dch || dch->lost)
 				continue;
-			if (nr < most && allowed(lane->chan, NULL)) {
+			if (nr < most && allowed(dch->chan, NULL)) {
 				nr++;
 				continue;
 			}
-			lane->retiring = true;
-			if (!lane->job && !list_empty(&lane->node)) {
-				list_del_init(&lane->node);
-				nr_free_lanes--;
+			dch->retiring = true;
+			if (!dch->job && !list_empty(&dch->node)) {
+				list_del_init(&dch->node);
+				nr_free_chans--;
 			}
-			surplus[nr_surplus++] = lane;
+			surplus[nr_surplus++] = dch;
 		}
 	}
 	while (nr_surplus)
 		release(surplus[--nr_surplus]);
 
-	while (nr < most && add_lane())
+	while (nr < most && add_chan())
 		nr++;
-	while (nr_jobs < min(DIV_ROUND_UP(nr, DCBM_LANES_PER_JOB), DCBM_MAX_JOBS) &&
+	while (nr_jobs < min(DIV_ROUND_UP(nr, DCBM_CHANS_PER_JOB), DCBM_MAX_JOBS) &&
 	       add_job())
 		;
 	if (!nr)

@@ -288,14 +288,14 @@ static void segment_is_cut(struct kunit *test)
 }
 
 /* Shares have no gaps between them, and their sizes differ by at most @spread. */
-static void expect_shares(struct kunit *test, unsigned int nr_lanes, size_t spread)
+static void expect_shares(struct kunit *test, unsigned int nr_chans, size_t spread)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
 	size_t least = SIZE_MAX, most = 0, offset = 0;
 	unsigned int item = 0, i;
 
-	for (i = nr_lanes; i; i--) {
+	for (i = nr_chans; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
@@ -341,7 +341,7 @@ static void shares_of_one_large_folio(struct kunit *test)
 	unsigned int i;
 
 	add_pair(test, 7);
-	for (i = 1; i <= DCBM_MAX_LANES; i++)
+	for (i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, SZ_512);
 }
 
@@ -353,7 +353,7 @@ static void shares_of_mixed_sizes(struct kunit *test)
 	for (i = 0; i < 6; i++)
 		add_pair(test, 0);
 	add_pair(test, 4);
-	for (i = 1; i <= DCBM_MAX_LANES; i++)
+	for (i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
@@ -687,7 +687,7 @@ static struct dma_chan *notify_during_job(struct kunit *test, struct event *even
 	struct dcbm_job *job = get_job(test, 10 * HZ);
 	struct dma_chan *chan;
 
-	chan = list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+	chan = list_first_entry(&job->chans, struct dcbm_chan, node)->chan;
 
 	init_completion(&event->done);
 	INIT_WORK_ONSTACK(&event->work, event_work);
@@ -786,7 +786,7 @@ static void stuck_job_is_left_alone(struct kunit *test)
 
 static struct dma_chan *channel_of(struct dcbm_job *job)
 {
-	return list_first_entry(&job->lanes, struct dcbm_lane, node)->chan;
+	return list_first_entry(&job->chans, struct dcbm_chan, node)->chan;
 }
 
 /* dcbm holds channels only as long as a reason is routed to it. */
@@ -852,8 +852,8 @@ static int leaver_event(struct notifier_block *nb, unsigned long event, void *ch
 }
 
 /*
- * dcbm has requested the channel, and the notifier finds no lane of it yet. The
- * notifier waits for that lane; otherwise it would end within microseconds.
+ * dcbm has requested the channel, and the notifier finds no dcbm_chan of it yet. The
+ * notifier waits for that dcbm_chan; otherwise it would end within microseconds.
  */
 static bool leave_now(struct device *dev)
 {
@@ -954,7 +954,7 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
 	job = dcbm_get_job(&ctx->batch);
 	KUNIT_ASSERT_NOT_NULL(test, job);
-	KUNIT_ASSERT_EQ(test, 1, list_count_nodes(&job->lanes));
+	KUNIT_ASSERT_EQ(test, 1, list_count_nodes(&job->chans));
 	KUNIT_EXPECT_FALSE(test, another_bounces(channel_of(job)->device->dev));
 	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
 	dcbm_put_job(job);

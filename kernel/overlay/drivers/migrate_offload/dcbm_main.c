@@ -27,7 +27,7 @@
 /* A ring without descriptors of ours may need a moment to recycle the last ones. */
 #define DCBM_STALL_US		100
 
-/* Longest time a lane may idle while others keep their rings full. */
+/* Longest time a channel may idle while others keep their rings full. */
 #define DCBM_REFILL_MS		10
 
 /* If prep refuses this length, the length is not the reason. */
@@ -37,23 +37,23 @@
 /*
  * A callback gets a token, which stands for one descriptor and is never used
  * again. So a second or late call of a callback has no effect on the
- * descriptor that has the slot now, even if the lane is gone.
+ * descriptor that has the slot now, even if the channel is gone.
  */
 static void complete_token(void *param, const struct dmaengine_result *result)
 {
 	unsigned long token = (unsigned long)param;
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 	struct dcbm_slot *slot;
 	struct dcbm_job *job;
 	bool wake;
 
-	/* A lane and a job are freed only after a grace period. */
+	/* A channel and a job are freed only after a grace period. */
 	guard(rcu)();
 
-	lane = rcu_dereference(dcbm_by_id[token / DCBM_MAX_SLOTS % DCBM_MAX_LANES]);
-	if (!lane)
+	dch = rcu_dereference(dcbm_by_id[token / DCBM_MAX_SLOTS % DCBM_MAX_CHANS]);
+	if (!dch)
 		return;
-	slot = &lane->slots[token % DCBM_MAX_SLOTS];
+	slot = &dch->slots[token % DCBM_MAX_SLOTS];
 
 	/*
 	 * Disable preemption so that stop_job() never waits for a task preempted
@@ -65,88 +65,88 @@ static void complete_token(void *param, const struct dmaengine_result *result)
 
 		slot->error = result->result != DMA_TRANS_NOERROR ||
 			      result->residue;
-		job = READ_ONCE(lane->job);
+		job = READ_ONCE(dch->job);
 		wake = atomic_dec_return(&job->in_flight) <= READ_ONCE(job->wake_at);
-		/* Afterwards other descriptors may use the slot, lane and job. */
-		atomic_dec_return_release(&lane->in_flight);
+		/* Afterwards other descriptors may use the slot, channel and job. */
+		atomic_dec_return_release(&dch->in_flight);
 	}
 	if (wake)
 		wake_up(&job->wait);
 }
 
-/* Fill the next entries of the tables of the job with the share of a lane. */
-static void fill_tables(struct dcbm_lane *lane)
+/* Fill the next entries of the tables of the job with the share of a channel. */
+static void fill_tables(struct dcbm_chan *dch)
 {
-	struct dcbm_job *job = lane->job;
-	size_t offset = lane->range.offset, left = lane->range.len;
-	struct migrate_offload_pair *pair = &job->batch->pairs[lane->range.first];
+	struct dcbm_job *job = dch->job;
+	size_t offset = dch->range.offset, left = dch->range.len;
+	struct migrate_offload_pair *pair = &job->batch->pairs[dch->range.first];
 	size_t len;
 
-	lane->src = (struct sg_table){ .sgl = &job->src_sg[job->nents] };
-	lane->dst = (struct sg_table){ .sgl = &job->dst_sg[job->nents] };
+	dch->src = (struct sg_table){ .sgl = &job->src_sg[job->nents] };
+	dch->dst = (struct sg_table){ .sgl = &job->dst_sg[job->nents] };
 	for (; left; left -= len, offset = 0, pair++) {
 		len = min(folio_size(pair->src) - offset, left);
-		dcbm_add_entry(&lane->src, pair->src, len, offset);
-		dcbm_add_entry(&lane->dst, pair->dst, len, offset);
+		dcbm_add_entry(&dch->src, pair->src, len, offset);
+		dcbm_add_entry(&dch->dst, pair->dst, len, offset);
 	}
-	sg_mark_end(&lane->src.sgl[lane->src.orig_nents - 1]);
-	sg_mark_end(&lane->dst.sgl[lane->dst.orig_nents - 1]);
-	job->nents += max(lane->src.orig_nents, lane->dst.orig_nents);
+	sg_mark_end(&dch->src.sgl[dch->src.orig_nents - 1]);
+	sg_mark_end(&dch->dst.sgl[dch->dst.orig_nents - 1]);
+	job->nents += max(dch->src.orig_nents, dch->dst.orig_nents);
 }
 
-/* On failure the lane gets no work, and its folios are not copied. */
-static void map_lane(struct dcbm_lane *lane)
+/* On failure the channel gets no work, and its folios are not copied. */
+static void map_chan(struct dcbm_chan *dch)
 {
-	lane->walk.rest.len = 0;
-	lane->mapped = false;
-	if (!lane->range.len)
+	dch->walk.rest.len = 0;
+	dch->mapped = false;
+	if (!dch->range.len)
 		return;
 
-	fill_tables(lane);
-	if (dma_map_sgtable(lane->dev, &lane->src, DMA_TO_DEVICE, 0))
+	fill_tables(dch);
+	if (dma_map_sgtable(dch->dev, &dch->src, DMA_TO_DEVICE, 0))
 		return;
-	if (dma_map_sgtable(lane->dev, &lane->dst, DMA_FROM_DEVICE, 0)) {
-		dma_unmap_sgtable(lane->dev, &lane->src, DMA_TO_DEVICE, 0);
+	if (dma_map_sgtable(dch->dev, &dch->dst, DMA_FROM_DEVICE, 0)) {
+		dma_unmap_sgtable(dch->dev, &dch->src, DMA_TO_DEVICE, 0);
 		return;
 	}
 
-	lane->mapped = true;
-	lane->stalls = 0;
-	lane->max_len = DCBM_MAX_MERGED;
-	dcbm_walk_init(&lane->walk, &lane->range, &lane->src, &lane->dst);
+	dch->mapped = true;
+	dch->stalls = 0;
+	dch->max_len = DCBM_MAX_MERGED;
+	dcbm_walk_init(&dch->walk, &dch->range, &dch->src, &dch->dst);
 }
 
-static void unmap_lane(struct dcbm_lane *lane)
+static void unmap_chan(struct dcbm_chan *dch)
 {
-	if (!lane->mapped || !dma_need_unmap(lane->dev))
+	if (!dch->mapped || !dma_need_unmap(dch->dev))
 		return;
 
-	dma_unmap_sgtable(lane->dev, &lane->src, DMA_TO_DEVICE, 0);
-	dma_unmap_sgtable(lane->dev, &lane->dst, DMA_FROM_DEVICE, 0);
+	dma_unmap_sgtable(dch->dev, &dch->src, DMA_TO_DEVICE, 0);
+	dma_unmap_sgtable(dch->dev, &dch->dst, DMA_FROM_DEVICE, 0);
 }
 
-/* Descriptors that ever had a slot of a lane with this id. */
-static unsigned long dcbm_uses[DCBM_MAX_LANES];
+/* Descriptors that ever had a slot of a channel with this id. */
+static unsigned long dcbm_uses[DCBM_MAX_CHANS];
 
 /* No callback of the descriptor accesses the job, except one that has begun. */
-static void drop(struct dcbm_lane *lane, struct dcbm_slot *slot)
+static void drop(struct dcbm_chan *dch, struct dcbm_slot *slot)
 {
 	if (!xchg(&slot->token, 0))
 		return;
 	slot->error = true;
-	atomic_dec(&lane->job->in_flight);
-	atomic_dec(&lane->in_flight);
+	atomic_dec(&dch->job->in_flight);
+	atomic_dec(&dch->in_flight);
 }
 
-static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
+static void submit(struct dcbm_chan *dch, struct dma_async_tx_descriptor *tx,
 		   const struct dcbm_range *range)
 {
-	struct dcbm_slot *slot = &lane->slots[lane->nr_used++];
-	struct dcbm_job *job = lane->job;
+	struct dcbm_slot *slot = &dch->slots[dch->nr_used++];
+	struct dcbm_job *job = dch->job;
 	unsigned long token;
 
-	token = (++dcbm_uses[lane->id] * DCBM_MAX_LANES + lane->id) * DCBM_MAX_SLOTS +
-		(slot - lane->slots);
+	token = (++dcbm_uses[dch->id] * DCBM_MAX_CHANS + dch->id) * DCBM_MAX_SLOTS +
+		(slot - dch->slots);
 	slot->range = *range;
 	/* Set all three: some drivers keep the callbacks of an earlier use. */
 	tx->callback = NULL;
@@ -155,135 +155,135 @@ static void submit(struct dcbm_lane *lane, struct dma_async_tx_descriptor *tx,
 
 	/* The descriptor may complete before dmaengine_submit() returns. */
 	atomic_inc(&job->in_flight);
-	atomic_inc(&lane->in_flight);
+	atomic_inc(&dch->in_flight);
 	/* A completion that sees the token also sees the slot and the counts. */
 	smp_store_release(&slot->token, token);
 	slot->cookie = dmaengine_submit(tx);
 
 	/* On an error the driver took the descriptor back and copies nothing. */
 	if (dma_submit_error(slot->cookie))
-		drop(lane, slot);
+		drop(dch, slot);
 }
 
 /*
  * Prep refused a descriptor. If others are in flight, the ring is full. If none is,
  * the length may be the reason: return true to try a shorter one.
  */
-static bool refused(struct dcbm_lane *lane, size_t len, unsigned int in_flight)
+static bool refused(struct dcbm_chan *dch, size_t len, unsigned int in_flight)
 {
 	if (in_flight)
 		return false;
 	if (len > DCBM_MIN_LEN) {
 		/* A power of two is aligned for any engine. */
-		lane->max_len = max(rounddown_pow_of_two(len - 1), DCBM_MIN_LEN);
+		dch->max_len = max(rounddown_pow_of_two(len - 1), DCBM_MIN_LEN);
 		return true;
 	}
 	/* Wait for a moment, and in the end leave the rest of the share to the CPU. */
-	if (++lane->stalls > DCBM_MAX_STALLS)
-		lane->walk.rest.len = 0;
+	if (++dch->stalls > DCBM_MAX_STALLS)
+		dch->walk.rest.len = 0;
 	return false;
 }
 
 /* Submit the next segment, or as much of it as the provider takes. */
-static bool push_segment(struct dcbm_lane *lane)
+static bool push_segment(struct dcbm_chan *dch)
 {
-	struct dcbm_segment next = dcbm_walk_peek(&lane->walk, lane->max_len);
+	struct dcbm_segment next = dcbm_walk_peek(&dch->walk, dch->max_len);
 	/* Before prep: meanwhile others may complete, and leave the ring. */
-	const unsigned int in_flight = atomic_read(&lane->in_flight);
+	const unsigned int in_flight = atomic_read(&dch->in_flight);
 	struct dma_async_tx_descriptor *tx;
 
-	tx = dmaengine_prep_dma_memcpy(lane->chan, next.dst, next.src,
+	tx = dmaengine_prep_dma_memcpy(dch->chan, next.dst, next.src,
 				       next.range.len,
 				       DMA_PREP_INTERRUPT | DMA_CTRL_ACK);
 	if (!tx)
-		return refused(lane, next.range.len, in_flight);
+		return refused(dch, next.range.len, in_flight);
 
-	lane->stalls = 0;
-	dcbm_walk_advance(&lane->walk, lane->job, next.range.len);
-	submit(lane, tx, &next.range);
+	dch->stalls = 0;
+	dcbm_walk_advance(&dch->walk, dch->job, next.range.len);
+	submit(dch, tx, &next.range);
 	return true;
 }
 
 /* Submit segments until none are left or the ring is full. */
-static void push_lane(struct dcbm_lane *lane)
+static void push_chan(struct dcbm_chan *dch)
 {
 	bool pushed = false;
 
-	while (lane->walk.rest.len && lane->nr_used < DCBM_MAX_SLOTS &&
-	       push_segment(lane))
+	while (dch->walk.rest.len && dch->nr_used < DCBM_MAX_SLOTS &&
+	       push_segment(dch))
 		pushed = true;
 
 	if (pushed)
-		dma_async_issue_pending(lane->chan);
+		dma_async_issue_pending(dch->chan);
 }
 
-/* The engine may go on, and write to the folios of the lane: they are lost. */
-static void lose_lane(struct dcbm_lane *lane)
+/* The engine may go on, and write to the folios of the channel: they are lost. */
+static void lose_chan(struct dcbm_chan *dch)
 {
 	unsigned int i;
 
-	lane->walk.rest.len = 0;
-	lane->lost = true;
-	dcbm_lose(lane->job, lane->range);
+	dch->walk.rest.len = 0;
+	dch->lost = true;
+	dcbm_lose(dch->job, dch->range);
 	pr_warn("%s timed out: channel never used again, %zu bytes lost\n",
-		lane->name, lane->range.len);
+		dch->name, dch->range.len);
 
-	for (i = 0; i < lane->nr_used; i++)
-		drop(lane, &lane->slots[i]);
+	for (i = 0; i < dch->nr_used; i++)
+		drop(dch, &dch->slots[i]);
 }
 
 /*
- * Judge the completions of a lane that has nothing in flight: asking some
+ * Judge the completions of a channel that has nothing in flight: asking some
  * providers for a status disturbs what they do.
  */
-static void judge_lane(struct dcbm_lane *lane)
+static void judge_chan(struct dcbm_chan *dch)
 {
 	unsigned int i;
 
-	for (i = 0; i < lane->nr_used; i++) {
-		struct dcbm_slot *slot = &lane->slots[i];
+	for (i = 0; i < dch->nr_used; i++) {
+		struct dcbm_slot *slot = &dch->slots[i];
 		enum dma_status status = DMA_ERROR;
 
-		if (!lane->lost && !slot->error && !dma_submit_error(slot->cookie))
-			status = dma_async_is_tx_complete(lane->chan, slot->cookie, NULL, NULL);
+		if (!dch->lost && !slot->error && !dma_submit_error(slot->cookie))
+			status = dma_async_is_tx_complete(dch->chan, slot->cookie, NULL, NULL);
 		/*
 		 * A call that came early says nothing: the engine may still write. Some
 		 * providers report an error in the status and nowhere else.
 		 */
 		if (status == DMA_IN_PROGRESS)
-			lose_lane(lane);
+			lose_chan(dch);
 		else if (status != DMA_ERROR)
-			dcbm_account(lane->job, slot->range);
+			dcbm_account(dch->job, slot->range);
 	}
-	lane->nr_used = 0;
+	dch->nr_used = 0;
 }
 
-/* Stop only lanes with descriptors in flight: completions in time count. */
+/* Stop only channels with descriptors in flight: completions in time count. */
 static void stop_job(struct dcbm_job *job)
 {
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 
 	job->timed_out = true;
-	list_for_each_entry(lane, &job->lanes, node) {
-		lane->walk.rest.len = 0;
-		if (atomic_read(&lane->in_flight))
-			lose_lane(lane);
+	list_for_each_entry(dch, &job->chans, node) {
+		dch->walk.rest.len = 0;
+		if (atomic_read(&dch->in_flight))
+			lose_chan(dch);
 		/*
 		 * Wait for callbacks that have already taken a slot. They run
 		 * with preemption disabled and count within a few instructions.
 		 */
-		while (atomic_read_acquire(&lane->in_flight))
+		while (atomic_read_acquire(&dch->in_flight))
 			usleep_range(DCBM_STALL_US, 2 * DCBM_STALL_US);
-		judge_lane(lane);
+		judge_chan(dch);
 	}
 }
 
 static void start_job(struct dcbm_job *job)
 {
 	const struct migrate_offload_batch *batch = job->batch;
-	unsigned int i, n = list_count_nodes(&job->lanes);
+	unsigned int i, n = list_count_nodes(&job->chans);
 	struct dcbm_range rest = { };
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 
 	job->timed_out = false;
 	job->wake_at = 0;
@@ -295,10 +295,10 @@ static void start_job(struct dcbm_job *job)
 		rest.len += job->left[i];
 	}
 
-	list_for_each_entry(lane, &job->lanes, node) {
-		dcbm_share(job, &rest, n--, &lane->range);
-		map_lane(lane);
-		push_lane(lane);
+	list_for_each_entry(dch, &job->chans, node) {
+		dcbm_share(job, &rest, n--, &dch->range);
+		map_chan(dch);
+		push_chan(dch);
 	}
 }
 
@@ -308,17 +308,17 @@ static void start_job(struct dcbm_job *job)
  */
 static void advance_job(struct dcbm_job *job, bool *more, bool *busy)
 {
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 
 	*more = false;
 	*busy = false;
-	list_for_each_entry(lane, &job->lanes, node) {
-		if (!atomic_read_acquire(&lane->in_flight))
-			judge_lane(lane);
-		if (lane->walk.rest.len)
-			push_lane(lane);
-		*more |= lane->walk.rest.len;
-		*busy |= lane->nr_used;
+	list_for_each_entry(dch, &job->chans, node) {
+		if (!atomic_read_acquire(&dch->in_flight))
+			judge_chan(dch);
+		if (dch->walk.rest.len)
+			push_chan(dch);
+		*more |= dch->walk.rest.len;
+		*busy |= dch->nr_used;
 	}
 }
 
@@ -374,14 +374,14 @@ static void dcbm_wait(struct migrator *migrator,
 		      struct migrate_offload_batch *batch)
 {
 	struct dcbm_job *job = batch->migrator_data;
-	struct dcbm_lane *lane;
+	struct dcbm_chan *dch;
 	unsigned int i;
 
 	run_job(job);
 	/* Bytes may reach dst only in the unmap: report afterwards. */
-	list_for_each_entry(lane, &job->lanes, node)
-		if (!lane->lost)
-			unmap_lane(lane);
+	list_for_each_entry(dch, &job->chans, node)
+		if (!dch->lost)
+			unmap_chan(dch);
 	for (i = 0; i < batch->nr_pairs; i++)
 		migrate_offload_report(&batch->pairs[i],
 				       dcbm_item_status(job, i));

@@ -98,14 +98,14 @@ void dcbm_walk_advance(struct dcbm_walk *walk, const struct dcbm_job *job,
 }
 
 /*
- * Split the share of the next channel off the bytes that @nr_lanes channels
+ * Split the share of the next channel off the bytes that @nr_chans channels
  * without a share divide. Large folios may be cut, order-0 folios are not. The
  * last shares may be empty.
  */
 void dcbm_share(const struct dcbm_job *job, struct dcbm_range *rest,
-		unsigned int nr_lanes, struct dcbm_range *share)
+		unsigned int nr_chans, struct dcbm_range *share)
 {
-	size_t even = DIV_ROUND_UP(rest->len, nr_lanes);
+	size_t even = DIV_ROUND_UP(rest->len, nr_chans);
 	size_t len = min(ALIGN(even, DCBM_GRAIN), rest->len);
 
 	*share = *rest;
