@@ -4,7 +4,7 @@
  * eighth when its time is over. It begins in the middle, and ends when each was hot three times:
  * how much of one hot set is promoted in time is chance.
  *
- * Usage: hot_reader 2m|4k <MiB> <ms for a hot set>. Says when its memory is filled, waits for a
+ * Usage: hot_reader 2m|64k|4k <MiB> <ms for a hot set>. Says when its memory is filled, waits for a
  * line on its standard input, and prints times of pages that it read, and which share of a hot
  * set was on node 0 when its time was over.
  */
@@ -41,7 +41,7 @@ int main(int argc, char **argv)
 		errx(1, "three arguments");
 	pages = atol(argv[2]) * (MIB / PAGE);
 	hot = pages / PARTS;
-	area = map(pages * PAGE, *argv[1] == '2');
+	area = map(pages * PAGE, *argv[1] != '4');
 	for (page = 0; page < pages; page++)
 		fill(area + page * PAGE);
 	wait_after("filled");

@@ -23,7 +23,7 @@ from harness.lab import results
 from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import BOUND_US, OTHER_QUANTA_NS
+from harness.lab.plan import BOUND_US, HUGE_KIB, OTHER_QUANTA_NS
 from harness.lab.report import report
 from harness.lab.results import QUANTUM_NS, Program, Results, Way
 from harness.lab.run import said, tell
@@ -55,7 +55,7 @@ class Boot:
         """Return the arguments of the suite; its times are in virtual time."""
         migrator, _, how = self.way.replace("vanilla", "off").partition(" ")
         bound = float(how.removesuffix("us")) if how.endswith("us") else BOUND_US
-        pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
+        pages = "2m" if self.folio_kib == HUGE_KIB else f"{self.folio_kib}k"
         words = (migrator, int(how == "live"), round(bound * dilation), pages,
                  self.workload.requests)  # fmt: skip
         due: tuple[int, ...] = ()

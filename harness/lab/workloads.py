@@ -33,7 +33,7 @@ class Workload:
     """One workload; its suite and what is recorded of it have its name.
 
     The suite gets: who copies (off, cpu or dcbm), live (0 or 1), for how many us memory may be
-    inaccessible, pages (2m or 4k), `requests`, in open loop how many are due a second, what is
+    inaccessible, pages (2m, 64k or 4k), `requests`, in open loop how many are due a second, what is
     late, and us from one move to the next, and the words of all `cases`. After a line
     "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
     What it says besides while memory moves, and only then, `moved` reads.
@@ -182,6 +182,8 @@ TIERING = Workload(
     what="reads",
     kernels=("base", "lab-vanilla"),
     tiers=True,
+    folios_kib=(HUGE_KIB, 64, PAGE_KIB),
+    cpus=4,
 )
 
 WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, READERS, TIERING)}

@@ -63,7 +63,7 @@ def nodes(*cpus: str) -> list[str]:
                 "-smp": ["1"],
                 "-accel": ["tcg,thread=single"],
                 "-icount": ["shift=0,sleep=off"],
-                "-numa": nodes("cpus=0,", ""),
+                "-numa": nodes("cpus=0-0,", ""),
             },
         ),
         (

@@ -28,7 +28,7 @@ def test_every_way_boots_with_either_size_of_pages_and_defaults_with_seeds() -> 
     assert len({boot.name for boot in boots}) == len(boots) == 11 + 6 * 4 + 4
     assert {boot.seed for boot in boots if boot.way == "vanilla"} == {1, 2, 3, 4, 5}
     assert {boot.quantum_ns for boot in boots} == {2500, 5000, 10000}
-    assert len(programs.boots(workloads.TIERING)) == 10
+    assert len(programs.boots(workloads.TIERING)) == 15
     assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,42500,800,2000000,mixed"
     assert Boot(REDIS, "dcbm 50us", 2048).args(4.0).startswith("dcbm,0,200,2m,7,42500,800,800000,")
     assert Boot(workloads.TIERING, "vanilla", 2048).args(4.0) == "off,0,400,2m,200,hot"
