@@ -84,19 +84,15 @@ def builds(paths: Paths) -> list[Stage]:
         return background(name, run, needs, group)
 
     return [
-        emulator("qemu", "base"),
-        kernel("base"),
-        kernel("debug"),
+        emulator("qemu", "base"), kernel("base"), kernel("debug"),
         background("kernels-lab", partial(_kernels, paths), "kernel-base"),
-        emulator("qemu-arm64", "arm64"),
-        kernel("arm64"),
+        emulator("qemu-arm64", "arm64"), kernel("arm64"),
         background("lint", lambda *_: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
-        background("series", lambda *_: _series(paths)),
-        *(layouts_of(*which) for which in LAYOUTS),
+        background("series", lambda *_: _series(paths)), *(layouts_of(*which) for which in LAYOUTS),
         background("lab", _lab, "kernels-lab"),
         background("vanilla", partial(_vanilla, paths), "kernel-base", "layouts"),
         background("series-ends", lambda *_: ends.main(paths), "kernel-base", turns.ALL),
-    ]
+    ]  # fmt: skip
 
 
 def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:

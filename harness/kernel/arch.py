@@ -91,12 +91,9 @@ PC = Machine(
 # Engines of qemu/, with 16 channels each, which are functions or queues of one.
 PTDMA = replace(PC, name="ptdma", engine="ptdma", options=("-device", "ptdma") * 16)
 AE4DMA = replace(
-    PC,
-    name="ae4dma",
-    engine="ae4dma",
-    options=("-device", "ae4dma"),
+    PC, name="ae4dma", engine="ae4dma", options=("-device", "ae4dma"),
     append=(*PC.append, "ae4dma.max_hw_q=16"),
-)
+)  # fmt: skip
 IOAT = replace(PC, name="ioat", engine="ioatdma", options=("-device", "ioat") * 16)
 DSA = replace(PC, name="dsa", engine="idxd", options=("-device", "dsa") * 2)
 # Two engines behind an IOMMU: QEMU wants that to come first.
@@ -118,35 +115,19 @@ VIRT = Machine(
 )
 
 ZCU102 = Machine(
-    name="zcu102",
-    qemu="qemu-system-aarch64",
-    machine="xlnx-zcu102",
-    cpu="",
-    console="ttyPS0,115200",
-    results="ttyPS1",
-    device_tree="zcu102.dts",
-    cpus=4,
-    memory_mib=2048,
-    engine="zynqmp_dma",
+    name="zcu102", qemu="qemu-system-aarch64", machine="xlnx-zcu102", cpu="",
+    console="ttyPS0,115200", results="ttyPS1", device_tree="zcu102.dts", cpus=4, memory_mib=2048,
     # The rest is memory that comes and goes: a pmem-region of the tree.
-    append=("numa=fake=2", "mem=1536M"),
-    options=("-audio", "none"),
-)
+    engine="zynqmp_dma", append=("numa=fake=2", "mem=1536M"), options=("-audio", "none"),
+)  # fmt: skip
 
 X86_64 = Architecture(
-    name="x86_64",
+    name="x86_64", tools="", debian="", image="arch/x86/boot/bzImage",
     make_flags=("CROSS_COMPILE=x86_64-linux-gnu-",),  # the host's own programs are not pinned
-    image="arch/x86/boot/bzImage",
-    tools="",
-    debian="",
     machines=(PC, PTDMA, AE4DMA, IOAT, DSA, IOMMU, IOMMU_INTEL),
-)
+)  # fmt: skip
 
 ARM64 = Architecture(
-    name="arm64",
-    make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
-    image="arch/arm64/boot/Image",
-    tools="aarch64-linux-gnu-",
-    debian="arm64",
-    machines=(VIRT, ZCU102),
-)
+    name="arm64", tools="aarch64-linux-gnu-", debian="arm64", image="arch/arm64/boot/Image",
+    make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"), machines=(VIRT, ZCU102),
+)  # fmt: skip

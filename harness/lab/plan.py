@@ -155,18 +155,15 @@ class Boot:
         """Return the key of each run that this guest is to measure."""
         return [
             Key(
-                kernel=KERNEL[self.config],
-                engine=preset if one.channels else None,
-                folio_kib=kib,
-                move=move,
-                total_mib=one.mib,
+                kernel=KERNEL[self.config], engine=preset if one.channels else None, folio_kib=kib,
+                move=move, total_mib=one.mib,
                 folios_per_call=one.folios_per_call or one.folios(kib),
                 **{name: getattr(one, name) for name in _SAME},
             )
             for one in self.measurements
             for kib in one.folio_kib
             for move in ((1, 2) if one.moves == 2 else (1,))
-        ]
+        ]  # fmt: skip
 
 
 _with_gigantic = partial(Boot, memory="10G", append=("hugepagesz=1G", "hugepages=0:1,1:1"))
