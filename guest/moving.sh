@@ -118,7 +118,7 @@ load()
 	benchmark "$1" || fail "$1: the load generator failed"
 }
 
-# moving <case> <us>: a move each so many us. All pages followed in each one, and a migrator copied
+# moving <case> <us>: moves begin <us> apart. All pages followed in each one, and a migrator copied
 # most.
 moving()
 {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * Moves all memory of a process, or of all processes of a name, to the other node, and the next
- * time back: a move each so many us, as long as /run/moving is there. A late move begins at once.
+ * time back: a move each <us>, as long as /run/moving is there. A late move begins at once.
  *
  * Usage: mover <us> <process|name>. Prints how many moves there were, the seconds that they took,
  * and us of the processor for one.

@@ -4,7 +4,7 @@
  * and the time of each begins when it is due. One of ten is a SET.
  *
  * Usage: open_loop <socket> <connections> <keys> <bytes of a value> <requests> <a second> <us>.
- * Prints times of requests, and how many took longer than so many us.
+ * Prints times of requests, and how many took longer than <us>.
  */
 #define _GNU_SOURCE
 #include <poll.h>

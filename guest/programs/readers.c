@@ -5,7 +5,7 @@
  *
  * Usage: readers 2m|4k <MiB> <threads> <accesses of each> <a second of each> <us>. Says when its
  * memory is filled, and when all is done, and waits for a line each time on its standard input.
- * Prints times of accesses, and how many took longer than so many us.
+ * Prints times of accesses, and how many took longer than <us>.
  */
 #include <pthread.h>
 #include <sys/prctl.h>

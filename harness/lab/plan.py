@@ -241,7 +241,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     sizes = QUICK_FOLIO_KIB if quick else FOLIO_KIB
     off = Measurement("off", 0, sizes, mib, repeat=_REPEAT)
     yield Boot("ours-off", OURS, 0, (off,))
-    if quick:  # as it is recorded: nothing is judged by it
+    if quick:  # held against its record; no goal is set for it
         yield Boot("ours-cpu", OURS, 0, (replace(off, design="cpu"),))
     else:
         yield Boot("without-off", WITHOUT, 0, (off,))

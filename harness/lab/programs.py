@@ -2,8 +2,8 @@
 
 A guest boots for each way to move memory and each size of pages. A load generator says what the
 program's clients get: at rest, and while its memory moves to the other node and back, a move at
-fixed intervals. Where the kernel moves memory by itself, to another tier or to make room for large
-pages, the program is one of ours. In open loop a seed varies the order in which processors run.
+fixed intervals. Where the kernel moves memory by itself, to another tier, the program is one of
+ours. In open loop a seed varies the order in which processors run.
 """
 
 import re

@@ -33,8 +33,8 @@ class Workload:
     """One workload; its suite and what is recorded of it have its name.
 
     The suite gets: who copies (off, cpu or dcbm), live (0 or 1), for how many us memory may be
-    inaccessible, pages (2m or 4k), `requests`, in open loop how many are due a second, what is
-    late, and us from one move to the next, and the words of all `cases`. After a line
+    inaccessible, pages (2m or 4k), `requests`, in open loop `rate`, `late_us`, and the us from
+    one move to the next, and the words of all `cases`. After a line
     "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
     What it says besides while memory moves, and only then, `moved` reads.
     """

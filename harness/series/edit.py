@@ -3,7 +3,7 @@
 The tree is <home of the source>/edit. Branch `series` has one commit a patch, whose message
 ends with the patch's name; tag `saved` is what kernel/patches holds. The user works on branch
 `edit`, which starts at tag `at`, the patch that was asked for. For `make save` git rebases and
-folds fixups; most lines refuse what no patch would keep, and prove that what they write is it.
+folds fixups; most lines refuse an edit that no patch would keep, and prove the written patches.
 """
 
 import json

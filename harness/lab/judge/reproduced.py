@@ -55,7 +55,7 @@ def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
 
 
 def _wanted(row: Row, mib: int) -> dict[str, object]:
-    """Return fields of the runs that reproduce a row; by folio size, so many MiB move."""
+    """Return fields of the runs that reproduce a row; by folio size, each moves `mib`."""
     if _GROUPS[row.table] == CALIBRATION:
         folios = row.folios or mib * 1024 // row.folio_kib
         size = {} if row.folios else {"total_mib": mib}
