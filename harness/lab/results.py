@@ -248,6 +248,11 @@ class Program(_Struct, frozen=True):
     quantum_ns: AtLeastOne = QUANTUM_NS
     counts: dict[Counted, NotNegative] = {}
 
+    @property
+    def all_gb(self) -> float:
+        """GB that all moves moved; 0 where the kernel moves memory by itself."""
+        return self.moves * self.gb
+
 
 StripWay = Literal["vanilla", "batch", "dcbm", "dcbm live"]
 """A way to move memory of which there are strips; "batch" is the published design."""

@@ -26,7 +26,7 @@ def _over(first: float, second: float) -> float:
 
 def _per_gb(figure: float, one: Program) -> float:
     """Return a figure of all moves for each GB."""
-    return _over(figure, one.moves * one.gb)
+    return _over(figure, one.all_gb)
 
 
 _DUE: tuple[tuple[str, str, Callable[[Program], float]], ...] = (

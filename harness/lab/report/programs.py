@@ -22,7 +22,7 @@ _GB = 0.66
 def _cost(one: Program, rest: Program) -> tuple[float, ...]:
     """Return figures for PANELS."""
     if one.gb:
-        return one.late / one.moves / one.gb, one.mover_ms / one.gb, one.longest_us
+        return one.late / one.all_gb, one.mover_ms / one.gb, one.longest_us
     lost = (rest.per_s - one.per_s) * one.move_ms / 1000 / _GB
     return lost, one.mover_ms / _GB, one.longest_us
 
@@ -89,7 +89,7 @@ def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
             counts = [_figure(share[name]) if name in share else "-" for name in counted]
             used = f"{one.mover_ms:,.1f}" if one.state == "moving" else "-"
             return [f"{one.cpu_us:.3g}", *counts, used]
-        all_gb = one.moves * one.gb
+        all_gb = one.all_gb
         per_gb = (one.late / all_gb, one.mover_ms / one.gb, one.ipis / all_gb) if all_gb else ()
         shown = (*per_gb, one.move_ms) if due else (one.move_ms, one.mover_ms)
         cells = [f"{value:,.1f}" for value in shown] if one.moves else ["-"] * (4 if due else 2)
