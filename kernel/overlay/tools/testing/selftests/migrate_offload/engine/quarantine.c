@@ -290,6 +290,9 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 	for (i = 0; engine_faults[i]; i++) {
 		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
 				     !strcmp(engine_faults[i], "late");
+		/* Few: each of them costs a channel. */
+		const int times = by_time ? 2 : 4;
+		bool struck = false;
 
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
 		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
@@ -297,10 +300,11 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 						nodes[0]));
 			area_stamp(&areas[j], ++seed);
 			ASSERT_EQ(engine_set_fault("terminate_error", 100), 0);
-			/* Few: each of them costs a channel. */
-			ASSERT_EQ(engine_set_fault_times(engine_faults[i], by_time ? 2 : 4), 0);
+			ASSERT_EQ(engine_set_fault_times(engine_faults[i], times), 0);
 			offload_mark();
 			area_move(&areas[j], nodes[1]);
+			struck |= engine_fault_strikes(engine_faults[i]) > INT_MAX - times;
+			EXPECT_EQ(engine_fault_strikes("terminate_error") > 0, by_time);
 			engine_clear_faults();
 			EXPECT_EQ(area_wrong(&areas[j]), 0)
 				TH_LOG("%s and terminate_error", engine_faults[i]);
@@ -310,6 +314,8 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 			area_stamp(&areas[j], ++seed);
 		}
 		EXPECT_GT(copied, 0);
+		EXPECT_TRUE(struck)
+			TH_LOG("%s never struck", engine_faults[i]);
 		usleep(by_time ? 1500 * LATE_MS : 0);
 		for (j = 0; j < NR_PAIRS_OF; j++) {
 			EXPECT_EQ(area_wrong(&areas[j]), 0);
