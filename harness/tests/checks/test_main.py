@@ -145,11 +145,14 @@ def test_layouts_on_several_processors_have_the_clock_of_the_seed(
 
     monkeypatch.setattr(layouts, "prepare", lambda *_: None)
     monkeypatch.setattr(layouts, "run", run)
-    known = {stage.name: stage for stage in main.builds(default_paths())}
+    monkeypatch.delenv("SEED", raising=False)
+    known = {stage.name: stage for stage in main.builds(default_paths(), [turns.ALL])}
     for seed in ("", "7"):
         monkeypatch.setenv("SEED", seed)
         known["layouts-base-vcpus"].run(None, default_paths().out)
-    assert asked == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7)]
+    known["layouts-base-vcpus-seed-10"].run(None, default_paths().out)
+    assert asked == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
+    assert not [name for name in known if name.startswith(("layouts-base-seed", "layouts-arm64-"))]
 
 
 def test_only_suites_on_several_processors_have_cases_that_count() -> None:
