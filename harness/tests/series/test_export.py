@@ -44,6 +44,12 @@ def test_each_topic_has_a_directory(
     assert {name: (out / name).read_bytes() for name in first} == first
 
 
+def test_a_topic_is_committed_on_what_it_needs_alone(made: Stack) -> None:
+    (speed,) = (topic for topic in made.topics if topic.name == "speed")
+    below, *_ = made.pick_topic(speed)
+    assert made.files(below).keys() == {"mm/migrate.c"}  # without mm/rmap.c of lab
+
+
 def test_git_am_takes_a_topic_as_it_is(project: Project, made: Stack) -> None:
     out = project.paths.out / "series"
     export.export(made, out)
