@@ -8,8 +8,11 @@ from msgspec import Struct, structs
 
 from harness.lab.results import Key, Results, Run, Touch
 
-LIMIT = 0.005
-"""No figure of a vanilla kernel is further from the recorded one."""
+LIMIT = 0.02
+"""No figure of a vanilla kernel is further from the recorded one.
+
+What else is in the initramfs moves the ticks of the guest's timer. Seen: 1.3 % (8 folios of 2 MB).
+"""
 
 LEAST_US = 0.05
 """A phase of a folio that takes longer by less than this is not worse.
