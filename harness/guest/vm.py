@@ -62,6 +62,8 @@ def complaints(header: str) -> re.Pattern[str]:
 
 (_HEADER,) = (ROOT / "kernel/overlay").rglob("kernel_complaints.h")
 _COMPLAINT = complaints(_HEADER.read_text())
+# Complaints in virtual time, too: no busy host causes them there.
+_STALL = re.compile(r"self-detected stall|detected (expedited )?stalls|BUG: soft lockup")
 _CONSOLE_PREFIX = re.compile(r"^\[\s*\d+\.\d+\](?:\[[^\]]*\])? ?")
 _DONE = re.compile(r"^guest: done rc=(\d+)\s*$", re.MULTILINE)
 
@@ -208,20 +210,22 @@ def _processors_and_memory(guest: Guest) -> list[str]:
     return words
 
 
-def complaint(console: str) -> str:
+def complaint(console: str, *, virtual: bool = False) -> str:
     """Return the first line in which the guest's kernel reports a bug, or ''."""
     for line in console.splitlines():
-        if _COMPLAINT.search(line):
+        if _COMPLAINT.search(line) or (virtual and _STALL.search(line)):
             return _CONSOLE_PREFIX.sub("", line).strip()
     return ""
 
 
-def judge(console: str, results: str, hung: str = "", stopped: str = "") -> Verdict:
+def judge(
+    console: str, results: str, hung: str = "", stopped: str = "", *, virtual: bool = False
+) -> Verdict:
     """Say how a guest ended, from what it left behind, and from why we ended it, if we did.
 
     It hung, or `stopped` is the line that was enough.
     """
-    if said := complaint(console):
+    if said := complaint(console, virtual=virtual):
         return Verdict(Outcome.PANICKED, f"the guest panicked: {said}")
     if done := _DONE.search(results):
         status = int(done[1])
@@ -271,7 +275,8 @@ def _run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run
     if not words and not said and child.returncode > 0:
         reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
         raise HarnessError(f"QEMU does not start: {reason}")
-    done = Run(judge(words, said, hung, stopped), words, said)
+    verdict = judge(words, said, hung, stopped, virtual=guest.clock is not None)
+    done = Run(verdict, words, said)
     (directory / "digest").write_text(f"{done.digest}\n")
     return done
 
@@ -298,7 +303,9 @@ def _watch(
                     if guest.enough(line):
                         return "", line
             # With panic=-1 and -no-reboot a panic ends QEMU, unless the reboot hangs too.
-            if "Kernel panic - not syncing" in words.read() and panicked is None:
+            log = words.read()
+            stalled = guest.clock is not None and _STALL.search(log)
+            if panicked is None and (stalled or "Kernel panic - not syncing" in log):
                 panicked = now
             if ended or (panicked and now - panicked > _PANIC_GRACE_SECONDS):
                 return "", ""

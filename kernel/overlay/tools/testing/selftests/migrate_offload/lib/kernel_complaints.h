@@ -8,8 +8,8 @@
 #define KERNEL_COMPLAINTS_H
 
 /*
- * Never. Stalls and lockups are left out: a busy host causes them, and a guest that really hangs
- * runs into its time limit.
+ * Never. Stalls and lockups are left out: a busy host causes them. In virtual time, where it does
+ * not, harness/guest/vm.py looks for them as well.
  */
 #define KERNEL_COMPLAINTS							\
 	"Kernel panic - not syncing|kernel BUG at|Oops: "			\
