@@ -189,11 +189,11 @@ def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:
     (home / "pristine").mkdir(parents=True, exist_ok=True)
     excludes = [f"--exclude={pattern}" for pattern in _BUILD_PRODUCTS]
     rsync = ["rsync", "-a", "--delete", "--modify-window=-1", "--itemize-changes", *excludes]
-    said = process.run_logged(
+    output = process.run_logged(
         [*rsync, f"{tree}/", f"{home}/pristine/"], paths.logs / "source-copy.log",
         "copying the tree", on_line=lambda line: step.progress(f"copying {line.split()[-1]}"),
     )  # fmt: skip
-    changed = sum(line[:2] in (">f", "cL", "*d") for line in said.splitlines())
+    changed = sum(line[:2] in (">f", "cL", "*d") for line in output.splitlines())
     fresh = changed or not jsonio.recall(int, stamp)
     if fresh:
         jsonio.write(stamp, time.time_ns())
