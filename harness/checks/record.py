@@ -43,13 +43,13 @@ def cases(record: Record, now: Record, unlike: Mapping[str, Unlike]) -> Iterator
         elif other:
             yield Case(case, Status.SKIPPED, next(iter(other.values())))
         elif known:
-            found = unlike[name](known.text, entry.text)
-            yield Case.judged(case, not found, "\n".join(found))
+            apart = unlike[name](known.text, entry.text)
+            yield Case.judged(case, not apart, "\n".join(apart))
 
 
 def _unlike() -> dict[str, Unlike]:
-    found: dict[str, Unlike] = {one.name: partial(lab.unlike, one) for one in plan.recorded()}
-    return found | {layouts.TWIN.name: layouts.unlike}
+    boots: dict[str, Unlike] = {boot.name: partial(lab.unlike, boot) for boot in plan.recorded()}
+    return boots | {layouts.TWIN.name: layouts.unlike}
 
 
 def judge(paths: Paths, out: Path) -> list[Case]:

@@ -26,4 +26,4 @@ def parse(root: Path, words: str) -> tuple[str, ...]:
     if unknown := set(named) - {*known, ALL}:
         names = ", ".join((*known, ALL))
         raise HarnessError(f"TURN: no group '{min(unknown)}': there are {names}")
-    return (*known, ALL) if ALL in named else tuple(one for one in known if one in named)
+    return (*known, ALL) if ALL in named else tuple(group for group in known if group in named)

@@ -51,6 +51,6 @@ def decide(
     }
     for case in (case for run in runs for case in run):
         if case.status is Status.FAILED and case.name not in names:
-            said = f"when it ran alone: {case.detail}"
-            cases[case.name] = Case(case.name, Status.FAILED, said)
+            detail = f"when it ran alone: {case.detail}"
+            cases[case.name] = Case(case.name, Status.FAILED, detail)
     return list(cases.values()), passing

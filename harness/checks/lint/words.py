@@ -23,7 +23,7 @@ _END = re.compile(r"[.?!](?=[\s\"'`)|]|\Z)|\n\s*\n|\Z")
 _LEADER = re.compile(r"^[ \t]*(?:/\*+|\*/?|//|#+|>|-)?[ \t]*", re.MULTILINE)
 
 
-def found_in(text: str, *, message: bool = False) -> list[str]:
+def refused(text: str, *, message: bool = False) -> list[str]:
     """Return the words in a text that plain prose does without, with what follows them."""
     plain = _LEADER.sub("", text)
     matches = list(_EVERYWHERE.finditer(plain))
@@ -33,7 +33,7 @@ def found_in(text: str, *, message: bool = False) -> list[str]:
         end = _END.search(plain, match.end())
         if end and end[0] != "?":
             matches.append(match)
-    return [" ".join(plain[one.start() : one.start() + 60].split()[:6]) for one in matches]
+    return [" ".join(plain[match.start() : match.start() + 60].split()[:6]) for match in matches]
 
 
 def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
@@ -57,5 +57,5 @@ def check(paths: Paths) -> list[str]:
     return [
         f"{name}: {words}..."
         for name, text, message in texts(paths)
-        for words in found_in(text, message=message)
+        for words in refused(text, message=message)
     ]

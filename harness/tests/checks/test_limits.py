@@ -44,16 +44,16 @@ def test_a_binary_file_has_no_lines(project: Project) -> None:
 
 
 def limit(text: str) -> limits.Limit:
-    (found,) = limits.load(f"[lines]\npart = {{ {text} }}")
-    return found
+    (parsed,) = limits.load(f"[lines]\npart = {{ {text} }}")
+    return parsed
 
 
 def test_changes_are_read_from_hunks_only() -> None:
-    found = added.changes(PATCH)
-    assert list(found) == ["mm/a.c", "mm/b.c"]
-    assert found["mm/a.c"].added == ["++ b/looks/like/a/file", "--- a/neither", "new"]
-    assert found["mm/a.c"].removed == 2
-    assert found["mm/b.c"].added == ["b", "--"]
+    changes = added.changes(PATCH)
+    assert list(changes) == ["mm/a.c", "mm/b.c"]
+    assert changes["mm/a.c"].added == ["++ b/looks/like/a/file", "--- a/neither", "new"]
+    assert changes["mm/a.c"].removed == 2
+    assert changes["mm/b.c"].added == ["b", "--"]
     with pytest.raises(HarnessError, match=r"last hunk of mm/b\.c"):
         added.changes(PATCH.replace("1,2", "1,3"))
 
@@ -110,7 +110,7 @@ def test_the_table_has_each_series_and_each_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "refused"),
     [
         ("The engine copies; a folio waits.", []),
         ("Nobody\nwaits", ["Nobody waits"]),
@@ -125,10 +125,10 @@ def test_the_table_has_each_series_and_each_limit() -> None:
         ("a topic, double the laboratory", []),
     ],
 )
-def test_words(text: str, found: list[str]) -> None:
-    assert words.found_in(text) == found
+def test_words(text: str, refused: list[str]) -> None:
+    assert words.refused(text) == refused
 
 
 def test_messages_have_no_word_of_ours() -> None:
-    found = words.found_in("A topic of the laboratory doubles it.", message=True)
-    assert [one.split()[0] for one in found] == ["topic", "laboratory", "doubles"]
+    refused = words.refused("A topic of the laboratory doubles it.", message=True)
+    assert [phrase.split()[0] for phrase in refused] == ["topic", "laboratory", "doubles"]

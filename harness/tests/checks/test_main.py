@@ -21,8 +21,8 @@ def result(verdict: vm.Verdict, *cases: Case) -> suite.SuiteResult:
 
 
 def failures(verdict: vm.Verdict, *cases: Case) -> list[str]:
-    found = main.suite_cases(result(verdict, *cases))
-    return [case.name for case in found if case.status is Status.FAILED]
+    judged = main.suite_cases(result(verdict, *cases))
+    return [case.name for case in judged if case.status is Status.FAILED]
 
 
 def finished(status: int) -> vm.Verdict:
@@ -117,7 +117,7 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
         return result(finished(0), GOOD)
 
     monkeypatch.setattr(suite, "run_suite", run)
-    (stage,) = (one for one in main.tests(default_paths(), GROUPS[2:]) if one.name == "base-faults")
+    (stage,) = (job for job in main.tests(default_paths(), GROUPS[2:]) if job.name == "base-faults")
     assert stage.run(None, default_paths().out) == [GOOD]
     assert told == ["faults,engines"]
 

@@ -18,8 +18,8 @@ KEY = {"QEMU": "10", "suite": "a"}
 
 def statuses(known: Entry | None, now: Entry) -> list[tuple[Status, str]]:
     told = {"g": lambda old, new: [f"{old} is {new}"] if old != new else []}
-    found = record.cases({"g": known} if known else {}, {"g": now}, told)
-    return [(case.status, case.detail) for case in found]
+    cases = record.cases({"g": known} if known else {}, {"g": now}, told)
+    return [(case.status, case.detail) for case in cases]
 
 
 def test_what_is_as_recorded_passes() -> None:
