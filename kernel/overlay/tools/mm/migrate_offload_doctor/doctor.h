@@ -60,7 +60,7 @@ struct engine {
 	/* Channels that another client has. */
 	unsigned int in_use;
 	/* dcbm told what follows. */
-	bool asked;
+	bool described;
 	/* Channels that dcbm gets: the others do not copy memory, or are in use. */
 	unsigned int for_memory;
 	/* Its driver can tell whether the engine has stopped. */

@@ -40,12 +40,12 @@ static const char *iommu_mode(const char *type)
 /* Channels of one driver may differ: @list gets each value once. */
 static void add_word(char *list, size_t size, const char *word)
 {
-	char copy[64], *place = copy, *found;
+	char copy[64], *place = copy, *entry;
 	size_t len = strlen(list);
 
 	snprintf(copy, sizeof(copy), "%s", list);
-	while ((found = strsep(&place, ",")))
-		if (!strcmp(found, word))
+	while ((entry = strsep(&place, ",")))
+		if (!strcmp(entry, word))
 			return;
 	snprintf(list + len, size - len, "%s%s", len ? "," : "", word);
 }
@@ -105,7 +105,7 @@ static void read_channels(struct exam *exam, struct engine *engine)
 			fclose(file);
 		return;
 	}
-	engine->asked = true;
+	engine->described = true;
 	while (fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %31s", driver,
 			   stops) != 2 || strcmp(driver, engine->driver))
@@ -145,15 +145,15 @@ static bool remove_routes(struct exam *exam)
 
 void find_engines(struct exam *exam)
 {
-	glob_t found;
+	glob_t paths;
 
 	progress(exam, "find engines");
 	if (!remove_routes(exam))
 		return;
-	if (!glob(DMA_DIR "/dma*chan*", 0, NULL, &found)) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			add_channel(exam, basename(found.gl_pathv[i]));
-		globfree(&found);
+	if (!glob(DMA_DIR "/dma*chan*", 0, NULL, &paths)) {
+		for (size_t i = 0; i < paths.gl_pathc; i++)
+			add_channel(exam, basename(paths.gl_pathv[i]));
+		globfree(&paths);
 	}
 	if (!exam->nr_engines && exam->options->engine)
 		hinder(exam, "there is no engine with the driver %s", exam->options->engine);

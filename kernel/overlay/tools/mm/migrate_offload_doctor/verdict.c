@@ -242,7 +242,7 @@ static void judge_engine(const struct exam *exam, const struct way *way)
 		    engine->tests, engine->complaint);
 	else if (wrong)
 		say_mistake(engine, wrong);
-	else if (!engine->asked)
+	else if (!engine->described)
 		say(engine, COULD_NOT_TELL, "dcbm could not be asked about it.");
 	else if (!engine->for_memory && !engine->in_use)
 		say(engine, DO_NOT, "It does not copy memory to memory.");

@@ -101,11 +101,11 @@ static long move(int flags)
 /* How many addresses of the last call have a status. */
 static size_t count(int expected)
 {
-	size_t found = 0;
+	size_t matches = 0;
 
 	for (size_t i = 0; i < nr_moved; i++)
-		found += status[i] == expected;
-	return found;
+		matches += status[i] == expected;
+	return matches;
 }
 
 /* Moves what was named, all of which goes where it should. */

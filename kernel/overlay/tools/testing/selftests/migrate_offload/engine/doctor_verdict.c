@@ -40,7 +40,7 @@ FIXTURE_SETUP(verdict)
 	self->exam->nr_engines = 1;
 	self->engine = &self->exam->engine[0];
 	*self->engine = (struct engine){
-		.driver = "engine", .nr_channels = 1, .asked = true, .for_memory = 1,
+		.driver = "engine", .nr_channels = 1, .described = true, .for_memory = 1,
 		.stops = true, .tested = true,
 	};
 	list_ways(self->exam);

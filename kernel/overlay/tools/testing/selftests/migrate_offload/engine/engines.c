@@ -350,7 +350,7 @@ static void there_and_back_again(void)
 /* Allocations from slabs by this task, while it moves memory there and back. */
 static long allocations(void)
 {
-	long found;
+	long lines;
 
 	/* The first moves warm up whatever there is to warm up. */
 	there_and_back_again();
@@ -358,9 +358,9 @@ static long allocations(void)
 	setting_write(TRACING "tracing_on", "1");
 	there_and_back_again();
 	setting_write(TRACING "tracing_on", "0");
-	found = setting_count_lines(TRACING "trace", "bytes_alloc=");
+	lines = setting_count_lines(TRACING "trace", "bytes_alloc=");
 	setting_write(TRACING "trace", "");
-	return found;
+	return lines;
 }
 
 TEST_F_TIMEOUT(engines, nothing_allocated_per_batch, TIMEOUT)

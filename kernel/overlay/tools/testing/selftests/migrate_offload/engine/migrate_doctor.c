@@ -22,7 +22,7 @@ enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 /* The knobs of an engine that QEMU models. */
 static struct window window;
 /* The last words of the doctor. */
-static char said[65536];
+static char output[65536];
 
 FIXTURE(doctor) { };
 
@@ -75,17 +75,17 @@ static char *state_of_machine(void)
 		"/sys/module/mtcopy/parameters/t*",
 	};
 	char *text, value[256];
-	glob_t found;
+	glob_t paths;
 	size_t size;
 	FILE *file = open_memstream(&text, &size);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(patterns); i++)
-		if (glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &found) && !i)
+		if (glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &paths) && !i)
 			break;
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		if (!setting_read(found.gl_pathv[i], value, sizeof(value)))
-			fprintf(file, "%s: %s\n", found.gl_pathv[i], value);
-	globfree(&found);
+	for (size_t i = 0; i < paths.gl_pathc; i++)
+		if (!setting_read(paths.gl_pathv[i], value, sizeof(value)))
+			fprintf(file, "%s: %s\n", paths.gl_pathv[i], value);
+	globfree(&paths);
 	fclose(file);
 	return text;
 }
@@ -110,7 +110,7 @@ struct event {
 	int sig;
 };
 
-/* Runs the doctor. Its exit status, or -1; its standard output is in @said. */
+/* Runs the doctor. Its exit status, or -1; its standard output is in @output. */
 static int run(struct event event, const char *option)
 {
 	const char * const argv[] = {
@@ -150,15 +150,15 @@ static int run(struct event event, const char *option)
 	fclose(progress);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		return -1;
-	said[0] = '\0';
-	setting_read(OUTPUT, said, sizeof(said));
-	printf("# %.1000s\n", said);
+	output[0] = '\0';
+	setting_read(OUTPUT, output, sizeof(output));
+	printf("# %.1000s\n", output);
 	return same_state(before) ? WEXITSTATUS(status) : -1;
 }
 
 static bool says(const char *text)
 {
-	return strstr(said, text);
+	return strstr(output, text);
 }
 
 static const struct event nothing = { NULL, NONE, 0 };

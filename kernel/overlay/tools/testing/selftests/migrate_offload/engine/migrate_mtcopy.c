@@ -47,19 +47,19 @@ static pid_t find_helper(int cpu)
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	char name[32], wanted[32];
-	pid_t found = 0;
+	pid_t helper = 0;
 
 	snprintf(wanted, sizeof(wanted), "mtcopy/%d", cpu);
-	while (proc && !found && (entry = readdir(proc))) {
+	while (proc && !helper && (entry = readdir(proc))) {
 		pid_t pid = atoi(entry->d_name);
 
 		if (pid && !setting_read(setting_path("/proc/%d/comm", pid), name, sizeof(name)) &&
 		    !strcmp(name, wanted))
-			found = pid;
+			helper = pid;
 	}
 	if (proc)
 		closedir(proc);
-	return found;
+	return helper;
 }
 
 FIXTURE_SETUP(mtcopy)

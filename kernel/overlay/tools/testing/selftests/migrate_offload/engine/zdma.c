@@ -163,25 +163,25 @@ static unsigned int map_channels(void)
 {
 	int fd = open("/dev/mem", O_RDWR | O_SYNC);
 	unsigned int nr = 0;
-	glob_t found;
+	glob_t paths;
 
-	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &found)) {
+	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &paths)) {
 		if (fd >= 0)
 			close(fd);
 		return 0;
 	}
-	for (size_t i = 0; i < found.gl_pathc && nr < NR_CHANNELS; i++) {
+	for (size_t i = 0; i < paths.gl_pathc && nr < NR_CHANNELS; i++) {
 		char device[PATH_MAX];
 		void *map;
 
-		if (!realpath(found.gl_pathv[i], device))
+		if (!realpath(paths.gl_pathv[i], device))
 			continue;
 		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			   strtoull(strrchr(device, '/') + 1, NULL, 16));
 		if (map != MAP_FAILED)
 			channels[nr++] = map;
 	}
-	globfree(&found);
+	globfree(&paths);
 	close(fd);
 	return nr;
 }

@@ -381,7 +381,7 @@ bool kmemleak_available(void)
 size_t kmemleak_found(void)
 {
 	char text[4096];
-	size_t found = 0;
+	size_t reports = 0;
 	ssize_t len;
 	int fd;
 
@@ -401,10 +401,10 @@ size_t kmemleak_found(void)
 	while ((len = read(fd, text, sizeof(text) - 1)) > 0) {
 		text[len] = '\0';
 		printf("# kmemleak: %s\n", text);
-		found++;
+		reports++;
 	}
 	close(fd);
-	return found;
+	return reports;
 }
 
 static long dma_mappings(void)

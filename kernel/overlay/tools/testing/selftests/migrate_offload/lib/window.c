@@ -44,34 +44,34 @@ bool is_idxd(void)
 
 bool window_map(struct window *window)
 {
-	glob_t found;
+	glob_t paths;
 
 	window->nr = 0;
-	if (glob("/sys/bus/pci/devices/*", 0, NULL, &found))
+	if (glob("/sys/bus/pci/devices/*", 0, NULL, &paths))
 		return false;
-	for (size_t i = 0; i < found.gl_pathc && window->nr < MAX_DEVICES; i++) {
+	for (size_t i = 0; i < paths.gl_pathc && window->nr < MAX_DEVICES; i++) {
 		struct device *device = &window->device[window->nr];
 		char path[PATH_MAX], value[16];
 		void *map;
 		int fd;
 
-		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
+		snprintf(path, sizeof(path), "%s/device", paths.gl_pathv[i]);
 		if (setting_read(path, value, sizeof(value)) || strcmp(value, engine_model()->id))
 			continue;
-		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
+		snprintf(path, sizeof(path), "%s/resource4", paths.gl_pathv[i]);
 		fd = open(path, O_RDWR | O_SYNC);
 		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		close(fd);
 		if (map == MAP_FAILED)
 			continue;
 		snprintf(device->name, sizeof(device->name), "%s",
-			 strrchr(found.gl_pathv[i], '/') + 1);
+			 strrchr(paths.gl_pathv[i], '/') + 1);
 		device->knobs = map;
 		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
 			device->initial[knob] = device->knobs[knob];
 		window->nr++;
 	}
-	globfree(&found);
+	globfree(&paths);
 	return window->nr;
 }
 

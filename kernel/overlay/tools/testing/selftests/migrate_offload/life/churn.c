@@ -198,7 +198,7 @@ int main(int argc, char **argv)
 	const double seconds = argc > 1 ? atoi(argv[1]) : DEFAULT_SECONDS;
 	const char *seed = getenv("CHURN_SEED") ?: "1";
 	const double begin = seconds_now();
-	double said = begin;
+	double shown_at = begin;
 	struct engine_test test = { 0 };
 	struct movers_result result;
 	const char *missing;
@@ -229,8 +229,8 @@ int main(int argc, char **argv)
 		one_change();
 		usleep(random() % 20000);
 		/* A long run shows that it is alive. */
-		if (seconds_now() > said + 60) {
-			said = seconds_now();
+		if (seconds_now() > shown_at + 60) {
+			shown_at = seconds_now();
 			show_done();
 		}
 	}

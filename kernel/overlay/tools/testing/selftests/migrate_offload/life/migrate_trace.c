@@ -69,12 +69,12 @@ FIXTURE_TEARDOWN(migrate_trace)
 static bool parse(char *line, struct event *event)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		const char *found = strstr(line, events[i]);
+		const char *name = strstr(line, events[i]);
 
-		if (!found || found[strlen(events[i])] != ':')
+		if (!name || name[strlen(events[i])] != ':')
 			continue;
 		event->kind = i;
-		snprintf(event->fields, sizeof(event->fields), "%s", found + strlen(events[i]) + 1);
+		snprintf(event->fields, sizeof(event->fields), "%s", name + strlen(events[i]) + 1);
 		return true;
 	}
 	return false;

@@ -553,10 +553,10 @@ static void *store_again(void *arg)
 {
 	run_on_cpus(1, 1);
 	while (!__atomic_load_n(&storer.stop, __ATOMIC_ACQUIRE)) {
-		uint64_t found = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
+		uint64_t value = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
 
-		storer.lost += found != storer.stored;
-		storer.stored = found + 1;
+		storer.lost += value != storer.stored;
+		storer.stored = value + 1;
 		__atomic_store_n(storer.word, storer.stored, __ATOMIC_RELAXED);
 	}
 	return NULL;

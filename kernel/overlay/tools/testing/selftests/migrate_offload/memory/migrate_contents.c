@@ -482,18 +482,18 @@ static bool is_removable(unsigned long block)
 
 static bool has_removable_block(int node)
 {
-	bool found = false;
+	bool any = false;
 	glob_t blocks;
 
 	if (glob(setting_path(NODE_DIR "/node%d/memory*", node), 0, NULL, &blocks))
 		return false;
-	for (size_t i = 0; !found && i < blocks.gl_pathc; i++) {
+	for (size_t i = 0; !any && i < blocks.gl_pathc; i++) {
 		const char *number = strrchr(blocks.gl_pathv[i], 'y') + 1;
 
-		found = *number >= '0' && *number <= '9' && is_removable(strtoul(number, NULL, 10));
+		any = *number >= '0' && *number <= '9' && is_removable(strtoul(number, NULL, 10));
 	}
 	globfree(&blocks);
-	return found;
+	return any;
 }
 
 static void choose_removable_node(void)
