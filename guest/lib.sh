@@ -214,9 +214,9 @@ modelled()
 all_channels()
 {
 	load_engine || return 1
-	found=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
-	echo "$found channels"
-	[ "$found" -eq "$1" ]
+	channels=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
+	echo "$channels channels"
+	[ "$channels" -eq "$1" ]
 }
 
 # Waits for high-resolution timers: until then a modelled engine is no more exact than a tick.

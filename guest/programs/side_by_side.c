@@ -168,9 +168,9 @@ static void pingpong(void)
 	}
 }
 
-static int compare(const void *one, const void *other)
+static int compare(const void *first, const void *second)
 {
-	const long *a = one, *b = other;
+	const long *a = first, *b = second;
 
 	return (*a > *b) - (*a < *b);
 }
