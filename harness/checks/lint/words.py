@@ -2,9 +2,10 @@
 
 A sentence here names its actor, then the verb. "Nobody" and "somebody" hide the actor; so does
 a clause that begins with "what" or "who" as its subject. Patches are mailed: their messages
-have no word that only this project knows.
+have no word that only this project knows. Names in Python say what they hold.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -21,6 +22,8 @@ _SUBJECT = re.compile(r"\b(?:What|Who)(?:ever)?\b(?!:)|(?<=[:;])\s+(?:what|who)(
 _END = re.compile(r"[.?!](?=[\s\"'`)|]|\Z)|\n\s*\n|\Z")
 # The marks of comments, quotes and lists before a line of prose.
 _LEADER = re.compile(r"^[ \t]*(?:/\*+|\*/?|//|#+|>|-)?[ \t]*", re.MULTILINE)
+
+_HOLLOW = re.compile(r"_*(?:one|said|found|asked)(?:_(?:by|in|of))?_*", re.IGNORECASE)
 
 
 def refused(text: str, *, message: bool = False) -> list[str]:
@@ -52,9 +55,28 @@ def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
                 yield name, "\n".join(change.added), False
 
 
+def hollow(source: str) -> list[str]:
+    """Return the names that Python code binds and that say nothing, with their lines."""
+    bound = []
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            case (
+                ast.arg(arg=name)
+                | ast.alias(asname=name)
+                | ast.ExceptHandler(name=name)
+                | ast.Name(id=name, ctx=ast.Store())
+                | ast.Attribute(attr=name, ctx=ast.Store())
+                | ast.FunctionDef(name=name)
+                | ast.ClassDef(name=name)
+            ) if _HOLLOW.fullmatch(name or ""):
+                bound.append(f"{node.lineno}: {name}")
+    return bound
+
+
 def check(paths: Paths) -> list[str]:
     """Return all such words in texts that are ours, each with its file."""
-    return [
+    python = {name: text for name, text in names.project_files(paths).items() if name[-3:] == ".py"}
+    return [f"{name}:{bound}" for name, text in python.items() for bound in hollow(text)] + [
         f"{name}: {words}..."
         for name, text, message in texts(paths)
         for words in refused(text, message=message)

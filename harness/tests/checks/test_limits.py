@@ -129,6 +129,21 @@ def test_words(text: str, refused: list[str]) -> None:
     assert words.refused(text) == refused
 
 
+@pytest.mark.parametrize(
+    "code",
+    [
+        "{} = 1", "{}: int", "x.{} = 1", "{} += 1", "[x for x, {} in y]", "with x as {}: pass",
+        "import x as {}", "lambda *{}: 1", "def f(*, {}=2): pass", "def {}(): pass",
+        "class {}: pass", "try: pass\nexcept E as {}: pass",
+    ],
+)  # fmt: skip
+def test_a_name_that_says_nothing_is_refused(code: str) -> None:
+    for name in ("one", "said", "_found", "ASKED", "found_in"):
+        assert [line.partition(": ")[2] for line in words.hollow(code.format(name))] == [name]
+    for name in ("paths", "folios_asked", "one_run", "found_in_cache", "foundry"):
+        assert words.hollow(f"{code.format(name)}; {name} == one(found=said.asked)") == []
+
+
 def test_messages_have_no_word_of_ours() -> None:
     refused = words.refused("A topic of the laboratory doubles it.", message=True)
     assert [phrase.split()[0] for phrase in refused] == ["topic", "laboratory", "doubles"]
