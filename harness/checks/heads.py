@@ -30,17 +30,17 @@ def parse(script: str, kernels: Collection[str], groups: Collection[str]) -> Hea
     words = " ".join(_CHECK.findall(script)).split()
     if not words:
         raise ValueError("no line '# check: <kernel>...', or '# check: none'")
-    chosen: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     for word in words if words != [_NONE] else []:
         group, _, kernel = word.rpartition(":")
         if kernel not in kernels:
             raise ValueError(f"check: no kernel '{kernel}': there are {', '.join(kernels)}")
         if group and group not in groups:
             raise ValueError(f"check: no group '{group}': there are {', '.join(groups)}")
-        if kernel in chosen:
+        if kernel in group_of:
             raise ValueError(f"check: names {kernel} twice")
-        chosen[kernel] = group
-    return Head(chosen, tuple(" ".join(_COUNT.findall(script)).split()))
+        group_of[kernel] = group
+    return Head(group_of, tuple(" ".join(_COUNT.findall(script)).split()))
 
 
 def read(suites: Path, kernels: Collection[str], groups: Collection[str]) -> dict[str, Head]:

@@ -63,7 +63,7 @@ def is_ignored(complaint: Diagnostic) -> bool:
 def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     """Check patches in a tree that has them all."""
 
-    def some(share: Sequence[Path]) -> list[str]:
+    def problems_in(share: Sequence[Path]) -> list[str]:
         status, text = process.attempt([*_COMMAND, *map(str, share)], tree)
         complaints = diagnostics.parse(diagnostics.CHECKPATCH, text, tree)
         lines = set(filter(None, text.splitlines()))
@@ -78,7 +78,7 @@ def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     try:
         with process.Threads(jobs) as pool:
             shares = [longest[first::jobs] for first in range(jobs)]
-            return sorted({line for problems in pool.map(some, shares) for line in problems})
+            return sorted({line for problems in pool.map(problems_in, shares) for line in problems})
     finally:
         for cache in tree.glob(".checkpatch-*"):  # it leaves one where it runs
             cache.unlink()

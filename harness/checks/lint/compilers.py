@@ -76,16 +76,16 @@ def _compile(
             status, text = status or failed, text + output
     log.write_text(text)
     looked_at = set(re.findall(r"^  CHECK +(\S+)$", text, re.MULTILINE))
-    patched = diagnostics.parse(diagnostics.COMPILER, text, root)
+    printed = diagnostics.parse(diagnostics.COMPILER, text, root)
     for file, target in zip(sources, targets, strict=True):
         if not (objects / target).exists():
-            patched.append(Diagnostic(file, 1, "error", f"does not compile (log: {log})"))
+            printed.append(Diagnostic(file, 1, "error", f"does not compile (log: {log})"))
         elif file not in looked_at:
-            patched.append(Diagnostic(file, 1, "error", f"no CHECK by sparse (log: {log})"))
-    if status and not any(line.level != "warning" for line in patched):
+            printed.append(Diagnostic(file, 1, "error", f"no CHECK by sparse (log: {log})"))
+    if status and not any(line.level != "warning" for line in printed):
         what = f"{objects.name} tree: {process.first_error(text)} (log: {log})"
         raise HarnessError(what, process.tail(text))
-    return patched
+    return printed
 
 
 def sparse_command(directory: Path) -> Path:

@@ -186,10 +186,10 @@ def questions(results: Results) -> list[Question]:
         if some := [row for row in results.programs if row.workload == name]:
             title = f"What does a program get? {workload.group}"
             served.append(Question(title, *programs.table(some), 4))
-    every = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
+    tables = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
              _against([claim for claim, _ in judged]), _speeds(results), _touched(results),
              *by_title.values(), *served]  # fmt: skip
-    return [question for question in every if question.rows]
+    return [table for table in tables if table.rows]
 
 
 def _pictures(results: Results, directory: Path) -> dict[str, str]:
