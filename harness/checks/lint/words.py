@@ -57,20 +57,14 @@ def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
 
 def hollow(source: str) -> list[str]:
     """Return the names that Python code binds and that say nothing, with their lines."""
-    bound = []
-    for node in ast.walk(ast.parse(source)):
-        match node:
-            case (
-                ast.arg(arg=name)
-                | ast.alias(asname=name)
-                | ast.ExceptHandler(name=name)
-                | ast.Name(id=name, ctx=ast.Store())
-                | ast.Attribute(attr=name, ctx=ast.Store())
-                | ast.FunctionDef(name=name)
-                | ast.ClassDef(name=name)
-            ) if _HOLLOW.fullmatch(name or ""):
-                bound.append(f"{node.lineno}: {name}")
-    return bound
+    return [
+        f"{node.lineno}: {name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.alias | ast.excepthandler)
+        and isinstance(getattr(node, "ctx", ast.Store()), ast.Store)
+        for field in ("id", "attr", "arg", "asname", "name")
+        if _HOLLOW.fullmatch(name := getattr(node, field, None) or "")
+    ]
 
 
 def check(paths: Paths) -> list[str]:

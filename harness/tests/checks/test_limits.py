@@ -131,17 +131,13 @@ def test_words(text: str, refused: list[str]) -> None:
 
 @pytest.mark.parametrize(
     "code",
-    [
-        "{} = 1", "{}: int", "x.{} = 1", "{} += 1", "[x for x, {} in y]", "with x as {}: pass",
-        "import x as {}", "lambda *{}: 1", "def f(*, {}=2): pass", "def {}(): pass",
-        "class {}: pass", "try: pass\nexcept E as {}: pass",
-    ],
+    ["{} = 1", "{}: int", "x.{} = 1", "[x for x, {} in y]", "with x as {}: pass", "import x as {}",
+     "lambda *{}: 1", "def f(*, {}=2): pass", "def {}(): pass", "class {}: pass"],
 )  # fmt: skip
 def test_a_name_that_says_nothing_is_refused(code: str) -> None:
     for name in ("one", "said", "_found", "ASKED", "found_in"):
-        assert [line.partition(": ")[2] for line in words.hollow(code.format(name))] == [name]
-    for name in ("paths", "folios_asked", "one_run", "found_in_cache", "foundry"):
-        assert words.hollow(f"{code.format(name)}; {name} == one(found=said.asked)") == []
+        assert words.hollow(code.format(name)) == [f"1: {name}"]
+    assert words.hollow(f"{code.format('folios_asked')}; paths == one(found=said.asked)") == []
 
 
 def test_messages_have_no_word_of_ours() -> None:
