@@ -218,8 +218,7 @@ class _Plugin:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
         """Count, and print nothing: stages print their progress."""
         status: Status = report.status
-        counted = report.when == "call"
-        return (status.value, "", status.name) if counted else ("", "", "")
+        return (status.value, "", status.name) if report.when == "call" else ("", "", "")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for status in (Status.KNOWN, Status.XFAIL):

@@ -61,8 +61,7 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
     steps = topics.all_steps(topics.read(paths))
 
     def key(guest: Guest) -> dict[str, str]:
-        only = build.CONFIGS[guest.config].only or ()
-        patches = topics.select(steps, only)
+        patches = topics.select(steps, build.CONFIGS[guest.config].only or ())
         changes = [
             line for step in patches for line in step.text.splitlines() if _CHANGED.match(line)
         ]

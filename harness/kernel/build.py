@@ -157,8 +157,7 @@ def make(
 def tree(paths: Paths, config: str) -> Tree:
     """Return the patched tree that a configuration is built from."""
     known = _known(config)
-    name = _tree_name(config)
-    return patches.get(paths, source.get(paths), name, known.only, known.edit)
+    return patches.get(paths, source.get(paths), _tree_name(config), known.only, known.edit)
 
 
 def _tree_name(config: str) -> str:
@@ -232,8 +231,7 @@ def configure(
             wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
             kconfig.check(wanted, final, f"configuration {config}")
             jsonio.write_text(stamp, key)
-        options = kconfig.parse(final.read_text())
-        count = sum(value != "n" for value in options.values())
+        count = sum(value != "n" for value in kconfig.parse(final.read_text()).values())
         step.done(f"{count} options on", reused=reused)
     return objects
 

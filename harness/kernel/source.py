@@ -181,8 +181,7 @@ def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:
     version = tree_version(tree, str(tree))
     # Another release at the same path may have older timestamps than our objects have,
     # hence a home of its own.
-    digest = jsonio.digest(str(tree), version)[:12]
-    home = paths.cache / "linux" / f"tree-{digest}"
+    home = paths.cache / "linux" / f"tree-{jsonio.digest(str(tree), version)[:12]}"
     stamp = home / "revision"
     if not stamp.exists():
         space.need(home, _TREE_GB, f"copying {tree}")

@@ -183,8 +183,7 @@ def keys(quick: bool, preset: str) -> list[Key]:
     """Return the key of each run that results must have."""
     # In the calibration, traced kernels add latencies to the runs of vanilla ones. And some of
     # the workloads are the same measurement as a row of the baseline.
-    calibrated = [boot for boot in vanilla(quick) if boot.config != TRACED]
-    boots = [*calibrated, *ours(quick)]
+    boots = [*(boot for boot in vanilla(quick) if boot.config != TRACED), *ours(quick)]
     return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 

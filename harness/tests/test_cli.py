@@ -67,8 +67,7 @@ def test_arguments_are_handed_over(
 
 
 def test_every_target_of_the_makefile_is_a_command() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    targets = re.findall(r"^([a-z -]+):$", makefile, re.MULTILINE)
+    targets = re.findall(r"^([a-z -]+):$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     names = {name for line in targets for name in line.split()}
     assert names == commands() | {"clean", "help", "check-all"}  # bootstrap.sh does clean
 

@@ -182,8 +182,7 @@ def test_emulators_of_debian_have_no_virtual_time_for_several_processors(
 
 
 def test_a_missing_run_is_named() -> None:
-    seen = results(*whole()[:-1])
-    assert demo.problems(seen) == ["2048 KiB, mode live: no result"]
+    assert demo.problems(results(*whole()[:-1])) == ["2048 KiB, mode live: no result"]
     assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
 
 

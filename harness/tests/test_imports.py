@@ -76,9 +76,8 @@ def test_the_page_for_contributors_says_the_same() -> None:
 
 
 def test_there_is_no_circle() -> None:
-    edges = graph(sources(HARNESS))
     # A package is imported with each of its modules; it holds nothing but words.
-    TopologicalSorter(edges).prepare()
+    TopologicalSorter(graph(sources(HARNESS))).prepare()
 
 
 def test_matplotlib_is_imported_where_pictures_are_drawn() -> None:

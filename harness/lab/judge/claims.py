@@ -90,8 +90,7 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
 
 def _runs(results: Results) -> Iterator[Case]:
     """Compare each run that was planned with the recorded one, in every figure."""
-    last = recorded(results.quick)
-    known = {run.name: run for run in last.runs}
+    known = {run.name: run for run in recorded(results.quick).runs}
     runs = {run.name: run for run in results.runs}
     for name in dict.fromkeys((*(key.name for key in planned(results)), *runs)):
         case = f"{name}: no figure {100 * SLACK:g} % worse than recorded"

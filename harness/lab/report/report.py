@@ -234,8 +234,7 @@ def write(results: Results, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in FIGURES:
             (directory / stale).unlink(missing_ok=True)
-        page = html(results, directory)
-        (directory / "report.html").write_text(page, encoding="utf-8")
+        (directory / "report.html").write_text(html(results, directory), encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{error.filename or directory}: {error.strerror}") from error
 

@@ -93,8 +93,7 @@ def test_a_short_run_is_read(
     bench = jsonio.load(Bench, output)
     assert len(bench.results) == 2 * 3 * 5
     copy.show(bench, copy.processor())
-    printed = capsys.readouterr().out
-    assert len(re.findall(r"^│ +(?:4|64) │", printed, re.MULTILINE)) == 2
+    assert len(re.findall(r"^│ +(?:4|64) │", capsys.readouterr().out, re.MULTILINE)) == 2
     points = [(str(row.routine), row.kib, dataclasses.astuple(row.ratio)) for row in bench.results]
     plot.draw(tmp_path / "ratios.png", {"one": points, "two": points}, "a footer")
     assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")

@@ -153,8 +153,7 @@ def test_suites_run_again_when_nothing_runs_beside_them(tmp_path: Path, check: C
         time.sleep(0.3)
         return [GOOD]
 
-    some = (Stage("churn", run, counts=("few/*",)), Stage("lint", slow, background=True))
-    check(*some)
+    check(Stage("churn", run, counts=("few/*",)), Stage("lint", slow, background=True))
     assert beside == [True, False, False]
 
 

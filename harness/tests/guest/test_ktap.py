@@ -73,8 +73,7 @@ def test_a_second_document_has_its_own_plan() -> None:
 
 
 def test_a_missing_test_of_a_nested_plan_fails() -> None:
-    text = "1..1\n  1..2\n  ok 1 a\nok 1 parent\n"
-    assert failed(text) == ["parent/plan"]
+    assert failed("1..1\n  1..2\n  ok 1 a\nok 1 parent\n") == ["parent/plan"]
 
 
 def test_a_parent_that_fails_alone_is_a_failure() -> None:

@@ -748,8 +748,7 @@ def test_a_twin_that_is_not_as_recorded_is_told() -> None:
     assert run.unlike(old, old) == []
     for other in (changed("there", "write,", ""), changed("back", "anon,", "anon,active,"),
                   replace(GOOD, built=()), replace(GOOD, stages={})):  # fmt: skip
-        lines = run.unlike(old, dump.text_of([other]))
-        assert lines[0].startswith("seed 7: ")
+        assert run.unlike(old, dump.text_of([other]))[0].startswith("seed 7: ")
     assert run.unlike(old, "") == ["seed 7 is there once"]
 
 
