@@ -174,7 +174,8 @@ def _case(match: re.Match[str], notes: list[str]) -> Case:
         return Case(name, Status.XFAIL, reason)
     if match["status"].lower() == "ok" and directive not in ("TIMEOUT", "ERROR"):
         return Case(name, Status.PASSED)
-    first = [note for note in notes[:-_LAST_NOTES] if _EXPECTED.match(note)][:_NAMED]
+    first = [note for note in notes[:-_LAST_NOTES] if _EXPECTED.match(note)]
+    first = sorted(first, key=lambda note: ":Expected " not in note)[:_NAMED]
     shown = filter(None, [directive, *first, *notes[-_LAST_NOTES:]])
     return Case(name, Status.FAILED, "\n".join(shown))
 

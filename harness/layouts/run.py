@@ -13,7 +13,7 @@ from pathlib import Path
 from harness.core import jsonio, lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import recorded, suite
+from harness.guest import recorded, suite, vm
 from harness.guest.ktap import Case, Status
 from harness.kernel import build, source
 from harness.kernel import tree as patches
@@ -48,13 +48,14 @@ class Machine:
     """Where layouts migrate: one virtual CPU in virtual time, or two.
 
     `offload` has an engine copy; with `pressure` the node that memory goes to is full, and
-    layouts cannot be compared with vanilla's.
+    layouts cannot be compared with vanilla's. `clock` has the seed of how two run.
     """
 
     vcpus: int
     config: str = "base"
     offload: bool = False
     pressure: bool = False
+    clock: vm.Clock | None = None
 
     @property
     def configs(self) -> tuple[str, ...]:
@@ -193,7 +194,7 @@ def _boot(
     run = suite.run_quietly(
         kernels.paths, kernels.ready[config], SUITE, directory,
         {f"{MODULE}.ko": kernels.modules[config]}, args=machine.args(seeds, config),
-        cpus=machine.vcpus, progress=progress,
+        cpus=machine.vcpus, clock=machine.clock, progress=progress,
     )  # fmt: skip
     where = f"layouts: {config}, {len(seeds)} seeds from {seeds[0]}"
     try:

@@ -9,6 +9,8 @@ from harness.core.paths import default_paths
 from harness.guest import suite, vm
 from harness.guest.ktap import Case, Status
 from harness.lab.workloads import WORKLOADS
+from harness.layouts import run as layouts
+from harness.layouts.run import Machine, Outcome
 
 GOOD = Case("good", Status.PASSED)
 BAD = Case("bad", Status.FAILED, "why")
@@ -130,6 +132,27 @@ def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall(
     assert "base-churn" in names and "base-churn-untimed" not in names
     assert "base-latency" in names and "base-latency-seed-2" not in names
     assert not [name for name in turn(*GROUPS) if "-seed-" in name or "untimed" in name]
+
+
+def test_layouts_on_several_processors_have_the_clock_of_the_seed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[Machine, int]] = []
+
+    def run(_: object, machine: Machine, first: int, __: int) -> Outcome:
+        asked.append((machine, first))
+        return Outcome(machine)
+
+    monkeypatch.setattr(layouts, "prepare", lambda *_: None)
+    monkeypatch.setattr(layouts, "run", run)
+    monkeypatch.delenv("SEED", raising=False)
+    known = {stage.name: stage for stage in main.builds(default_paths(), [turns.ALL])}
+    for seed in ("", "7"):
+        monkeypatch.setenv("SEED", seed)
+        known["layouts-base-vcpus"].run(None, default_paths().out)
+    known["layouts-base-vcpus-seed-10"].run(None, default_paths().out)
+    assert asked == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
+    assert not [name for name in known if name.startswith(("layouts-base-seed", "layouts-arm64-"))]
 
 
 def test_only_suites_on_several_processors_have_cases_that_count() -> None:

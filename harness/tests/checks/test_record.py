@@ -13,7 +13,7 @@ from harness.kernel import build, qemu, source
 from harness.lab import plan
 from harness.layouts import run as layouts
 
-KEY = {"QEMU": "10", "suite": "a"}
+KEY = {"Linux": f"{source.PACKAGE}_7", "compiler": "gcc", "QEMU": "10", "suite": "a"}
 
 
 def statuses(known: Entry | None, now: Entry) -> list[tuple[Status, str]]:
@@ -31,12 +31,23 @@ def test_other_output_fails() -> None:
 
 
 def test_a_record_of_another_machine_is_not_compared() -> None:
-    ((status, why),) = statuses(Entry(KEY, "1"), Entry(KEY | {"QEMU": "11"}, "2"))
-    assert (status, why) == (Status.SKIPPED, "the record is of QEMU 10, here is 11")
+    ((status, why),) = statuses(Entry(KEY, "1"), Entry(KEY | {"compiler": "cc"}, "2"))
+    assert (status, why) == (Status.SKIPPED, "the record is of compiler gcc, here is cc")
+    for more in ({"compiler": "cc", "QEMU": "11"}, {"Linux": "mine 7"}):
+        assert [one[0] for one in statuses(Entry(KEY, "1"), Entry(KEY | more, "2"))] == [
+            Status.SKIPPED
+        ]
+
+
+def test_a_record_that_no_machine_can_have_fails() -> None:
+    skipped, failed = statuses(Entry(KEY, "1"), Entry(KEY | {"QEMU": "11"}, "2"))
+    why = "the record is of QEMU 10, here is 11"
+    assert skipped == (Status.SKIPPED, why)
+    assert failed == (Status.FAILED, f"{why}: make record")
 
 
 def test_a_record_of_other_programs_fails() -> None:
-    now = Entry({"QEMU": "11", "suite": "b"}, "1")
+    now = Entry(KEY | {"QEMU": "11", "suite": "b"}, "1")
     for known in (Entry(KEY, "1"), None):
         ((status, why),) = statuses(known, now)
         assert (status, why.endswith(": make record")) == (Status.FAILED, True)

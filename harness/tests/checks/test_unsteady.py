@@ -26,10 +26,43 @@ def test_a_listed_count_is_doubtful() -> None:
         "kernel log: BUG: sleeping function",
         "Expected memcmp(a, b, n) (1) == 0 (0)",
         "new suspected memory leaks",
+        "BUG: kernel NULL pointer dereference, address: 0000000000000008",
+        "BUG: KASAN: use-after-free in f",
+        "INFO: task churn:90 blocked: hung",
+        "killed by signal 11",
+        "moves: Test terminated unexpectedly by signal 11",
+        "moves: Test terminated by timeout",
+        "",
     ],
 )
 def test_what_is_more_than_a_count_fails_at_first_sight(detail: str) -> None:
-    assert unsteady.doubtful([Case(COUNT.name, Status.FAILED, detail)], GLOBS) == []
+    for text in (detail, f"{COUNT.detail}\n{detail}" if detail else ""):
+        for globs in (GLOBS, ("*",), ("churn/*", "*")):
+            assert unsteady.doubtful([Case(COUNT.name, Status.FAILED, text)], globs) == []
+
+
+@pytest.mark.parametrize("name", ["guest", "error", "plan", "live_stress/plan"])
+def test_no_glob_makes_an_end_of_a_guest_doubtful(name: str) -> None:
+    other = Case(name, Status.FAILED, COUNT.detail)
+    assert unsteady.doubtful([other], ("*", "live_stress/*")) == []
+    assert unsteady.doubtful([COUNT, other], ("*",)) == []
+
+
+def test_counts_are_doubtful_as_suites_print_them() -> None:
+    told = """RUN           live_stress.cpu_4k.no_write_is_lost ...
+live_stress.c:649:no_write_is_lost:store: 20 written, 0 refused
+live_stress.c:668:no_write_is_lost:Expected 0 (0) != enough() (0)
+no_write_is_lost: Test failed
+FAIL  live_stress.cpu_4k.no_write_is_lost"""
+    name = "live_stress/live_stress.cpu_4k.no_write_is_lost"
+    stress = Case(name, Status.FAILED, told)
+    lost = Case(name, Status.FAILED, told.replace("enough", "lost"))
+    for glob in ("live_stress/*", "*"):
+        assert unsteady.doubtful([stress], (glob,)) == [stress]
+        assert unsteady.doubtful([lost], (glob,)) == []
+    churn = Case("churn/churn.enough_of_everything", Status.FAILED, "3 moves of areas")
+    assert unsteady.doubtful([churn], ("churn*/*.enough_of_everything",)) == [churn]
+    assert unsteady.doubtful([churn], ("*",)) == []
 
 
 def test_a_failure_of_another_case_leaves_no_doubt() -> None:

@@ -8,8 +8,9 @@ from typing import Any
 
 import pytest
 
+from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.guest import recorded, suite
+from harness.guest import recorded, suite, vm
 from harness.guest.ktap import Status
 from harness.layouts import dump, run
 from harness.layouts.dump import Finding, Layout
@@ -638,6 +639,23 @@ def test_how_many_seeds_are_forgiven_is_in_the_name() -> None:
     ]
     (name,) = failed(replace(outcome, machine=SINGLE))
     assert "at most 0 differed once" in name
+
+
+def test_a_clock_with_a_seed_is_that_of_the_guest(
+    monkeypatch: pytest.MonkeyPatch, kernels: run.Kernels
+) -> None:
+    clocks: list[vm.Clock | None] = []
+
+    def quietly(*_: object, clock: vm.Clock | None, **__: object) -> None:
+        clocks.append(clock)
+        raise HarnessError("enough")
+
+    monkeypatch.setattr(suite, "run_quietly", quietly)
+    ready = replace(kernels, ready={"debug": None}, modules={"debug": b""})  # type: ignore[dict-item]
+    for machine in (Machine(2, "debug"), Machine(2, "debug", clock=vm.Clock(7))):
+        with pytest.raises(HarnessError, match="enough"):
+            run.run(ready, machine, 1, 1)
+    assert clocks == [None, vm.Clock(7)]
 
 
 @pytest.fixture
