@@ -41,11 +41,11 @@ def _counts(case: Case, globs: Sequence[str]) -> bool:
     """
     listed = [glob for glob in globs if fnmatchcase(case.name, glob)]
     *_, name = re.split(r"[./]", case.name)
-    said = case.detail.replace(name, "")  # such as no_write_is_lost
+    detail = case.detail.replace(name, "")  # such as no_write_is_lost
     return (
         name not in _NEVER
-        and any(not glob.endswith("*") or _COUNT.search(said) for glob in listed)
-        and not _MORE.search(said)
+        and any(not glob.endswith("*") or _COUNT.search(detail) for glob in listed)
+        and not _MORE.search(detail)
     )
 
 

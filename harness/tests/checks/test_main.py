@@ -137,10 +137,10 @@ def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall(
 def test_layouts_on_several_processors_have_the_clock_of_the_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[tuple[Machine, int]] = []
+    boots: list[tuple[Machine, int]] = []
 
     def run(_: object, machine: Machine, first: int, __: int) -> Outcome:
-        asked.append((machine, first))
+        boots.append((machine, first))
         return Outcome(machine)
 
     monkeypatch.setattr(layouts, "prepare", lambda *_: None)
@@ -151,7 +151,7 @@ def test_layouts_on_several_processors_have_the_clock_of_the_seed(
         monkeypatch.setenv("SEED", seed)
         known["layouts-base-vcpus"].run(None, default_paths().out)
     known["layouts-base-vcpus-seed-10"].run(None, default_paths().out)
-    assert asked == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
+    assert boots == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
     assert not [name for name in known if name.startswith(("layouts-base-seed", "layouts-arm64-"))]
 
 

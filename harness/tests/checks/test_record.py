@@ -34,7 +34,7 @@ def test_a_record_of_another_machine_is_not_compared() -> None:
     ((status, why),) = statuses(Entry(KEY, "1"), Entry(KEY | {"compiler": "cc"}, "2"))
     assert (status, why) == (Status.SKIPPED, "the record is of compiler gcc, here is cc")
     for more in ({"compiler": "cc", "QEMU": "11"}, {"Linux": "mine 7"}):
-        assert [one[0] for one in statuses(Entry(KEY, "1"), Entry(KEY | more, "2"))] == [
+        assert [status for status, _ in statuses(Entry(KEY, "1"), Entry(KEY | more, "2"))] == [
             Status.SKIPPED
         ]
 

@@ -28,9 +28,9 @@ FILTERS: dict[str, Callable[..., str]] = {
 def figures(results: Results, pattern: str, folio_kib: int) -> SimpleNamespace:
     """Return the figures of a run by the pattern of its name, and the size of its folios."""
     name = pattern.replace("SIZE", f"{folio_kib} KiB")
-    fitting = [one for one in results.runs if fnmatch.fnmatchcase(one.name, name)]
+    fitting = [row for row in results.runs if fnmatch.fnmatchcase(row.name, name)]
     assert fitting, f"no run is called {name}"
-    run = max(fitting, key=lambda one: (-one.total_mib, one.folios_per_call))
+    run = max(fitting, key=lambda row: (-row.total_mib, row.folios_per_call))
     times = run.inaccessible_us or NEVER
     return SimpleNamespace(
         gbps=run.gbps, instr=run.instructions_per_folio, first=run.first_folio_us,
