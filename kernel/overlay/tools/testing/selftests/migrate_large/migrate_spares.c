@@ -51,10 +51,7 @@ FIXTURE_SETUP(migrate_spares)
 	ASSERT_EQ(FOLIOS, memory_folios(addr, len));
 }
 
-FIXTURE_TEARDOWN(migrate_spares)
-{
-	unmap_folios();
-}
+FIXTURE_TEARDOWN(migrate_spares) { unmap_folios(); }
 
 static long move_to(enum caller caller, int node)
 {

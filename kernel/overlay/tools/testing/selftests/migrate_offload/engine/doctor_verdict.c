@@ -48,10 +48,7 @@ FIXTURE_SETUP(verdict)
 	add(&self->exam->way[KERNEL], 10);
 }
 
-FIXTURE_TEARDOWN(verdict)
-{
-	free(self->exam);
-}
+FIXTURE_TEARDOWN(verdict) { free(self->exam); }
 
 /* Moves by the engine. */
 static struct point *measured(FIXTURE_DATA(verdict) *self, double gbps)

@@ -16,15 +16,9 @@ static unsigned int nr;
 
 FIXTURE(engines) { };
 
-FIXTURE_SETUP(engines)
-{
-	run_begin(_metadata);
-}
+FIXTURE_SETUP(engines) { run_begin(_metadata); }
 
-FIXTURE_TEARDOWN(engines)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(engines) { run_end(); }
 
 static void channels_since(const struct engine_channel *before)
 {

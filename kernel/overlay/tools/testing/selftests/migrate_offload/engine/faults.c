@@ -74,10 +74,7 @@ FIXTURE_SETUP(fault)
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
 }
 
-FIXTURE_TEARDOWN(fault)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(fault) { run_end(); }
 
 /* Channels that time out again and again are quarantined; loading dcbm anew has them back. */
 static void no_faults(const FIXTURE_VARIANT(fault) *variant)
@@ -195,10 +192,7 @@ FIXTURE_SETUP(pairs)
 	create_area(variant->kind, variant->size);
 }
 
-FIXTURE_TEARDOWN(pairs)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(pairs) { run_end(); }
 
 static bool strikes_by_time(const char *fault)
 {

@@ -421,15 +421,9 @@ static void survive(enum area_kind kind, enum fault fault)
 	expect_recovery();
 }
 
-TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
-{
-	survive(variant->kind, CHANNEL_ERROR);
-}
+TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT) { survive(variant->kind, CHANNEL_ERROR); }
 
-TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
-{
-	survive(variant->kind, LOST_COMPLETION);
-}
+TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT) { survive(variant->kind, LOST_COMPLETION); }
 
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
 			"test_buf_size=2090000 "

@@ -51,10 +51,7 @@ FIXTURE_SETUP(live_faults)
 	create_area(variant->kind, variant->size);
 }
 
-FIXTURE_TEARDOWN(live_faults)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(live_faults) { run_end(); }
 
 /* The move is over: all is on the other node, and as it was. */
 static void end_intact_move(void)

@@ -29,10 +29,7 @@ FIXTURE_SETUP(migrate_live)
 	offload_mark();
 }
 
-FIXTURE_TEARDOWN(migrate_live)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_live) { settings_restore(); }
 
 static long minor_faults(void)
 {

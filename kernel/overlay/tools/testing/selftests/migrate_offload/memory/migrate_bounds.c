@@ -49,10 +49,7 @@ FIXTURE_SETUP(required)
 	create_area(variant->kind, 4 * MIB);
 }
 
-FIXTURE_TEARDOWN(required)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(required) { run_end(); }
 
 static void all_is_on(int node)
 {

@@ -49,10 +49,7 @@ FIXTURE_SETUP(hugetlb)
 					variant->folios * variant->folio_size, nodes[0]));
 }
 
-FIXTURE_TEARDOWN(hugetlb)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(hugetlb) { run_end(); }
 
 /* Moves what other processes map, too. Returns how many folios stay. */
 static long move(int node)
@@ -351,10 +348,7 @@ FIXTURE_SETUP(contiguous)
 	ASSERT_EQ(0, hugetlb_hold(PMD_SIZE, node, 0));
 }
 
-FIXTURE_TEARDOWN(contiguous)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(contiguous) { run_end(); }
 
 /* Returns how many folios the engine has copied, with that bound. */
 static uint64_t make_way(unsigned int bound_us)

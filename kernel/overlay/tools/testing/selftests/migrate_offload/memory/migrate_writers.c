@@ -90,10 +90,7 @@ FIXTURE_SETUP(migrate_writers)
 	memset(area.addr, 0, variant->size);
 }
 
-FIXTURE_TEARDOWN(migrate_writers)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_writers) { settings_restore(); }
 
 TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 {
