@@ -254,15 +254,15 @@ static void copy(struct kunit *test, dma_async_tx_callback callback)
 static void used_descriptor_calls_nobody(struct kunit *test)
 {
 	struct provider *provider = test->priv;
-	int i, calls;
+	int calls;
 
-	for (i = 0; i < MANY; i++)
+	for (int i = 0; i < MANY; i++)
 		copy(test, count_call);
 	/* A call may come after its cookie is complete. */
 	KUNIT_ASSERT_EQ(test, 0,
 			read_poll_timeout(atomic_read, calls, calls == MANY, 1000,
 					  10 * USEC_PER_SEC, false, &provider->calls));
-	for (i = 0; i < MANY; i++)
+	for (int i = 0; i < MANY; i++)
 		copy(test, NULL);
 	dmaengine_synchronize(provider->chan);
 	KUNIT_EXPECT_EQ(test, atomic_read(&provider->calls), MANY);

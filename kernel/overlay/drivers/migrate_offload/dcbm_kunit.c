@@ -146,9 +146,8 @@ static unsigned int expect_walk(struct kunit *test)
 static void walk_unmerged(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 6; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		add_pair(test, i % 3 * 2);
 		map(&ctx->src, SRC_BASE, PAGE_SIZE << (i % 3 * 2));
 		map(&ctx->dst, DST_BASE, PAGE_SIZE << (i % 3 * 2));
@@ -159,9 +158,8 @@ static void walk_unmerged(struct kunit *test)
 static void walk_merged_on_both_sides(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 8; i++)
+	for (unsigned int i = 0; i < 8; i++)
 		add_pair(test, 0);
 	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
@@ -172,9 +170,8 @@ static void walk_merged_on_both_sides(struct kunit *test)
 static void walk_merged_on_one_side(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		add_pair(test, 0);
 		map(&ctx->src, SRC_BASE, PAGE_SIZE);
 	}
@@ -214,14 +211,13 @@ static void walk_at_random(struct kunit *test)
 	struct dcbm_test *ctx = test->priv;
 	u64 seed = get_random_u64();
 	struct rnd_state rnd;
-	unsigned int i;
 
 	kunit_info(test, "seed %llu", seed);
 	prandom_seed_state(&rnd, seed);
-	for (i = 0; i < MAX_PAIRS; i++)
+	for (unsigned int i = 0; i < MAX_PAIRS; i++)
 		add_pair(test, prandom_u32_state(&rnd) % 4);
 
-	for (i = 0; i < 1000; i++) {
+	for (unsigned int i = 0; i < 1000; i++) {
 		ctx->src.nents = 0;
 		ctx->dst.nents = 0;
 		map_at_random(&rnd, &ctx->src, SRC_BASE, ctx->batch.nr_pages);
@@ -237,9 +233,8 @@ static void walk_part_of_a_batch(struct kunit *test)
 		.first = 1, .offset = 2 * PAGE_SIZE, .len = 7 * PAGE_SIZE,
 	};
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 4; i++)
+	for (unsigned int i = 0; i < 4; i++)
 		add_pair(test, 2);
 	map(&ctx->src, SRC_BASE, 7 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
@@ -293,9 +288,9 @@ static void expect_shares(struct kunit *test, unsigned int nr_chans, size_t spre
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
 	size_t least = SIZE_MAX, most = 0, offset = 0;
-	unsigned int item = 0, i;
+	unsigned int item = 0;
 
-	for (i = nr_chans; i; i--) {
+	for (unsigned int i = nr_chans; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
@@ -321,15 +316,14 @@ static void shares_of_small_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest;
-	unsigned int i;
 
-	for (i = 0; i < 16; i++)
+	for (unsigned int i = 0; i < 16; i++)
 		add_pair(test, 0);
-	for (i = 1; i <= 20; i++)
+	for (unsigned int i = 1; i <= 20; i++)
 		expect_shares(test, i, PAGE_SIZE);
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
-	for (i = 5; i; i--) {
+	for (unsigned int i = 5; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
 		KUNIT_EXPECT_EQ(test, 0, rest.offset);
@@ -338,22 +332,18 @@ static void shares_of_small_folios(struct kunit *test)
 
 static void shares_of_one_large_folio(struct kunit *test)
 {
-	unsigned int i;
-
 	add_pair(test, 7);
-	for (i = 1; i <= DCBM_MAX_CHANS; i++)
+	for (unsigned int i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, SZ_512);
 }
 
 static void shares_of_mixed_sizes(struct kunit *test)
 {
-	unsigned int i;
-
 	add_pair(test, 5);
-	for (i = 0; i < 6; i++)
+	for (unsigned int i = 0; i < 6; i++)
 		add_pair(test, 0);
 	add_pair(test, 4);
-	for (i = 1; i <= DCBM_MAX_CHANS; i++)
+	for (unsigned int i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
@@ -451,9 +441,8 @@ static void every_completion_counts(struct kunit *test)
 static void one_completion_for_several_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 3; i++)
+	for (unsigned int i = 0; i < 3; i++)
 		add_pair(test, 1);
 	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
@@ -494,9 +483,8 @@ static void stuck_channel_loses_its_folios(struct kunit *test)
 		.first = 4, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
 	};
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 6; i++)
+	for (unsigned int i = 0; i < 6; i++)
 		add_pair(test, 1);
 	account(test, 0, 0, 12 * PAGE_SIZE, false);
 	ctx->job.timed_out = true;
@@ -728,10 +716,9 @@ static void wake_up_again(struct kunit *test, unsigned long event)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job = NULL;
-	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
-	for (i = 0; i < 500 && !job; i++) {
+	for (unsigned int i = 0; i < 500 && !job; i++) {
 		job = dcbm_get_job(&ctx->batch);
 		if (!job)
 			msleep(20);
@@ -747,9 +734,8 @@ static void channels_are_given_back_for_sleep(struct kunit *test)
 		{ PM_HIBERNATION_PREPARE, PM_POST_HIBERNATION },
 		{ PM_RESTORE_PREPARE, PM_POST_RESTORE },
 	};
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(events); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(events); i++) {
 		struct event event = {
 			.notify = dcbm_pm_event, .event = events[i][0],
 		};
@@ -858,10 +844,9 @@ static int leaver_event(struct notifier_block *nb, unsigned long event, void *ch
 static bool leave_now(struct device *dev)
 {
 	struct leaver *leaver = kunit_get_current_test()->priv;
-	unsigned int i;
 
 	complete(&leaver->requested);
-	for (i = 0; i < 10000 && !READ_ONCE(leaver->chan.removing); i++)
+	for (unsigned int i = 0; i < 10000 && !READ_ONCE(leaver->chan.removing); i++)
 		usleep_range(1000, 2000);
 	leaver->overtaken = READ_ONCE(leaver->chan.removing);
 	wait_for_completion_timeout(&leaver->left, HZ / 5);

@@ -137,14 +137,13 @@ static void put_dst(struct folio *dst, unsigned long private)
 static int test_submit(struct migrator *migrator, struct migrate_offload_batch *batch)
 {
 	struct offload_test *ctx = container_of(migrator, struct offload_test, migrator);
-	unsigned int i;
 
 	ctx->deadline = batch->deadline;
 	if (!ctx->nr_submits++)
 		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
 	ctx->nr_pairs += batch->nr_pairs;
 
-	for (i = 0; i < batch->nr_pairs; i++)
+	for (unsigned int i = 0; i < batch->nr_pairs; i++)
 		migrate_offload_report(&batch->pairs[i], ctx->copy(ctx, &batch->pairs[i], i));
 
 	return ctx->submit_error;
@@ -157,9 +156,7 @@ static void test_wait(struct migrator *migrator, struct migrate_offload_batch *b
 /* Set the averages of a migrator for folios of a page. */
 static void set_folio_ns(const struct migrator *migrator, unsigned int ns)
 {
-	unsigned int nid;
-
-	for (nid = 0; nid < nr_node_ids; nid++)
+	for (unsigned int nid = 0; nid < nr_node_ids; nid++)
 		migrator->folio_ns[nid * NR_PAGE_ORDERS] = ns;
 }
 
@@ -219,17 +216,13 @@ static struct folio *add_folio(struct offload_test *ctx, struct file *file, unsi
 
 static void add_folios(struct offload_test *ctx, unsigned int nr)
 {
-	unsigned int page;
-
-	for (page = 0; page < nr; page++)
+	for (unsigned int page = 0; page < nr; page++)
 		add_folio(ctx, ctx->file, page);
 }
 
 static void save_stats(struct offload_test *ctx)
 {
-	int i;
-
-	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+	for (int i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
 		ctx->stats[i] = migrate_offload_read_stat(i);
 }
 
@@ -270,9 +263,7 @@ static void expect_content(struct offload_test *ctx, unsigned int index, u8 byte
 
 static void expect_contents(struct offload_test *ctx, unsigned int nr)
 {
-	unsigned int i;
-
-	for (i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr; i++)
 		expect_content(ctx, i, stamp(i));
 }
 
@@ -370,9 +361,8 @@ static void register_validates(struct kunit *test)
 	static const char * const bad_names[] = {
 		NULL, "", "none", "two words", "new\nline",
 	};
-	int i;
 
-	for (i = 0; i < ARRAY_SIZE(bad_names); i++) {
+	for (int i = 0; i < ARRAY_SIZE(bad_names); i++) {
 		migrator->name = bad_names[i];
 		KUNIT_EXPECT_EQ_MSG(test, -EINVAL,
 				    migrate_offload_register(migrator),
@@ -460,12 +450,11 @@ static void unregister_resets_routes(struct kunit *test)
 static void off_hands_out_nothing(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 4);
-	int i;
 
 	migrate_offload_set_enabled(false);
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
-	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+	for (int i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
 		KUNIT_EXPECT_EQ_MSG(test, ctx->stats[i],
 				    migrate_offload_read_stat(i), "stat %d", i);
 	expect_contents(ctx, 4);
@@ -567,7 +556,6 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	struct address_space *mapping;
 	struct inode *inode;
 	struct folio *folio;
-	int i;
 
 	if (!arch_copies_bytes())
 		kunit_skip(test, "every folio is declined here");
@@ -583,7 +571,7 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	/* A reference as from the page cache. */
 	folio_get(folio);
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+	for (int i = 0; i < ARRAY_SIZE(kinds); i++) {
 		kunit_info(test, "%ps", kinds[i].aops.migrate_folio);
 		mapping->a_ops = &kinds[i].aops;
 		if (kinds[i].eligible)
@@ -626,7 +614,6 @@ static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
 static void copied_folio_is_not_copied_again(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 8);
-	unsigned int i;
 
 	ctx->copy = scribble_done;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
@@ -635,7 +622,7 @@ static void copied_folio_is_not_copied_again(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 8);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_PAGES_COPIED, 8);
 
-	for (i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		expect_content(ctx, i, SCRIBBLE);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->dsts[i]->private);
 	}
@@ -679,13 +666,12 @@ static void refused_batch_is_copied_by_cpu(struct kunit *test)
 		{ -EOPNOTSUPP,	MIGRATE_OFFLOAD_UNREACHABLE },
 		{ -EIO,		MIGRATE_OFFLOAD_ERROR },
 	};
-	unsigned int i, page;
 
 	ctx->file = new_file(test, 4);
 	/* The migrator reports pairs as done and then refuses: core ignores the reports. */
 	ctx->copy = scribble_done;
-	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
-		for (page = 0; page < 4; page++)
+	for (unsigned int i = 0; i < ARRAY_SIZE(refusals); i++) {
+		for (unsigned int page = 0; page < 4; page++)
 			add_folio(ctx, ctx->file, page);
 		ctx->submit_error = refusals[i].error;
 		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
@@ -1253,15 +1239,14 @@ static void poison_fails_one_folio(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 0);
 	static const char * const names[] = { "cpu", "kunit", "none" };
-	unsigned int i, page;
 
 	ctx->file = new_file(test, 5);
 	ctx->copy = every_other_fails;
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
 
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
 		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, names[i]));
-		for (page = 0; page < 5; page++) {
+		for (unsigned int page = 0; page < 5; page++) {
 			struct folio *folio = add_folio(ctx, ctx->file, page);
 
 			/* The migrator "kunit" reports odd pairs as failed. */
@@ -1273,7 +1258,7 @@ static void poison_fails_one_folio(struct kunit *test)
 		expect_contents(ctx, 5);
 
 		/* Only the poisoned folio has not moved. */
-		for (page = 0; page < 5; page++) {
+		for (unsigned int page = 0; page < 5; page++) {
 			struct folio *folio;
 
 			folio = shmem_read_folio(ctx->file->f_mapping, page);
@@ -1340,7 +1325,6 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 {
 	struct offload_test *ctx = test->priv;
 	unsigned long start, addr;
-	unsigned int page;
 
 	/* So its routes are live. */
 	ctx->migrator.asynchronous = true;
@@ -1353,7 +1337,7 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 			      PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, 0);
 	KUNIT_ASSERT_NE(test, 0, start);
-	for (page = 0; page < 5; page++) {
+	for (unsigned int page = 0; page < 5; page++) {
 		struct folio *folio;
 
 		addr = start + page * PAGE_SIZE;
@@ -1372,7 +1356,7 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN, 1);
 
 	/* Only the poisoned folio has not moved. */
-	for (page = 0; page < 5; page++) {
+	for (unsigned int page = 0; page < 5; page++) {
 		struct folio *folio;
 
 		addr = start + page * PAGE_SIZE;

@@ -100,9 +100,9 @@ static void count(struct point *point, const struct offload_stats *then)
 static void move_area(struct area *area, struct point *point, int node, bool touched)
 {
 	double took = 0, cpu = 0;
-	size_t moved = 0, offset, size;
+	size_t moved = 0, size;
 
-	for (offset = 0; offset < area->size; offset += size) {
+	for (size_t offset = 0; offset < area->size; offset += size) {
 		struct offload_stats then;
 		clock_t cpu_begin;
 		double begin;

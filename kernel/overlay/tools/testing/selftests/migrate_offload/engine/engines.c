@@ -272,7 +272,7 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 {
 	struct engine_channel before[ENGINE_MAX_CHANNELS];
 	unsigned long near = 0, far = 0;
-	unsigned int i, tries;
+	unsigned int i;
 	char parameters[64];
 	char *hole;
 
@@ -288,7 +288,7 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	 * Every second page of the second node is free: compaction has work, there alone.
 	 * Memory in the upper half of a node stays: take more of the node each time.
 	 */
-	for (tries = 0; tries < 4 && !near; tries++) {
+	for (unsigned int tries = 0; tries < 4 && !near; tries++) {
 		ASSERT_TRUE(area_create(&area, AREA_ANON_4K, 64 * MIB << tries, nodes[1]));
 		for (hole = area.addr; hole < area.addr + area.size; hole += 8 * KIB)
 			madvise(hole, 4 * KIB, MADV_DONTNEED);
@@ -438,14 +438,14 @@ static int rebind_provider(void)
 TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 {
 	const unsigned int times = debug_kernel() ? 6 : 34;
-	unsigned int busy = 0, i;
+	unsigned int busy = 0;
 	struct movers_result result;
 
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	srandom(1);
 	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
 	offload_mark();
-	for (i = 0; i < times; i++) {
+	for (unsigned int i = 0; i < times; i++) {
 		usleep(random() % 20000);
 		ASSERT_EQ(rebind_provider(), 0);
 		usleep(random() % 20000);

@@ -421,13 +421,13 @@ static int driver(const char *what, const char *device)
 TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 {
 	struct movers_result result;
-	unsigned int i, nr;
+	unsigned int nr;
 
 	load(LONG_MS);
 	nr = nr_channels();
 	offload_mark();
 	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
+	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		const char *name = window.device[i % window.nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
@@ -570,10 +570,9 @@ TEST_F_TIMEOUT(ptdma, suspend_under_load, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
 	struct movers_result result;
-	unsigned int i;
 
 	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
+	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		load(LONG_MS);
 		usleep(5000);
 		ASSERT_EQ(offload_set_enabled(false), 0);
@@ -593,7 +592,6 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 {
 	struct movers_result result;
-	unsigned int i;
 
 	/* A batch that nothing terminates waits for the unbind. */
 	load(engine_model()->terminates ? 100 : LONG_MS);
@@ -608,7 +606,7 @@ TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 	offload_show_grown();
 	EXPECT_GT(result.moves, 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	for (i = 0; i < window.nr; i++)
+	for (unsigned int i = 0; i < window.nr; i++)
 		EXPECT_EQ(window.device[i].knobs[BUSY], 0);
 	window.device[0].knobs[GONE] = 0;
 	EXPECT_EQ(driver("bind", window.device[0].name), 0);

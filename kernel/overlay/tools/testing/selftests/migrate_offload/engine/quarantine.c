@@ -108,9 +108,9 @@ static void *unload_thread(void *arg)
 /* Neither a lost folio nor its destination returns to the pool: the engine may still write. */
 TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 {
-	long before[2], node;
+	long before[2];
 
-	for (node = 0; node < 2; node++) {
+	for (long node = 0; node < 2; node++) {
 		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[node], POOL));
 		before[node] = hugetlb_free(PMD_SIZE, nodes[node]);
 	}
@@ -130,7 +130,7 @@ TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 		}
 		repair_engine();
 		area_destroy(&area);
-		for (node = 0; node < 2; node++)
+		for (long node = 0; node < 2; node++)
 			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]),
 				  before[node] - 1 - shared);
 	}
@@ -247,7 +247,7 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 {
 	struct engine_channel first[ENGINE_MAX_CHANNELS], then[ENGINE_MAX_CHANNELS];
-	unsigned int i, stuck = 0;
+	unsigned int stuck = 0;
 
 	/* A page is for one channel. */
 	create_area(AREA_ANON_4K, memory_page_size());
@@ -262,7 +262,7 @@ TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 	move_to(nodes[1]);
 	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	ASSERT_EQ(engine_channels(then), 2);
-	for (i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
 		bool quarantined = !strcmp(then[i].state, "quarantined");
 
 		stuck += quarantined;
@@ -285,9 +285,8 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 {
 	struct area areas[NR_PAIRS_OF];
 	uint64_t seed = 0, copied;
-	unsigned int i, j;
 
-	for (i = 0; engine_faults[i]; i++) {
+	for (unsigned int i = 0; engine_faults[i]; i++) {
 		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
 				     !strcmp(engine_faults[i], "late");
 		/* Few: each of them costs a channel. */
@@ -295,7 +294,7 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 		bool struck = false;
 
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
-		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
+		for (unsigned int j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
 			ASSERT_TRUE(area_create(&areas[j], pairs_of[j].kind, pairs_of[j].size,
 						nodes[0]));
 			area_stamp(&areas[j], ++seed);
@@ -317,7 +316,7 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 		EXPECT_TRUE(struck)
 			TH_LOG("%s never struck", engine_faults[i]);
 		usleep(by_time ? 1500 * LATE_MS : 0);
-		for (j = 0; j < NR_PAIRS_OF; j++) {
+		for (unsigned int j = 0; j < NR_PAIRS_OF; j++) {
 			EXPECT_EQ(area_wrong(&areas[j]), 0);
 			area_destroy(&areas[j]);
 		}

@@ -93,10 +93,9 @@ bool engine_unload(void)
 	const char * const modules[] = {
 		"dcbm", engine_module(), "mtcopy", "sample_migrator",
 	};
-	unsigned int i;
 	int err;
 
-	for (i = 0; i < ARRAY_SIZE(modules); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
 		err = module_loaded(modules[i]) ? module_unload(modules[i]) : 0;
 		if (err) {
 			printf("# unloading %s: %s\n", modules[i], strerror(-err));
@@ -131,10 +130,9 @@ int engine_set_fault(const char *fault, unsigned int probability)
 		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", INT_MAX },
 	};
 	char path[128];
-	unsigned int i;
 	int err;
 
-	for (i = 0; i < ARRAY_SIZE(settings); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
 		snprintf(path, sizeof(path), DMASIM_FAULTS "%s/%s", fault,
 			 settings[i].file);
 		err = setting_write_number(path, settings[i].value);
@@ -231,9 +229,7 @@ unsigned int engine_quarantined(void)
 
 void engine_clear_faults(void)
 {
-	int i;
-
-	for (i = 0; engine_faults[i]; i++)
+	for (int i = 0; engine_faults[i]; i++)
 		engine_set_fault(engine_faults[i], 0);
 	engine_set_fault("terminate_error", 0);
 	engine_set_fault("no_copy", 0);
@@ -355,12 +351,12 @@ static int compare_longs(const void *a, const void *b)
 long pages_leaked(struct area *area, const int nodes[2], unsigned int moves)
 {
 	long grown[LEAK_ROUNDS + 1], last = pages_unaccounted(), now;
-	unsigned int i, round;
+	unsigned int round;
 
 	/* The first round is for what is allocated once. */
 	printf("# %u moves, pages more in use:", moves);
 	for (round = 0; round <= LEAK_ROUNDS; round++) {
-		for (i = 0; i < moves; i++)
+		for (unsigned int i = 0; i < moves; i++)
 			if (area_move(area, nodes[(i + 1) % 2]))
 				return LONG_MAX;
 		now = pages_unaccounted();

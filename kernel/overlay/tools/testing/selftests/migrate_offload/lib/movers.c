@@ -74,7 +74,6 @@ static bool present(unsigned int kind, const int nodes[2], size_t size)
 
 bool movers_start(const int nodes[2], size_t size, bool all)
 {
-	unsigned int kind;
 	int status;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -82,7 +81,7 @@ bool movers_start(const int nodes[2], size_t size, bool all)
 	if (shared == MAP_FAILED)
 		return false;
 
-	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
+	for (unsigned int kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		pids[kind] = 0;
@@ -121,12 +120,11 @@ void movers_wait(uint64_t moves)
 
 bool movers_stop(struct movers_result *result)
 {
-	unsigned int kind;
 	int status;
 
 	*result = (struct movers_result){ 0 };
 	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
-	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
+	for (unsigned int kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		if (kind >= NR_AREA_KINDS && !pids[kind])

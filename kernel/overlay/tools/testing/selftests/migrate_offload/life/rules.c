@@ -359,11 +359,11 @@ static bool is_writable(void *addr)
 TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 {
 	long marked = setting_read_number(PARTIALLY_MAPPED);
-	size_t folios, i;
+	size_t folios;
 
 	begin_flight(AREA_ANON_64K, 2 * MIB);
 	folios = area_folios(&area);
-	for (i = 0; i < folios; i++) {
+	for (size_t i = 0; i < folios; i++) {
 		char *upper = area.addr + 2 * i * HALF + HALF;
 
 		EXPECT_EQ(i % 2 ? munmap(upper, HALF) : mprotect(upper, HALF, PROT_READ), 0);
@@ -373,7 +373,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 	expect_copies(folios, "fallback_", 0);
 	EXPECT_EQ(bytes_wrong_in_halves(2), 0);
 	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
-	for (i = 0; i < folios; i += 2)
+	for (size_t i = 0; i < folios; i += 2)
 		EXPECT_FALSE(is_writable(area.addr + 2 * i * HALF + HALF));
 
 	/* Page by page: only the unmapped ones stay. */
