@@ -17,7 +17,6 @@ static unsigned int nr;
 FIXTURE(engines) { };
 
 FIXTURE_SETUP(engines) { run_begin(_metadata); }
-
 FIXTURE_TEARDOWN(engines) { run_end(); }
 
 static void channels_since(const struct engine_channel *before)
@@ -439,12 +438,10 @@ TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 {
 	const unsigned int times = debug_kernel() ? 6 : 34;
 	unsigned int busy = 0;
-	struct movers_result result;
 
 	ASSERT_TRUE(engine_load("channels=4", ""));
 	srandom(1);
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
-	offload_mark();
+	begin_load(2 * MIB);
 	for (unsigned int i = 0; i < times; i++) {
 		usleep(random() % 20000);
 		ASSERT_EQ(rebind_provider(), 0);
@@ -457,13 +454,9 @@ TEST_F_TIMEOUT(engines, providers_and_migrators_come_and_go, TIMEOUT)
 	}
 	/* The last engine copies as well. */
 	usleep(200000);
-	EXPECT_TRUE(movers_stop(&result));
+	end_load(20);
 	TH_LOG("each %u times; dcbm was asked %u times while it was busy", times, busy);
-	TH_LOG("%llu moves, %llu folios by engines", (unsigned long long)result.moves,
-	       (unsigned long long)offload_grown("folios_copied"));
-	EXPECT_GT(result.moves, 20);
 	EXPECT_GT(offload_grown("folios_copied"), 1000);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	EXPECT_EQ(offload_grown("fallback_timeout"), 0);
 	EXPECT_EQ(kmemleak_found(), 0);
 }

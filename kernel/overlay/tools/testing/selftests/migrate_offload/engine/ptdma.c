@@ -411,22 +411,18 @@ TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 /* sysfs: "unbind" or "bind" of the driver of a device. */
 static int driver(const char *what, const char *device)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/%s", engine_module(), what);
-	return setting_write(path, device);
+	return setting_write(setting_path("/sys/bus/pci/drivers/%s/%s", engine_module(), what),
+			     device);
 }
 
 /* Devices that come and go while memory of every kind moves, less often on the debug kernel. */
 TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 {
-	struct movers_result result;
 	unsigned int nr;
 
 	load(LONG_MS);
 	nr = nr_channels();
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	begin_load(2 * MIB);
 	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		const char *name = window.device[i % window.nr].name;
 
@@ -435,12 +431,8 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 		EXPECT_TRUE(engine_set_up());
 		ASSERT_TRUE(engine_wait_for_channels(nr));
 	}
-	EXPECT_TRUE(movers_stop(&result));
-	printf("# %llu moves\n", (unsigned long long)result.moves);
-	offload_show_grown();
-	EXPECT_GT(result.moves, 0);
+	end_load(0);
 	EXPECT_GT(offload_grown("folios_copied"), 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	every_kind(8 * MIB);
 }
 
@@ -451,22 +443,19 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, unbind_while_it_hangs, TIMEOUT)
 {
 	const char *name = window.device[0].name;
-	struct movers_result result;
 
 	if (engine_model()->terminates)
 		SKIP(return, "%s ends what dcbm terminates", engine_module());
 	load(LONG_MS);
-	offload_mark();
 	window.device[0].knobs[HANG_EVERY] = 1;
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	begin_load(2 * MIB);
 	/* From its first descriptor on. */
 	while (!window.device[0].knobs[BUSY])
 		usleep(1000);
 	EXPECT_EQ(driver("unbind", name), 0);
-	EXPECT_TRUE(movers_stop(&result));
-	offload_show_grown();
+	end_load(0);
 	EXPECT_GT(offload_grown("fallback_error"), 0);
-	EXPECT_EQ(offload_grown("fallback_timeout") + offload_grown("fallback_lost"), 0);
+	EXPECT_EQ(offload_grown("fallback_timeout"), 0);
 	window_end_faults(&window);
 	EXPECT_EQ(driver("bind", name), 0);
 	EXPECT_TRUE(engine_set_up());
@@ -475,10 +464,9 @@ TEST_F_TIMEOUT(ptdma, unbind_while_it_hangs, TIMEOUT)
 
 static int reset_device(unsigned int i)
 {
-	char path[PATH_MAX];
+	const char *name = window.device[i].name;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", window.device[i].name);
-	return setting_write(path, "1");
+	return setting_write(setting_path("/sys/bus/pci/devices/%s/reset", name), "1");
 }
 
 /*
@@ -488,7 +476,6 @@ static int reset_device(unsigned int i)
 TEST_F_TIMEOUT(ptdma, reset_under_load, TIMEOUT)
 {
 	const unsigned int nr = is_ptdma() ? ARRAY_SIZE(unknown) : 0;
-	struct movers_result result;
 
 	if (!engine_model()->terminates)
 		SKIP(return, "%s knows of no reset", engine_module());
@@ -497,14 +484,10 @@ TEST_F_TIMEOUT(ptdma, reset_under_load, TIMEOUT)
 		if (with > 1)
 			set_unknown(with - 2, 1);
 		load(LONG_MS);
-		offload_mark();
-		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		begin_load(2 * MIB);
 		for (unsigned int i = 0; i < (debug_kernel() ? 5 : 50); i++)
 			EXPECT_EQ(reset_device(i % window.nr), 0);
-		EXPECT_TRUE(movers_stop(&result));
-		offload_show_grown();
-		EXPECT_GT(result.moves, 0);
-		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		end_load(0);
 		every_kind(8 * MIB);
 		ASSERT_TRUE(engine_unload());
 		ASSERT_EQ(engine_load_module(""), 0);
@@ -536,25 +519,20 @@ TEST_F_TIMEOUT(ptdma, reset_while_unused, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, suspend_under_load, TIMEOUT)
 {
-	struct movers_result result;
 	unsigned int nr;
 
 	for (unsigned int lost = 0; lost < 2; lost++) {
 		window_set(&window, RESET_REGISTERS, lost);
 		load(LONG_MS);
 		nr = engine_model()->terminates ? nr_channels() : 0;
-		offload_mark();
-		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		begin_load(2 * MIB);
 		/* All but the processors sleeps, and wakes up after some time. */
 		ASSERT_EQ(setting_write("/sys/power/pm_test", "platform"), 0);
 		for (unsigned int i = 0; i < 3; i++) {
 			EXPECT_EQ(setting_write("/sys/power/state", "freeze"), 0);
 			ASSERT_TRUE(engine_wait_for_channels(nr));
 		}
-		EXPECT_TRUE(movers_stop(&result));
-		offload_show_grown();
-		EXPECT_GT(result.moves, 0);
-		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		end_load(0);
 		if (!nr) {
 			ASSERT_TRUE(engine_unload());
 			load(LONG_MS);
@@ -569,9 +547,7 @@ TEST_F_TIMEOUT(ptdma, suspend_under_load, TIMEOUT)
 /* dcbm comes and goes with memory on the move, and every fifth time the engine does too. */
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
-	struct movers_result result;
-
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	begin_load(2 * MIB);
 	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		load(LONG_MS);
 		usleep(5000);
@@ -582,8 +558,7 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 		if (i % 20 == 0)
 			printf("# loaded %u times\n", i + 1);
 	}
-	EXPECT_TRUE(movers_stop(&result));
-	EXPECT_GT(result.moves, 0);
+	end_load(0);
 	load(LONG_MS);
 	every_kind(8 * MIB);
 }
@@ -591,21 +566,15 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 /* The slot of a device is empty from one moment to the next, and its driver hears of it later. */
 TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 {
-	struct movers_result result;
-
 	/* A batch that nothing terminates waits for the unbind. */
 	load(engine_model()->terminates ? 100 : LONG_MS);
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	begin_load(2 * MIB);
 	usleep(200000);
 	window.device[0].knobs[GONE] = 1;
 	usleep(500000);
 	EXPECT_EQ(driver("unbind", window.device[0].name), 0);
 	usleep(200000);
-	EXPECT_TRUE(movers_stop(&result));
-	offload_show_grown();
-	EXPECT_GT(result.moves, 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+	end_load(0);
 	for (unsigned int i = 0; i < window.nr; i++)
 		EXPECT_EQ(window.device[i].knobs[BUSY], 0);
 	window.device[0].knobs[GONE] = 0;
@@ -657,11 +626,10 @@ static unsigned int not_translated(void)
 	unsigned int nr = 0;
 
 	for (unsigned int i = 0; i < window.nr; i++) {
-		char path[PATH_MAX], type[16] = "none";
+		char type[16] = "none";
 
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/iommu_group/type",
-			 window.device[i].name);
-		setting_read(path, type, sizeof(type));
+		setting_read(setting_path("/sys/bus/pci/devices/%s/iommu_group/type",
+					  window.device[i].name), type, sizeof(type));
 		/* DMA is strict, DMA-FQ lazy. */
 		nr += strcmp(type, "DMA") && strcmp(type, "DMA-FQ");
 	}

@@ -458,23 +458,15 @@ TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 /* Memory of every kind at once, and both faults. */
 TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 {
-	struct movers_result result;
-
 	load(EXCLUSIVE);
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
+	begin_load(4 * MIB);
 	begin_sabotage(BOTH_FAULTS, 20);
 	sleep(10);
-	EXPECT_TRUE(movers_stop(&result));
+	end_load(20);
 	end_sabotage();
-
-	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
-	       saboteur_strikes());
-	offload_show_grown();
-	EXPECT_GT(result.moves, 20);
+	TH_LOG("%u strikes", saboteur_strikes());
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_GT(engine_failures(), 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	expect_recovery();
 }
 

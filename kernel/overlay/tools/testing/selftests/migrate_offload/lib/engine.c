@@ -17,7 +17,6 @@
 #include "memory.h"
 #include "offload.h"
 
-#define DMASIM_FAULTS "/sys/kernel/debug/dmasim/"
 #define DCBM_CHANNELS "/sys/kernel/debug/dcbm/channels"
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
 #define DMA_DEBUG "/sys/kernel/debug/dma-api/"
@@ -120,6 +119,11 @@ int engine_set_timeout(int ms)
 	return setting_write_number(OFFLOAD_DEBUG "/timeout_ms", ms);
 }
 
+static const char *fault_path(const char *fault, const char *file)
+{
+	return setting_path("/sys/kernel/debug/dmasim/%s/%s", fault, file);
+}
+
 int engine_set_fault(const char *fault, unsigned int probability)
 {
 	static const struct {
@@ -129,35 +133,25 @@ int engine_set_fault(const char *fault, unsigned int probability)
 		/* No report of each fault. "times" counts down. */
 		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", INT_MAX },
 	};
-	char path[128];
 	int err;
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
-		snprintf(path, sizeof(path), DMASIM_FAULTS "%s/%s", fault,
-			 settings[i].file);
-		err = setting_write_number(path, settings[i].value);
+		err = setting_write_number(fault_path(fault, settings[i].file), settings[i].value);
 		if (err)
 			return err;
 	}
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/probability", fault);
-	return setting_write_number(path, probability);
+	return setting_write_number(fault_path(fault, "probability"), probability);
 }
 
 long engine_fault_strikes(const char *fault)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
-	return INT_MAX - setting_read_number(path);
+	return INT_MAX - setting_read_number(fault_path(fault, "times"));
 }
 
 int engine_set_fault_times(const char *fault, int times)
 {
-	char path[128];
-	int err = engine_set_fault(fault, 100);
-
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
-	return err ?: setting_write_number(path, times);
+	return engine_set_fault(fault, 100) ?:
+	       setting_write_number(fault_path(fault, "times"), times);
 }
 
 unsigned int engine_channels(struct engine_channel *channels)

@@ -113,6 +113,25 @@ static inline void every_kind(size_t size)
 		there_and_back(kind, size);
 }
 
+/* Memory of every kind, @size bytes each, is on the move until end_load(). */
+static inline void begin_load(size_t size)
+{
+	offload_mark();
+	ASSERT_TRUE(movers_start(nodes, size, false));
+}
+
+/* More than @least moves were right since begin_load(), and no folio is lost. */
+static inline void end_load(uint64_t least)
+{
+	struct movers_result result;
+
+	EXPECT_TRUE(movers_stop(&result));
+	TH_LOG("%llu moves", (unsigned long long)result.moves);
+	offload_show_grown();
+	EXPECT_GT(result.moves, least);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
+}
+
 /* A thread that moves the memory to the second node. */
 static struct {
 	pthread_t thread;

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 #include <fcntl.h>
 #include <glob.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -51,21 +50,20 @@ bool window_map(struct window *window)
 		return false;
 	for (size_t i = 0; i < found.gl_pathc && window->nr < MAX_DEVICES; i++) {
 		struct device *device = &window->device[window->nr];
-		char path[PATH_MAX], value[16];
+		const char *path = found.gl_pathv[i];
+		char value[16];
 		void *map;
 		int fd;
 
-		snprintf(path, sizeof(path), "%s/device", found.gl_pathv[i]);
-		if (setting_read(path, value, sizeof(value)) || strcmp(value, engine_model()->id))
+		if (setting_read(setting_path("%s/device", path), value, sizeof(value)) ||
+		    strcmp(value, engine_model()->id))
 			continue;
-		snprintf(path, sizeof(path), "%s/resource4", found.gl_pathv[i]);
-		fd = open(path, O_RDWR | O_SYNC);
+		fd = open(setting_path("%s/resource4", path), O_RDWR | O_SYNC);
 		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
 		close(fd);
 		if (map == MAP_FAILED)
 			continue;
-		snprintf(device->name, sizeof(device->name), "%s",
-			 strrchr(found.gl_pathv[i], '/') + 1);
+		snprintf(device->name, sizeof(device->name), "%s", strrchr(path, '/') + 1);
 		device->knobs = map;
 		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
 			device->initial[knob] = device->knobs[knob];

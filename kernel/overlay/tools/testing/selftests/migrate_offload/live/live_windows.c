@@ -48,10 +48,7 @@ FIXTURE_VARIANT_ADD(live_windows, anon_2m) { AREA_ANON_2M, 2 * MIB };
 
 static void set_delay(const char *step, long us)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), DELAYS "%s", step);
-	ASSERT_EQ(0, setting_write_number(path, us));
+	ASSERT_EQ(0, setting_write_number(setting_path(DELAYS "%s", step), us));
 }
 
 FIXTURE_SETUP(live_windows)
