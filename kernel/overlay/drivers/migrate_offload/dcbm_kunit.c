@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, and the accounting of completions; with an
- * engine that copies nothing also when channels are acquired, and the stop before a
- * suspend or a reboot.
+ * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have merged, the shares of the
+ * channels, and the accounting of completions; with an engine that copies nothing also when
+ * channels are acquired, and the stop before a suspend or a reboot.
  */
 
 #include <kunit/device.h>

@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for copy offload: the registry, routes, which folios may be copied
- * early, and the result for a folio that the migrator copied, failed to copy, or
- * lost.
+ * KUnit tests for copy offload: the registry, routes, which folios may be copied early, and the
+ * result for a folio that the migrator copied, failed to copy, or lost.
  *
- * migrate_pages() itself moves folios of shmem files, with a migrator that the
- * test controls.
+ * migrate_pages() itself moves folios of shmem files, with a migrator that the test controls.
  */
 
 #include <kunit/static_stub.h>
@@ -1120,10 +1118,9 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 }
 
 /*
- * The migrator copies the first folio and takes a reference to it, so that the
- * move fails with -EAGAIN. Before the retry, the callback of the second folio
- * changes the first and drops the reference. The retry must not use the stale
- * copy.
+ * The migrator copies the first folio and takes a reference to it, so that the move fails with
+ * -EAGAIN. Before the retry, the callback of the second folio changes the first and drops the
+ * reference. The retry must not use the stale copy.
  */
 static struct offload_test *between_ctx;
 

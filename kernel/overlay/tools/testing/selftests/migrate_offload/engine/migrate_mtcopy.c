@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that
- * wants these CPUs, and survive CPUs that come and go. On the machine of these tests they
- * pay.
+ * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that wants
+ * these CPUs, and survive CPUs that come and go. On the machine of these tests they pay.
  *
  * Needs two nodes with a CPU each.
  */

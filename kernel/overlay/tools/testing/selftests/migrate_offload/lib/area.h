@@ -34,9 +34,8 @@ struct area {
 };
 
 /*
- * @size bytes, all on @node, stamped, in folios of the size that @kind says. False,
- * with a reason printed, if the kernel does not give them. The caller has saved the
- * settings of memory.
+ * @size bytes, all on @node, stamped, in folios of the size that @kind says. False, with a reason
+ * printed, if the kernel does not give them. The caller has saved the settings of memory.
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 /*

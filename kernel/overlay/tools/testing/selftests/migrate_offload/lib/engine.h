@@ -134,8 +134,7 @@ struct engine_test {
 };
 
 /*
- * Unloads all migrators and engines, and saves the settings. NULL, or why the machine
- * will not do.
+ * Unloads all migrators and engines, and saves the settings. NULL, or why the machine will not do.
  */
 const char *engine_test_begin(struct engine_test *test);
 /*

@@ -60,10 +60,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 	return 0;
 }
 
-/*
- * Whether there are files, or hugetlb folios. Their settings are restored when the program
- * ends.
- */
+/* Whether there are files, or hugetlb folios. Their settings are restored when the program ends. */
 static bool present(unsigned int kind, const int nodes[2], size_t size)
 {
 	if (kind == AREA_FILE)

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rules that a migration with copy offload must keep, each with a test that fails
- * without it:
+ * Rules that a migration with copy offload must keep, each with a test that fails without it:
  *
  *  2  Only memory that cannot change is copied early: neither a folio with another
  *     reference nor shmem that no page table maps. Nor folios with buffer

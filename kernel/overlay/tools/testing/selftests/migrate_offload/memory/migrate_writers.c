@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads store to memory without a pause while it migrates back and forth
- * between two nodes: no store may get lost. Every word has one writer, which
- * knows the value that it wrote last.
+ * Threads store to memory without a pause while it migrates back and forth between two nodes: no
+ * store may get lost. Every word has one writer, which knows the value that it wrote last.
  */
 #include "run.h"
 
