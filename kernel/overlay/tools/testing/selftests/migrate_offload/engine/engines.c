@@ -307,21 +307,11 @@ TEST_F_TIMEOUT(engines, near_memory_first, TIMEOUT)
 	EXPECT_EQ(far, 0);
 }
 
-/* The CPU copies each folio, and the statistics say that the engine cannot reach it. */
-static void every_kind_is_unreachable(void)
-{
-	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
-		create_area(kind, 4 * MIB);
-		move_to(nodes[1]);
-		expect_copies(0, "fallback_unreachable", area_folios(&area));
-	}
-}
-
 TEST_F_TIMEOUT(engines, beyond_reach, TIMEOUT)
 {
 	/* 16 MB: nothing that a test gets. */
 	ASSERT_TRUE(engine_load("channels=4 dma_bits=24", ""));
-	every_kind_is_unreachable();
+	every_kind_falls_back("fallback_unreachable");
 }
 
 /* With bounce buffers the CPU would copy twice: dcbm leaves such folios to it. */
@@ -331,7 +321,7 @@ TEST_F_TIMEOUT(engines, bounced, TIMEOUT)
 	if (system("grep -q swiotlb=force /proc/cmdline"))
 		SKIP(return, "a kernel without swiotlb=force");
 	ASSERT_TRUE(engine_load("channels=4", ""));
-	every_kind_is_unreachable();
+	every_kind_falls_back("fallback_unreachable");
 }
 
 static void there_and_back_again(void)

@@ -35,10 +35,8 @@ FIXTURE_VARIANT(fault)
 	const char *migrator;
 };
 
-#define FAULT_VARIANT(name, what, percent, because, ms)					\
-	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, "" }
-#define FAULT_VARIANT_SEGMENTS(name, what, percent, because, ms)			\
-	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, "segment_bytes=16384" }
+#define FAULT_VARIANT(name, what, percent, because, ms, ...)				\
+	FIXTURE_VARIANT_ADD(fault, name) { #what, percent, because, ms, "" __VA_ARGS__ }
 
 #define FAULT_VARIANTS(what, cause_rarely, cause_always, ms)			\
 	FAULT_VARIANT(what##_rarely, what, 10, cause_rarely, ms);	\
@@ -57,9 +55,10 @@ FAULT_VARIANTS(late, "fallback_timeout", "fallback_timeout", SHORT_MS);
 FAULT_VARIANT(out_of_order_rarely, out_of_order, 10, NULL, LONG_MS);
 FAULT_VARIANT(out_of_order_often, out_of_order, 50, NULL, LONG_MS);
 /* Many segments a folio: one that fails is enough. */
-FAULT_VARIANT_SEGMENTS(segments_short, short_copy, 10, "fallback_error", LONG_MS);
-FAULT_VARIANT_SEGMENTS(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS);
-FAULT_VARIANT_SEGMENTS(segments_order, out_of_order, 50, NULL, LONG_MS);
+#define SEGMENTS	"segment_bytes=16384"
+FAULT_VARIANT(segments_short, short_copy, 10, "fallback_error", LONG_MS, SEGMENTS);
+FAULT_VARIANT(segments_never, never_complete, 10, "fallback_timeout", SHORT_MS, SEGMENTS);
+FAULT_VARIANT(segments_order, out_of_order, 50, NULL, LONG_MS, SEGMENTS);
 
 static bool load(const FIXTURE_VARIANT(fault) *variant)
 {

@@ -68,9 +68,8 @@ FIXTURE_SETUP(mtcopy)
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
-	ASSERT_EQ(offload_route_only(MOVE_PAGES, "mtcopy"), 0);
+	route_only(MOVE_PAGES, "mtcopy");
 	ASSERT_EQ(offload_set_bound(0), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
 	create(AREA_ANON_2M, 8 * MIB);
 }
 

@@ -21,10 +21,9 @@ static void set_up(struct __test_metadata *metadata, const char *engine, const c
 	ASSERT_TRUE(test.stuck || engine_load(engine, migrator));
 	test.stuck = true;
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-	ASSERT_EQ(offload_route_only(MOVE_PAGES, "dcbm"), 0);
+	route_only(MOVE_PAGES, "dcbm");
 	/* A batch has all folios, however slow the machine is. */
 	ASSERT_EQ(offload_set_bound(0), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
 }
 
 #define ONE_BOOT(name, engine, migrator)					\
@@ -88,19 +87,18 @@ static void lose(void)
 	area_destroy(&taken);
 }
 
-struct unload {
-	unsigned long descriptors;
-	int err;
-};
-
-static void *unload_thread(void *arg)
+/* Loses a page. Another thread does something as soon as the engine copies it. */
+static void lose_during(void *(*something)(void *descriptors))
 {
-	struct unload *unload = arg;
+	void *descriptors = (void *)engine_descriptors();
+	pthread_t thread;
 
-	unload->err = -ETIME;
-	if (engine_wait_until_copying(unload->descriptors))
-		unload->err = module_unload("dcbm");
-	return NULL;
+	create_area(AREA_ANON_4K, memory_page_size());
+	break_engine();
+	ASSERT_EQ(pthread_create(&thread, NULL, something, descriptors), 0);
+	lose();
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	repair_engine();
 }
 
 #define POOL		4
@@ -138,20 +136,20 @@ TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 4096), 0);
 }
 
+static int unload_error = -ETIME;
+
+static void *unload(void *descriptors)
+{
+	if (engine_wait_until_copying((unsigned long)descriptors))
+		unload_error = module_unload("dcbm");
+	return NULL;
+}
+
 TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 {
-	struct unload unload = { .descriptors = engine_descriptors() };
-	pthread_t thread;
-
-	create_area(AREA_ANON_4K, memory_page_size());
-	break_engine();
-	ASSERT_EQ(pthread_create(&thread, NULL, unload_thread, &unload), 0);
-	lose();
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine();
-
+	lose_during(unload);
 	/* A copy that cannot be stopped was in flight. */
-	EXPECT_EQ(unload.err, -EAGAIN);
+	EXPECT_EQ(unload_error, -EAGAIN);
 	EXPECT_TRUE(module_loaded("dcbm"));
 }
 
@@ -189,7 +187,7 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	repair_engine();
 }
 
-static void *unroute_thread(void *descriptors)
+static void *unroute(void *descriptors)
 {
 	if (engine_wait_until_copying((unsigned long)descriptors))
 		offload_set_route("syscall_or_cpuset", "none");
@@ -200,14 +198,8 @@ static void *unroute_thread(void *descriptors)
 TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 {
 	const unsigned int before = engine_quarantined();
-	pthread_t thread;
 
-	create_area(AREA_ANON_4K, memory_page_size());
-	break_engine();
-	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, (void *)engine_descriptors()), 0);
-	lose();
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine();
+	lose_during(unroute);
 	EXPECT_EQ(engine_quarantined(), before + 1);
 	/* A new route does not bring it back. */
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
@@ -224,12 +216,7 @@ TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
 {
-	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
-		create_area(kind, 4 * MIB);
-		move_to(nodes[1]);
-		EXPECT_EQ(offload_grown("folios_copied"), 0);
-		EXPECT_EQ(offload_grown("fallback_busy"), area_folios(&area));
-	}
+	every_kind_falls_back("fallback_busy");
 }
 
 TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)

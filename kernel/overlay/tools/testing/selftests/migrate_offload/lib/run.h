@@ -47,6 +47,13 @@ static inline bool offload_begin(struct __test_metadata *metadata)
 	return test_begin(metadata);
 }
 
+/* Only @reason is routed, to @migrator, and all is switched on. */
+static inline void route_only(const char *reason, const char *migrator)
+{
+	ASSERT_EQ(0, offload_route_only(reason, migrator));
+	ASSERT_EQ(0, offload_set_enabled(true));
+}
+
 /* New memory on the first node takes the place of what the test had. */
 static inline void create_area(enum area_kind kind, size_t size)
 {
@@ -104,6 +111,16 @@ static inline void there_and_back(enum area_kind kind, size_t size)
 	for (int i = 0; i < 2; i++) {
 		move_anew(nodes[1 - i]);
 		expect_copies(area_folios(&area), "fallback_", 0);
+	}
+}
+
+/* The CPU copies each folio, for one cause. */
+static inline void every_kind_falls_back(const char *cause)
+{
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create_area(kind, 4 * MIB);
+		move_to(nodes[1]);
+		expect_copies(0, cause, area_folios(&area));
 	}
 }
 

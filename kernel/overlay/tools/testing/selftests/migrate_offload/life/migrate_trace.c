@@ -50,9 +50,8 @@ FIXTURE_SETUP(migrate_trace)
 	if (access(TRACE_DIR "/trace", R_OK))
 		SKIP(return, "no tracefs in " TRACE_DIR);
 	create_area(AREA_ANON_4K, PAGES * memory_page_size());
-	ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
+	route_only(MOVE_PAGES, "cpu");
 	ASSERT_EQ(0, offload_set_bound(0));
-	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/trace", "\n"));

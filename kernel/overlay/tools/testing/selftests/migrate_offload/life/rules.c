@@ -56,12 +56,6 @@ static void load(const char *dmasim_parameters, long timeout_ms)
 
 #define PIPE_PAGES	16
 
-static void route_to_cpu(const char *reason)
-{
-	ASSERT_EQ(offload_route_only(reason, "cpu"), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
-}
-
 /*
  * A pipe holds a reference to each page, of which the kernel knows only that it is not
  * one of its own: a write may come through it.
@@ -76,7 +70,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 	ASSERT_NE(piped, NULL);
 	ASSERT_EQ(pipe(ends), 0);
 	create_area(AREA_ANON_4K, size);
-	route_to_cpu(MOVE_PAGES);
+	route_only(MOVE_PAGES, "cpu");
 	iov = (struct iovec){ .iov_base = area.addr, .iov_len = size };
 	ASSERT_EQ(vmsplice(ends[1], &iov, 1, 0), (ssize_t)size);
 
@@ -118,7 +112,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 
 	if (access(SOFT_OFFLINE, W_OK))
 		SKIP(return, "a kernel without CONFIG_MEMORY_FAILURE");
-	route_to_cpu("memory_failure");
+	route_only("memory_failure", "cpu");
 	fd = memfd_create("rules", 0);
 	ASSERT_GE(fd, 0);
 	ASSERT_EQ(ftruncate(fd, page), 0);

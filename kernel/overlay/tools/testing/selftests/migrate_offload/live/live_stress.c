@@ -629,8 +629,7 @@ FIXTURE_SETUP(live_stress)
 		/* A copy takes long enough for others to write. */
 		ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=200000", ""));
 	} else {
-		ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
-		ASSERT_EQ(0, offload_set_enabled(true));
+		route_only(MOVE_PAGES, "cpu");
 	}
 	ASSERT_EQ(0, offload_set_live(true));
 	numa_hints_on();
