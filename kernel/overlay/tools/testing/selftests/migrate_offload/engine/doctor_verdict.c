@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The judge of migrate-offload-doctor, with figures that are made up. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "../../../../mm/migrate_offload_doctor/doctor.h"
 #include "kselftest_harness.h"
 

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <regex.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kselftest.h"
 #include "area.h"

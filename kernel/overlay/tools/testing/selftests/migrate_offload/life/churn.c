@@ -7,11 +7,6 @@
  * usage: churn [SECONDS [MODULE MIGRATOR [PARAMETERS]]]
  * CHURN_SEED chooses what is done; 1 if it is not set.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "kselftest.h"
 #include "engine.h"
 #include "memory.h"
