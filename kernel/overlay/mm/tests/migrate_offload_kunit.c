@@ -10,8 +10,6 @@
 #include <kunit/test.h>
 #include <linux/buffer_head.h>
 #include <linux/file.h>
-#include <linux/highmem.h>
-#include <linux/hugetlb.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/migrate.h>

@@ -6,7 +6,6 @@
 
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
-#include <linux/bitops.h>
 #include <linux/cpumask.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>

@@ -26,11 +26,6 @@ static char said[65536];
 
 FIXTURE(doctor) { };
 
-static bool is_dmasim(void)
-{
-	return !strcmp(engine_module(), "dmasim");
-}
-
 static void set_fault(enum fault fault)
 {
 	static const char * const of_dmasim[] = {
@@ -47,7 +42,7 @@ static void set_fault(enum fault fault)
 
 	if (fault == NONE)
 		return;
-	if (is_dmasim()) {
+	if (engine_is("dmasim")) {
 		engine_set_fault(of_dmasim[fault], 100 / every);
 		return;
 	}
@@ -60,7 +55,7 @@ static void set_fault(enum fault fault)
 
 static void end_faults(void)
 {
-	if (is_dmasim())
+	if (engine_is("dmasim"))
 		engine_clear_faults();
 	else
 		window_end_faults(&window);
@@ -172,7 +167,7 @@ FIXTURE_SETUP(doctor)
 	if (access(DOCTOR, X_OK))
 		SKIP(return, "no " DOCTOR);
 	ASSERT_EQ(0, module_load(engine_module(), ""));
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		ASSERT_TRUE(window_map(&window));
 	/* An emulated machine takes longer than an engine may. */
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
@@ -181,7 +176,7 @@ FIXTURE_SETUP(doctor)
 FIXTURE_TEARDOWN(doctor)
 {
 	end_faults();
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		EXPECT_TRUE(window_wait_until_idle(&window));
 	if (module_loaded("dmatest"))
 		EXPECT_EQ(0, module_unload("dmatest"));
@@ -208,14 +203,14 @@ TEST_F_TIMEOUT(doctor, sound, TIMEOUT)
 	int status = run(nothing, NULL);
 
 	/* Whether it pays, only a real machine knows. */
-	if (is_dmasim())
+	if (engine_is("dmasim"))
 		EXPECT_EQ(DO_NOT, status);
 	EXPECT_TRUE(status == USE_IT || status == DO_NOT || says("rounds disagree"));
 	EXPECT_EQ(status == USE_IT, says("and it pays"));
 	EXPECT_TRUE(says("\"stops\": true"));
 	EXPECT_TRUE(says("\"failures\": 0}"));
 	EXPECT_TRUE(says("\"moved\": true"));
-	EXPECT_TRUE(says(is_dmasim() ? "made of software" : "It makes no mistake"));
+	EXPECT_TRUE(says(engine_is("dmasim") ? "made of software" : "It makes no mistake"));
 	EXPECT_TRUE(says("\"folio_kib\": 2048, \"gbps\""));
 	EXPECT_TRUE(says("\"hindrance\": \"\""));
 }
@@ -257,7 +252,7 @@ FOUND_BY_MOVES(fails_later, FAILS, "It reports errors")
 
 TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 {
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		SKIP(return, "its queues do not stop: the memory would be lost");
 	ASSERT_EQ(0, engine_set_timeout(300));
 	expect_found_by_moves(HANGS, "It does not end in time");
@@ -266,7 +261,7 @@ TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 /* Only the administrator can answer for an engine that may go on. */
 TEST_F_TIMEOUT(doctor, cannot_stop, TIMEOUT)
 {
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		SKIP(return, "%s can stop", engine_module());
 	ASSERT_EQ(0, module_unload("dmasim"));
 	ASSERT_EQ(0, module_load("dmasim", "can_stop=N"));

@@ -74,7 +74,7 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
 	/* 65 ms each, so that the ring gets full; a queue of DSA takes 16. */
 	window_set(&window, MBPS, 1);
-	EXPECT_EQ(engine_dmatest(is_idxd() ? SLOW "threads_per_chan=16 timeout=20000" :
+	EXPECT_EQ(engine_dmatest(engine_is("idxd") ? SLOW "threads_per_chan=16 timeout=20000" :
 					     SLOW "threads_per_chan=40 timeout=20000"), 0);
 }
 
@@ -88,7 +88,7 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 		SKIP(return, "%s does not terminate", engine_module());
 	window_set(&window, MBPS, 1);
 	/* Long enough for all threads to have submitted: terminating frees what they have not. */
-	EXPECT_TRUE(engine_dmatest_gives_up(is_ptdma() ?
+	EXPECT_TRUE(engine_dmatest_gives_up(engine_is("ptdma") ?
 					    SOME_SLOW "threads_per_chan=4 timeout=100" :
 					    SOME_SLOW "timeout=10"));
 	EXPECT_EQ(window_sum(&window, BUSY), 0);
@@ -160,7 +160,7 @@ TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 /* A work queue of DSA may have a maximum that is shorter than a folio. */
 TEST_F_TIMEOUT(ptdma, longer_than_a_queue_takes, TIMEOUT)
 {
-	if (!is_idxd())
+	if (!engine_is("idxd"))
 		SKIP(return, "%s has no such maximum", engine_module());
 	ASSERT_TRUE(engine_unload());
 	setenv("DSA_MAX_TRANSFER", "65536", 1);
@@ -177,7 +177,7 @@ TEST_F_TIMEOUT(ptdma, longer_than_a_queue_takes, TIMEOUT)
 /* Interrupts of two of the descriptors of each device come before their records. */
 TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
 {
-	if (!is_idxd())
+	if (!engine_is("idxd"))
 		SKIP(return, "%s writes no records", engine_module());
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
 	window_set(&window, LATE_US, 1);
@@ -191,7 +191,7 @@ TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
 
 TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 {
-	if (strcmp(engine_module(), "ioatdma"))
+	if (!engine_is("ioatdma"))
 		SKIP(return, "%s has no timer", engine_module());
 	begin(LONG_MS, AREA_ANON_64K, 4 * MIB);
 	window_set(&window, ERROR_CODE, engine_model()->error);
@@ -258,7 +258,7 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 	unsigned int rounds = 0;
 
 	for (unsigned int i = 0; i < 2; i++)
-		if ((pair[i]->only && strcmp(pair[i]->only, engine_module())) ||
+		if ((pair[i]->only && !engine_is(pair[i]->only)) ||
 		    (pair[i]->timeout_ms < LONG_MS && !engine_model()->terminates))
 			return false;
 	begin(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms, kind, 4 * MIB);
@@ -363,7 +363,7 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 /* Each alone, and in pairs: clients that wait, that give up, and every fault. */
 TEST_F_TIMEOUT(ptdma, unknown_hardware, TIMEOUT)
 {
-	if (!is_ptdma())
+	if (!engine_is("ptdma"))
 		SKIP(return, "only PTDMA's model has these");
 	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++) {
 		for (unsigned int j = i; j < ARRAY_SIZE(unknown); j++) {
@@ -475,7 +475,7 @@ static int reset_device(unsigned int i)
  */
 TEST_F_TIMEOUT(ptdma, reset_under_load, TIMEOUT)
 {
-	const unsigned int nr = is_ptdma() ? ARRAY_SIZE(unknown) : 0;
+	const unsigned int nr = engine_is("ptdma") ? ARRAY_SIZE(unknown) : 0;
 
 	if (!engine_model()->terminates)
 		SKIP(return, "%s knows of no reset", engine_module());
@@ -660,7 +660,6 @@ TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 {
 	const uint64_t refused = window_sum(&window, REFUSED);
 	const uint64_t stray = window_sum(&window, STRAY);
-	double end;
 
 	ASSERT_EQ(not_translated(), 0);
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
@@ -669,10 +668,8 @@ TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 	EXPECT_EQ(area_move(&area, nodes[1]), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	/* Each queue, after its last descriptor. */
-	for (end = seconds_now() + 30; seconds_now() < end; usleep(1000))
-		if (window_sum(&window, REFUSED) - refused == nr_channels() ||
-		    window_sum(&window, STRAY) != stray)
-			break;
+	wait_until(window_sum(&window, REFUSED) - refused == nr_channels() ||
+		   window_sum(&window, STRAY) != stray, 30);
 	EXPECT_EQ(window_sum(&window, REFUSED), refused + nr_channels());
 	EXPECT_EQ(window_sum(&window, STRAY), stray);
 	EXPECT_EQ(area_wrong(&area), 0);

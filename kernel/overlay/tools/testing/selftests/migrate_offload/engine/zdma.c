@@ -209,7 +209,7 @@ static void load(const char *dcbm_parameters)
 static void set_up(struct __test_metadata *metadata)
 {
 	_metadata = metadata;
-	if (strcmp(engine_module(), "zynqmp_dma"))
+	if (!engine_is("zynqmp_dma"))
 		SKIP(return, "the engine is %s", engine_module());
 	if (!run_begin(metadata))
 		return;

@@ -10,6 +10,7 @@
 #include "memory.h"
 #include "offload.h"
 
+#define DMASIM_FAULTS "/sys/kernel/debug/dmasim/"
 #define DCBM_CHANNELS "/sys/kernel/debug/dcbm/channels"
 #define KMEMLEAK "/sys/kernel/debug/kmemleak"
 #define DMA_DEBUG "/sys/kernel/debug/dma-api/"
@@ -38,6 +39,11 @@ const char *engine_module(void)
 	return module && *module ? module : "dmasim";
 }
 
+bool engine_is(const char *module)
+{
+	return !strcmp(engine_module(), module);
+}
+
 bool engine_set_up(void)
 {
 	const char *command = getenv("MIG_ENGINE_SETUP");
@@ -64,7 +70,6 @@ int engine_load_dcbm(const char *parameters)
 
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 {
-	bool dmasim = !strcmp(engine_module(), "dmasim");
 	char parameters[128];
 
 	/*
@@ -73,7 +78,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	 */
 	snprintf(parameters, sizeof(parameters), "min_pages=1 min_order=0 merge=N %s",
 		 dcbm_parameters);
-	return !engine_load_module(dmasim ? dmasim_parameters : "") &&
+	return !engine_load_module(engine_is("dmasim") ? dmasim_parameters : "") &&
 	       !engine_load_dcbm(parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
@@ -99,11 +104,9 @@ bool engine_unload(void)
 
 int engine_unload_busy(const char *module)
 {
-	const double end = seconds_now() + 60;
 	int err;
 
-	while ((err = module_unload(module)) == -EAGAIN && seconds_now() < end)
-		usleep(1000);
+	wait_until((err = module_unload(module)) != -EAGAIN, 60);
 	return err;
 }
 
@@ -112,39 +115,32 @@ int engine_set_timeout(int ms)
 	return setting_write_number(OFFLOAD_DEBUG "/timeout_ms", ms);
 }
 
-static const char *fault_path(const char *fault, const char *file)
+static int set(const char *directory, const char *fault, const char *file, long value)
 {
-	return setting_path("/sys/kernel/debug/dmasim/%s/%s", fault, file);
+	return setting_write_number(setting_path("%s%s/%s", directory, fault, file), value);
+}
+
+int fault_set(const char *directory, const char *fault, unsigned int percent, long times)
+{
+	/* No report of each fault. "times" counts down. */
+	return set(directory, fault, "verbose", 0) ?: set(directory, fault, "interval", 1) ?:
+	       set(directory, fault, "space", 0) ?: set(directory, fault, "times", times) ?:
+	       set(directory, fault, "probability", percent);
 }
 
 int engine_set_fault(const char *fault, unsigned int probability)
 {
-	static const struct {
-		const char *file;
-		long value;
-	} settings[] = {
-		/* No report of each fault. "times" counts down. */
-		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", INT_MAX },
-	};
-	int err;
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++) {
-		err = setting_write_number(fault_path(fault, settings[i].file), settings[i].value);
-		if (err)
-			return err;
-	}
-	return setting_write_number(fault_path(fault, "probability"), probability);
+	return fault_set(DMASIM_FAULTS, fault, probability, INT_MAX);
 }
 
 long engine_fault_strikes(const char *fault)
 {
-	return INT_MAX - setting_read_number(fault_path(fault, "times"));
+	return INT_MAX - setting_read_number(setting_path(DMASIM_FAULTS "%s/times", fault));
 }
 
 int engine_set_fault_times(const char *fault, int times)
 {
-	return engine_set_fault(fault, 100) ?:
-	       setting_write_number(fault_path(fault, "times"), times);
+	return fault_set(DMASIM_FAULTS, fault, 100, times);
 }
 
 unsigned int engine_channels(struct engine_channel *channels)
@@ -172,16 +168,11 @@ unsigned int engine_channels(struct engine_channel *channels)
 bool engine_wait_for_channels(unsigned int nr)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	double end = seconds_now() + 10;
+	bool met = wait_until(engine_channels(channels) == nr, 10);
 
-	while (engine_channels(channels) != nr) {
-		if (seconds_now() > end) {
-			printf("# %u channels, not %u\n", engine_channels(channels), nr);
-			return false;
-		}
-		usleep(1000);
-	}
-	return true;
+	if (!met)
+		printf("# %u channels, not %u\n", engine_channels(channels), nr);
+	return met;
 }
 
 unsigned long engine_descriptors(void)
@@ -197,11 +188,7 @@ unsigned long engine_descriptors(void)
 
 bool engine_wait_until_copying(unsigned long before)
 {
-	const double end = seconds_now() + 60;
-
-	while (engine_descriptors() == before && seconds_now() < end)
-		usleep(1000);
-	return engine_descriptors() != before;
+	return wait_until(engine_descriptors() != before, 60);
 }
 
 unsigned int engine_quarantined(void)

@@ -17,6 +17,17 @@
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
 
+/* Looks each ms, for so many seconds. False if @condition was never true. */
+#define wait_until(condition, seconds)						\
+({										\
+	const double end_ = seconds_now() + (seconds);				\
+	bool met_;								\
+										\
+	while (!(met_ = (condition)) && seconds_now() < end_)			\
+		usleep(1000);							\
+	met_;									\
+})
+
 /*
  * The faults of dmasim that dcbm survives, but for terminate_error: that one is for good.
  * Ended by NULL.
@@ -30,6 +41,7 @@ bool times_count(void);
 
 /* The module of the engine: MIG_ENGINE, or dmasim. */
 const char *engine_module(void);
+bool engine_is(const char *module);
 /*
  * Runs MIG_ENGINE_SETUP, if there is such a variable: an engine may have channels only after
  * that command. False if that fails.
@@ -52,6 +64,8 @@ int engine_unload_busy(const char *module);
 /* The time that a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
 #define ENGINE_LONG_MS	20000
 int engine_set_timeout(int ms);
+/* Of the kernel's framework for faults, at most @times. 0 or -errno. */
+int fault_set(const char *directory, const char *fault, unsigned int percent, long times);
 /* Percentage of the occasions at which @fault happens. */
 int engine_set_fault(const char *fault, unsigned int probability);
 /* How often it happened since then. */

@@ -23,19 +23,9 @@ static const struct model models[] = {
 const struct model *engine_model(void)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(models); i++)
-		if (!strcmp(engine_module(), models[i].module))
+		if (engine_is(models[i].module))
 			return &models[i];
 	return NULL;
-}
-
-bool is_ptdma(void)
-{
-	return !strcmp(engine_module(), "ptdma");
-}
-
-bool is_idxd(void)
-{
-	return !strcmp(engine_module(), "idxd");
 }
 
 bool window_map(struct window *window)
@@ -106,8 +96,5 @@ void window_end_faults(struct window *window)
 
 bool window_wait_until_idle(const struct window *window)
 {
-	for (double end = seconds_now() + 10; seconds_now() < end; usleep(1000))
-		if (!window_sum(window, BUSY))
-			return true;
-	return false;
+	return wait_until(!window_sum(window, BUSY), 10);
 }

@@ -49,8 +49,6 @@ struct model {
 
 /* Of the engine; NULL if it has none. */
 const struct model *engine_model(void);
-bool is_ptdma(void);
-bool is_idxd(void);
 bool window_map(struct window *window);
 void window_unmap(struct window *window);
 void window_set(struct window *window, enum knob knob, uint32_t value);

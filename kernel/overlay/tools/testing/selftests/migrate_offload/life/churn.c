@@ -181,7 +181,7 @@ static bool enough_changes(double seconds)
 {
 	/* A slow machine does in minutes what others do in a few seconds. */
 	const double most = seconds > DEFAULT_SECONDS ? DEFAULT_SECONDS : seconds;
-	const bool faulty = !strcmp(engine_module(), "dmasim") && !strcmp(module, "dcbm");
+	const bool faulty = engine_is("dmasim") && !strcmp(module, "dcbm");
 
 	return done[LOADS] > 2 + most / 12 && done[UNLOADS] > 2 + most / 12 &&
 	       done[ROUTES] > 10 + most && done[SWITCHES] > 5 + most / 2 &&

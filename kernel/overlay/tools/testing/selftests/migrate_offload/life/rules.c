@@ -207,7 +207,7 @@ static void launch(const char *dcbm_parameters)
 
 	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", dcbm_parameters));
 	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-	if (strcmp(engine_module(), "dmasim")) {
+	if (!engine_is("dmasim")) {
 		ASSERT_TRUE(window_map(&window));
 		window_set(&window, DESC_NS, ns);
 	} else {
