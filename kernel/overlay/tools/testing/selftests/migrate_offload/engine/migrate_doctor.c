@@ -19,8 +19,6 @@ enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 /* One of this number of copies. */
 #define RARELY		10
 
-/* The knobs of an engine that QEMU models. */
-static struct window window;
 /* The last words of the doctor. */
 static char said[65536];
 
@@ -47,10 +45,10 @@ static void set_fault(enum fault fault)
 		return;
 	}
 	/* A descriptor that hung writes no more when it is let go. */
-	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(ERROR_CODE, ODMA0_AXI_SLVERR);
 	if (fault == HANGS)
-		window_set(&window, ERROR_EVERY, 1);
-	window_set(&window, of_model[fault], every);
+		window_set(ERROR_EVERY, 1);
+	window_set(of_model[fault], every);
 }
 
 static void end_faults(void)
@@ -58,7 +56,7 @@ static void end_faults(void)
 	if (engine_is("dmasim"))
 		engine_clear_faults();
 	else
-		window_end_faults(&window);
+		window_end_faults();
 }
 
 /* All that the doctor might change, as one text. */
@@ -168,7 +166,7 @@ FIXTURE_SETUP(doctor)
 		SKIP(return, "no " DOCTOR);
 	ASSERT_EQ(0, module_load(engine_module(), ""));
 	if (!engine_is("dmasim"))
-		ASSERT_TRUE(window_map(&window));
+		ASSERT_TRUE(window_map());
 	/* An emulated machine takes longer than an engine may. */
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
 }
@@ -177,11 +175,11 @@ FIXTURE_TEARDOWN(doctor)
 {
 	end_faults();
 	if (!engine_is("dmasim"))
-		EXPECT_TRUE(window_wait_until_idle(&window));
+		EXPECT_TRUE(window_wait_until_idle());
 	if (module_loaded("dmatest"))
 		EXPECT_EQ(0, module_unload("dmatest"));
 	run_end();
-	window_unmap(&window);
+	window_unmap();
 }
 
 /* Runs the doctor, and expects that it says each of some texts. */

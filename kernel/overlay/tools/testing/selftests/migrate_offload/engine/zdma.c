@@ -197,12 +197,6 @@ static unsigned int channels_used(const struct engine_channel *before)
 	return used;
 }
 
-static void load(const char *dcbm_parameters)
-{
-	ASSERT_TRUE(engine_load("", dcbm_parameters));
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-}
-
 /* Small segments: a batch uses all channels, however slow they are. */
 #define EXCLUSIVE	"segment_bytes=65536"
 
@@ -320,7 +314,7 @@ TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
 	uint64_t bytes;
 
-	load("");
+	load_with_timeout("", "", LONG_MS);
 	bytes = sum_of_bytes(before);
 	create_area(variant->kind, variant->size);
 	move(nodes[1]);
@@ -381,7 +375,7 @@ static void expect_recovery(void)
 	if (!quarantined)
 		return;
 	ASSERT_EQ(module_unload("dcbm"), 0);
-	load(EXCLUSIVE);
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
 	expect_channels(NR_CHANNELS);
 }
 
@@ -396,7 +390,7 @@ static void survive(enum area_kind kind, enum fault fault)
 	unsigned int moves = 0;
 	bool enough;
 
-	load(EXCLUSIVE);
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
 	create_area(kind, 8 * MIB);
 	begin_sabotage(fault, period);
 	do {
@@ -442,7 +436,7 @@ TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 /* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
 TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 {
-	load("segment_bytes=524288");
+	load_with_timeout("", "segment_bytes=524288", LONG_MS);
 	create_area(AREA_ANON_2M, 8 * MIB);
 	ASSERT_EQ(engine_set_timeout(1), 0);
 	set_rate(SLOWEST);
@@ -458,7 +452,7 @@ TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 /* Memory of every kind at once, and both faults. */
 TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 {
-	load(EXCLUSIVE);
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
 	begin_load(4 * MIB);
 	begin_sabotage(BOTH_FAULTS, 20);
 	sleep(10);

@@ -54,6 +54,13 @@ static inline void route_only(const char *reason, const char *migrator)
 	ASSERT_EQ(0, offload_set_enabled(true));
 }
 
+/* engine_load(), but a batch may take another time. */
+static inline void load_with_timeout(const char *engine, const char *dcbm, int ms)
+{
+	ASSERT_TRUE(engine_load(engine, dcbm));
+	ASSERT_EQ(0, engine_set_timeout(ms));
+}
+
 /* New memory on the first node takes the place of what the test had. */
 static inline void create_area(enum area_kind kind, size_t size)
 {

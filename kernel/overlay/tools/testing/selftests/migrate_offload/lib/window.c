@@ -11,6 +11,8 @@
 
 #define LAST_TO_SET	GONE
 
+struct window window;
+
 static const struct model models[] = {
 	{ "ptdma", "0x1498", ODMA0_AXI_SLVERR, true },
 	{ "ae4dma", "0x149b", ODMA0_AXI_SLVERR, true },
@@ -28,15 +30,15 @@ const struct model *engine_model(void)
 	return NULL;
 }
 
-bool window_map(struct window *window)
+bool window_map(void)
 {
 	glob_t found;
 
-	window->nr = 0;
+	window.nr = 0;
 	if (glob("/sys/bus/pci/devices/*", 0, NULL, &found))
 		return false;
-	for (size_t i = 0; i < found.gl_pathc && window->nr < MAX_DEVICES; i++) {
-		struct device *device = &window->device[window->nr];
+	for (size_t i = 0; i < found.gl_pathc && window.nr < MAX_DEVICES; i++) {
+		struct device *device = &window.device[window.nr];
 		const char *path = found.gl_pathv[i];
 		char value[16];
 		void *map;
@@ -54,47 +56,47 @@ bool window_map(struct window *window)
 		device->knobs = map;
 		for (unsigned int knob = 0; knob < NR_KNOBS; knob++)
 			device->initial[knob] = device->knobs[knob];
-		window->nr++;
+		window.nr++;
 	}
 	globfree(&found);
-	return window->nr;
+	return window.nr;
 }
 
-void window_unmap(struct window *window)
+void window_unmap(void)
 {
-	for (unsigned int i = 0; i < window->nr; i++)
-		munmap((void *)window->device[i].knobs, memory_page_size());
-	window->nr = 0;
+	for (unsigned int i = 0; i < window.nr; i++)
+		munmap((void *)window.device[i].knobs, memory_page_size());
+	window.nr = 0;
 }
 
-void window_set(struct window *window, enum knob knob, uint32_t value)
+void window_set(enum knob knob, uint32_t value)
 {
-	for (unsigned int i = 0; i < window->nr; i++)
-		window->device[i].knobs[knob] = value;
+	for (unsigned int i = 0; i < window.nr; i++)
+		window.device[i].knobs[knob] = value;
 }
 
-uint64_t window_sum(const struct window *window, enum knob knob)
+uint64_t window_sum(enum knob knob)
 {
 	uint64_t sum = 0;
 
-	for (unsigned int i = 0; i < window->nr; i++)
-		sum += window->device[i].knobs[knob];
+	for (unsigned int i = 0; i < window.nr; i++)
+		sum += window.device[i].knobs[knob];
 	return sum;
 }
 
-void window_end_faults(struct window *window)
+void window_end_faults(void)
 {
-	for (unsigned int i = 0; i < window->nr; i++)
+	for (unsigned int i = 0; i < window.nr; i++)
 		for (unsigned int knob = 0; knob <= LAST_TO_SET; knob++)
-			window->device[i].knobs[knob] = window->device[i].initial[knob];
-	window_set(window, AFTERWARDS_US, 0);
-	window_set(window, SKIP_EVERY, 0);
-	window_set(window, FLIP_EVERY, 0);
-	window_set(window, REORDER_EVERY, 0);
-	window_set(window, LATE_RECORD_EVERY, 0);
+			window.device[i].knobs[knob] = window.device[i].initial[knob];
+	window_set(AFTERWARDS_US, 0);
+	window_set(SKIP_EVERY, 0);
+	window_set(FLIP_EVERY, 0);
+	window_set(REORDER_EVERY, 0);
+	window_set(LATE_RECORD_EVERY, 0);
 }
 
-bool window_wait_until_idle(const struct window *window)
+bool window_wait_until_idle(void)
 {
-	return wait_until(!window_sum(window, BUSY), 10);
+	return wait_until(!window_sum(BUSY), 10);
 }

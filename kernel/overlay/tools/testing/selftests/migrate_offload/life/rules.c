@@ -31,8 +31,6 @@
 #define COPIED_EVENT	TRACING "events/migrate/mm_migrate_batch_copied/enable"
 #define SOFT_OFFLINE	"/sys/devices/system/memory/soft_offline_page"
 
-static struct window window;
-
 FIXTURE(rules) { };
 
 FIXTURE_SETUP(rules)
@@ -43,15 +41,9 @@ FIXTURE_SETUP(rules)
 
 FIXTURE_TEARDOWN(rules)
 {
-	window_end_faults(&window);
-	window_unmap(&window);
+	window_end_faults();
+	window_unmap();
 	run_end();
-}
-
-static void load(const char *dmasim_parameters, long timeout_ms)
-{
-	ASSERT_TRUE(engine_load(dmasim_parameters, ""));
-	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
 }
 
 #define PIPE_PAGES	16
@@ -144,7 +136,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 /* One channel, and a descriptor for each page: the first one meets @fault. */
 static void break_first_descriptor(const char *fault)
 {
-	load("channels=1 ring_depth=64 late_ms=500", LONG_MS);
+	load_with_timeout("channels=1 ring_depth=64 late_ms=500", "", LONG_MS);
 	create_area(AREA_ANON_4K, 32 * KIB);
 	ASSERT_EQ(engine_set_fault_times(fault, 1), 0);
 }
@@ -179,7 +171,7 @@ TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 {
 	double begin;
 
-	load("channels=2", 200);
+	load_with_timeout("channels=2", "", 200);
 	create_area(AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	begin = seconds_now();
@@ -201,15 +193,14 @@ static void expect_in_flight(void)
  * Starts a flight of the area, which is there: almost two seconds, as each of four channels
  * has a quarter of the folios.
  */
-static void launch(const char *dcbm_parameters)
+static void launch(void)
 {
 	const uint64_t ns = 7680000000 / area_folios(&area);
 
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", dcbm_parameters));
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
+	load_with_timeout("channels=4 ring_depth=64", "channels=4", LONG_MS);
 	if (!engine_is("dmasim")) {
-		ASSERT_TRUE(window_map(&window));
-		window_set(&window, DESC_NS, ns);
+		ASSERT_TRUE(window_map());
+		window_set(DESC_NS, ns);
 	} else {
 		set_latency(ns);
 	}
@@ -223,7 +214,7 @@ static void launch(const char *dcbm_parameters)
 static void begin_flight(enum area_kind kind, size_t size)
 {
 	create_area(kind, size);
-	launch("channels=4");
+	launch();
 }
 
 static void end_flight(void)
@@ -257,7 +248,7 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	area.seed = 1;
 	ASSERT_EQ(memory_fill(area.addr, area.size, area.folio_size, nodes[0], area.seed), 0);
 	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
-	launch("channels=4");
+	launch();
 	sleep(1); /* by then, half of it has been copied */
 	expect_in_flight();
 
@@ -400,7 +391,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	fork_child(&sharer, unmap_upper_halves);
 	marked = setting_read_number(PARTIALLY_MAPPED);
 
-	launch("channels=4");
+	launch();
 	EXPECT_EQ(unmap_upper_halves(), 0);
 	EXPECT_EQ(ask_child(&sharer), 0);
 	expect_in_flight();
