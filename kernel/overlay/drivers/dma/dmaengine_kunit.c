@@ -23,11 +23,8 @@ struct engine {
 
 	struct notifier_block nb;
 	struct dma_chan *held;
-	unsigned int greetings;
-	unsigned int goodbyes;
-	unsigned int given_away;
-	int clients_meanwhile;
-	int clients_left;
+	unsigned int greetings, goodbyes, given_away;
+	int clients_meanwhile, clients_left;
 	bool found;
 };
 

@@ -32,10 +32,8 @@
 struct dcbm_test {
 	struct migrate_offload_batch batch;
 	struct dcbm_job job;
-	struct scatterlist src_sg[MAX_ENTRIES];
-	struct scatterlist dst_sg[MAX_ENTRIES];
-	struct sg_table src;
-	struct sg_table dst;
+	struct scatterlist src_sg[MAX_ENTRIES], dst_sg[MAX_ENTRIES];
+	struct sg_table src, dst;
 };
 
 KUNIT_DEFINE_ACTION_WRAPPER(put_folio, folio_put, struct folio *);
@@ -501,8 +499,7 @@ struct ring_of_one {
 	struct dma_chan chan;
 	struct dma_async_tx_descriptor tx;
 	size_t left;	/* bytes that no descriptor covers yet */
-	bool busy;
-	bool issued;
+	bool busy, issued;
 };
 
 static struct ring_of_one *to_ring(struct dma_chan *chan)
@@ -767,8 +764,7 @@ static void channels_are_held_while_routed(struct kunit *test)
 struct leaver {
 	struct ring_of_one ring;
 	struct notifier_block nb;
-	struct completion requested;
-	struct completion left;
+	struct completion requested, left;
 	struct work_struct work;
 	bool overtaken;
 	unsigned int held;

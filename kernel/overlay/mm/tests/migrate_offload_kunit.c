@@ -30,15 +30,9 @@
 
 struct offload_test {
 	struct kunit *test;
-	struct migrator migrator;
-	struct migrator twin;
-	bool registered;
-	bool was_enabled;
-	unsigned int was_bound;
-	unsigned int was_min_pages;
-	unsigned int was_live_min_order;
-	struct migrator *cpu;
-	unsigned int was_cpu_ns;
+	struct migrator migrator, twin, *cpu;
+	bool registered, was_enabled;
+	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
 	const struct address_space_operations *aops;
@@ -48,17 +42,13 @@ struct offload_test {
 	enum migrate_offload_status (*copy)(struct offload_test *ctx,
 					    struct migrate_offload_pair *pair, unsigned int i);
 	int submit_error;
-	unsigned int nr_submits;
-	unsigned int nr_batches;
+	unsigned int nr_submits, nr_batches, nr_pairs;
+	unsigned int nr_dsts_at_first_submit, nr_dsts_at_first_copy;
 	unsigned long deadline;
-	unsigned int nr_pairs;
-	unsigned int nr_dsts_at_first_submit;
-	unsigned int nr_dsts_at_first_copy;
 
 	int nid;
 	struct folio *dsts[MAX_FOLIOS];
-	unsigned int nr_dsts;
-	unsigned int nr_put;
+	unsigned int nr_dsts, nr_put;
 	bool put_with_marker;
 	/* The so-manyeth from now on never comes; 0: none. */
 	unsigned int missing_dst;
@@ -67,9 +57,7 @@ struct offload_test {
 	size_t nr_left;
 
 	struct folio *held;
-	struct completion started;
-	struct completion go;
-	struct completion done;
+	struct completion started, go, done;
 
 	unsigned long stats[NR_MIGRATE_OFFLOAD_STATS];
 };

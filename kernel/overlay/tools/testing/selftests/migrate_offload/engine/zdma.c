@@ -241,16 +241,12 @@ static void end_sabotage(void)
 
 /* The fate of the folios of some moves. */
 static struct outcome {
-	uint64_t folios;
-	uint64_t copied;
-	uint64_t failed;
+	unsigned long long folios, copied, failed;
 	/*
 	 * Of these, those that the engine had, of which it reported some as errors, and those
 	 * that found no channel.
 	 */
-	uint64_t by_engine;
-	uint64_t errors;
-	uint64_t busy;
+	unsigned long long by_engine, errors, busy;
 } sum;
 
 static uint64_t engine_failures(void)
@@ -280,9 +276,7 @@ static void expect_accounted(void)
 static void show(const char *what)
 {
 	printf("# %s: %llu folios, %llu copied by the engine, %llu not: %llu failed, %llu busy\n",
-	       what, (unsigned long long)sum.folios, (unsigned long long)sum.copied,
-	       (unsigned long long)sum.failed, (unsigned long long)sum.by_engine,
-	       (unsigned long long)sum.busy);
+	       what, sum.folios, sum.copied, sum.failed, sum.by_engine, sum.busy);
 }
 
 FIXTURE_VARIANT(zdma)

@@ -83,10 +83,7 @@ struct engine_channel {
 	char provider[32];
 	int node;
 	char state[16];
-	unsigned long descriptors;
-	unsigned long bytes;
-	unsigned long errors;
-	unsigned long timeouts;
+	unsigned long descriptors, bytes, errors, timeouts;
 };
 
 /* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */

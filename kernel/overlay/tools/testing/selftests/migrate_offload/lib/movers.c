@@ -14,10 +14,7 @@
 /* Written by one process each, read by all. */
 struct mover {
 	bool ready;
-	uint64_t moves;
-	uint64_t stayed;
-	uint64_t bytes_wrong;
-	uint64_t splits;
+	unsigned long long moves, stayed, bytes_wrong, splits;
 };
 
 static struct shared {
@@ -129,10 +126,8 @@ bool movers_stop(struct movers_result *result)
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
 			result->failed++;
 		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
-		       area_kind_names[kind], (unsigned long long)mover->moves,
-		       (unsigned long long)mover->stayed,
-		       (unsigned long long)mover->bytes_wrong,
-		       (unsigned long long)mover->splits);
+		       area_kind_names[kind], mover->moves, mover->stayed, mover->bytes_wrong,
+		       mover->splits);
 		result->moves += mover->moves;
 		result->stayed += mover->stayed;
 		result->bytes_wrong += mover->bytes_wrong;

@@ -197,7 +197,7 @@ int main(int argc, char **argv)
 	struct engine_test test = { 0 };
 	struct movers_result result;
 	const char *missing;
-	uint64_t copied;
+	unsigned long long copied;
 	bool ok;
 
 	ksft_print_header();
@@ -234,8 +234,7 @@ int main(int argc, char **argv)
 
 	show_done();
 	ksft_print_msg("%llu moves of areas, %llu folios stayed, %llu copied by a migrator\n",
-		       (unsigned long long)result.moves, (unsigned long long)result.stayed,
-		       (unsigned long long)copied);
+		       result.moves, result.stayed, copied);
 
 	ksft_test_result(ok, "contents\n");
 	ksft_test_result(!done[ERRORS], "every_change_accepted\n");

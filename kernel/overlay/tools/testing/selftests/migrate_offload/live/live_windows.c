@@ -539,9 +539,7 @@ TEST_F_TIMEOUT(live_windows, two_movers, TIMEOUT)
 /* Stores to the last word all the time, through the TLB of a CPU that does nothing else. */
 static struct {
 	uint64_t *word;
-	uint64_t old;
-	uint64_t stored;
-	uint64_t lost;
+	uint64_t old, stored, lost;
 	bool stop;
 	pthread_t thread;
 } storer;
