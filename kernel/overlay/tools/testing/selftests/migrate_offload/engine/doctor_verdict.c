@@ -7,11 +7,7 @@
 
 static const struct options options = { .size = FOLIOS * 2 * MIB };
 
-FIXTURE(verdict)
-{
-	struct exam *exam;
-	struct engine *engine;
-};
+FIXTURE(verdict) { struct exam *exam; struct engine *engine; };
 
 static struct point *add(struct way *way, double gbps)
 {

@@ -171,13 +171,7 @@ TEST_F_TIMEOUT(fault, leak, TIMEOUT)
 
 /* Each pair of faults, since one may hide the other. */
 FIXTURE(pairs) { };
-
-FIXTURE_VARIANT(pairs)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(pairs) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(pairs, small) { AREA_ANON_4K, 256 * KIB };
 FIXTURE_VARIANT_ADD(pairs, large) { AREA_ANON_64K, 1 * MIB };
 

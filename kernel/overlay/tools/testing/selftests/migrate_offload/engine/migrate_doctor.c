@@ -221,11 +221,8 @@ static void expect_found_by_dmatest(enum fault fault)
 	EXPECT_FALSE(says("\"migrator\": \"dcbm\""));
 }
 
-#define FOUND_BY_DMATEST(name, fault)						\
-	TEST_F_TIMEOUT(doctor, name, TIMEOUT) { expect_found_by_dmatest(fault); }
-
-FOUND_BY_DMATEST(lies, LIES)
-FOUND_BY_DMATEST(corrupts, CORRUPTS)
+TEST_F_TIMEOUT(doctor, lies, TIMEOUT) { expect_found_by_dmatest(LIES); }
+TEST_F_TIMEOUT(doctor, corrupts, TIMEOUT) { expect_found_by_dmatest(CORRUPTS); }
 
 TEST_F_TIMEOUT(doctor, hangs, TIMEOUT)
 {

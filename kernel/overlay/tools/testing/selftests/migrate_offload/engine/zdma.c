@@ -279,12 +279,7 @@ static void show(const char *what)
 	       what, sum.folios, sum.copied, sum.failed, sum.by_engine, sum.busy);
 }
 
-FIXTURE_VARIANT(zdma)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(zdma) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(zdma, anon_4k) { AREA_ANON_4K, 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_64k) { AREA_ANON_64K, 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_2m) { AREA_ANON_2M, 64 * MIB };

@@ -7,7 +7,6 @@
 #ifndef ENGINE_H
 #define ENGINE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 

@@ -27,13 +27,7 @@
 #define NOISE		28
 
 FIXTURE(live_faults) { };
-
-FIXTURE_VARIANT(live_faults)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(live_faults) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(live_faults, anon_64k) { AREA_ANON_64K, 256 * KIB };
 FIXTURE_VARIANT_ADD(live_faults, anon_2m) { AREA_ANON_2M, 2 * MIB };
 

@@ -35,13 +35,7 @@ static const char * const steps[] = {
 static char *byte, old;
 
 FIXTURE(live_windows) { };
-
-FIXTURE_VARIANT(live_windows)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(live_windows) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(live_windows, anon_4k) { AREA_ANON_4K, 16 * KIB };
 FIXTURE_VARIANT_ADD(live_windows, anon_64k) { AREA_ANON_64K, 256 * KIB };
 FIXTURE_VARIANT_ADD(live_windows, anon_2m) { AREA_ANON_2M, 2 * MIB };

@@ -8,12 +8,7 @@
 #include "run.h"
 
 FIXTURE(migrate_live) { };
-
-FIXTURE_VARIANT(migrate_live)
-{
-	enum area_kind kind;
-};
-
+FIXTURE_VARIANT(migrate_live) { enum area_kind kind; };
 FIXTURE_VARIANT_ADD(migrate_live, anon_4k) { AREA_ANON_4K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_64k) { AREA_ANON_64K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_2m) { AREA_ANON_2M };

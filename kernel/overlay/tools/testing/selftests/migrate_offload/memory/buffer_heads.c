@@ -38,12 +38,7 @@ static struct state {
 static char device[64];
 
 FIXTURE(buffer_heads) { };
-
-FIXTURE_VARIANT(buffer_heads)
-{
-	const char *migrator;
-};
-
+FIXTURE_VARIANT(buffer_heads) { const char *migrator; };
 FIXTURE_VARIANT_ADD(buffer_heads, cpu) { "cpu" };
 FIXTURE_VARIANT_ADD(buffer_heads, dcbm) { "dcbm" };
 

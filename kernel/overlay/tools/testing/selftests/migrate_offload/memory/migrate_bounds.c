@@ -18,13 +18,7 @@ static int bind_range(int node)
 }
 
 FIXTURE(required) { };
-
-FIXTURE_VARIANT(required)
-{
-	enum area_kind kind;
-	bool live;
-};
-
+FIXTURE_VARIANT(required) { enum area_kind kind; bool live; };
 FIXTURE_VARIANT_ADD(required, anon_4k) { AREA_ANON_4K, false };
 FIXTURE_VARIANT_ADD(required, anon_64k) { AREA_ANON_64K, false };
 FIXTURE_VARIANT_ADD(required, anon_2m) { AREA_ANON_2M, false };

@@ -18,14 +18,7 @@
 #define JIFFY_MS	10
 
 FIXTURE(hugetlb) { };
-
-FIXTURE_VARIANT(hugetlb)
-{
-	size_t folio_size;
-	unsigned int folios;
-	bool shared;
-};
-
+FIXTURE_VARIANT(hugetlb) { size_t folio_size; unsigned int folios; bool shared; };
 FIXTURE_VARIANT_ADD(hugetlb, private_2m) { PMD_SIZE, 4, false };
 FIXTURE_VARIANT_ADD(hugetlb, shared_2m) { PMD_SIZE, 4, true };
 FIXTURE_VARIANT_ADD(hugetlb, private_1g) { GIB, 1, false };

@@ -22,14 +22,7 @@ static struct writer {
 static bool stop;
 
 FIXTURE(migrate_writers) { };
-
-FIXTURE_VARIANT(migrate_writers)
-{
-	enum area_kind kind;
-	size_t size;
-	bool live;
-};
-
+FIXTURE_VARIANT(migrate_writers) { enum area_kind kind; size_t size; bool live; };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) { AREA_ANON_4K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) { AREA_ANON_64K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) { AREA_ANON_2M, 4 * MIB };
