@@ -159,6 +159,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	engine->tests = counts.tests;
 	engine->failures = counts.failures;
 	engine->tested = counts.ended >= channels;
-	return engine->tested || hinder(exam, "the results of dmatest on %s are not in the kernel log",
-					engine->driver);
+	return engine->tested ||
+	       hinder(exam, "the results of dmatest on %s are not in the kernel log",
+		      engine->driver);
 }
