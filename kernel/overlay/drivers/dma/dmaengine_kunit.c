@@ -40,8 +40,7 @@ static void free_resources(struct dma_chan *chan)
 }
 
 static struct dma_async_tx_descriptor *
-prep_nothing(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	     unsigned long flags)
+prep_nothing(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len, unsigned long flags)
 {
 	return NULL;
 }
@@ -243,8 +242,7 @@ static void copy(struct kunit *test, dma_async_tx_callback callback)
 		tx->callback = callback;
 		tx->callback_param = &provider->calls;
 	}
-	KUNIT_ASSERT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
-			DMA_COMPLETE);
+	KUNIT_ASSERT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)), DMA_COMPLETE);
 }
 
 /* A descriptor without a callback calls none, also not that of its last user. */
@@ -276,8 +274,7 @@ static void offered_interrupt_comes(struct kunit *test)
 		return;
 	tx = dma->device_prep_dma_interrupt(provider->chan, DMA_PREP_INTERRUPT);
 	KUNIT_ASSERT_NOT_NULL(test, tx);
-	KUNIT_EXPECT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
-			DMA_COMPLETE);
+	KUNIT_EXPECT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)), DMA_COMPLETE);
 }
 
 static int provider_test_init(struct kunit *test)

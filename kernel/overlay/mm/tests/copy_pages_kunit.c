@@ -280,7 +280,6 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	};
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, far_node(test));
-	unsigned int page;
 
 	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
 		kunit_skip(test, "CONFIG_MEMORY_FAILURE is not set");
@@ -302,7 +301,7 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 		/* A worker sets the flag. */
 		for (unsigned int waits = 0; waits < 50 && !PageHWPoison(hole); waits++)
 			msleep(20);
-		for (page = 0; page < MAX_PAGES; page++)
+		for (unsigned int page = 0; page < MAX_PAGES; page++)
 			KUNIT_EXPECT_EQ(test, PageHWPoison(src + page), page == poisoned[i]);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(page_address(dst), page_address(src),
 						poisoned[i] * PAGE_SIZE));
@@ -316,11 +315,10 @@ static void unreadable_bytes_are_left(struct kunit *test)
 	unsigned long bytes = 3 * PAGE_SIZE;
 	u8 *to = page_address(alloc_range(test, numa_mem_id(), 2));
 	u8 *src = vmalloc(bytes);
-	enum copy_routine routine;
 
 	KUNIT_ASSERT_NOT_NULL(test, src);
 	memset(src, ~FILL, bytes);
-	for (routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++)
+	for (enum copy_routine routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++)
 		for (unsigned long readable = 0; readable < bytes; readable += SMP_CACHE_BYTES) {
 			unsigned long left;
 

@@ -65,8 +65,7 @@ static void add_channel(struct exam *exam, const char *channel)
 	engine = engine_of(exam, driver);
 	if (!engine || engine->nr_channels == MAX_CHANNELS)
 		return;
-	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s",
-		 channel);
+	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s", channel);
 
 	if (setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel), text,
 			 sizeof(text)))

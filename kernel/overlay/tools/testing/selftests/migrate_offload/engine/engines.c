@@ -216,8 +216,7 @@ TEST_F_TIMEOUT(engines, dead_channel, TIMEOUT)
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	for (unsigned int i = 0; i < 4; i++) {
 		move_to(nodes[1 - i % 2]);
-		expect_copies(0, i < 3 ? "fallback_timeout" : "fallback_busy",
-			      area_folios(&area));
+		expect_copies(0, i < 3 ? "fallback_timeout" : "fallback_busy", area_folios(&area));
 	}
 	ASSERT_EQ(engine_channels(channels), 1);
 	EXPECT_STREQ(channels[0].state, "quarantined");

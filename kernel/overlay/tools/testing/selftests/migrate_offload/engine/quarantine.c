@@ -129,8 +129,7 @@ TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 		repair_engine();
 		area_destroy(&area);
 		for (long node = 0; node < 2; node++)
-			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]),
-				  before[node] - 1 - shared);
+			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]), before[node] - 1 - shared);
 	}
 	EXPECT_EQ(engine_quarantined(), 2);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 4096), 0);

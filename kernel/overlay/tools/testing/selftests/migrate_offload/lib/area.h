@@ -42,8 +42,7 @@ bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
  * As area_create(), in hugetlb folios of the pool: private ones, or those of a file
  * that only this area has.
  */
-bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
-			 int node);
+bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size, int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);

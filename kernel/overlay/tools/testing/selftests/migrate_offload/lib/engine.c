@@ -325,11 +325,10 @@ static int compare_longs(const void *a, const void *b)
 long pages_leaked(struct area *area, const int nodes[2], unsigned int moves)
 {
 	long grown[LEAK_ROUNDS + 1], last = pages_unaccounted(), now;
-	unsigned int round;
 
 	/* The first round is for what is allocated once. */
 	printf("# %u moves, pages more in use:", moves);
-	for (round = 0; round <= LEAK_ROUNDS; round++) {
+	for (unsigned int round = 0; round <= LEAK_ROUNDS; round++) {
 		for (unsigned int i = 0; i < moves; i++)
 			if (area_move(area, nodes[(i + 1) % 2]))
 				return LONG_MAX;

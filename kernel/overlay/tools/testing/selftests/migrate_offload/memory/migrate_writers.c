@@ -66,8 +66,7 @@ static bool enough(bool live, const size_t moved[2])
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		if (__atomic_load_n(&writers[i].rounds, __ATOMIC_RELAXED) <= 2)
 			return false;
-	return moved[0] > pages && moved[1] > pages &&
-	       (!live || offload_grown("live_written"));
+	return moved[0] > pages && moved[1] > pages && (!live || offload_grown("live_written"));
 }
 
 FIXTURE_SETUP(migrate_writers)
