@@ -270,17 +270,18 @@ static const struct {
 TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 {
 	struct area areas[NR_PAIRS_OF];
-	uint64_t seed = 0, copied;
+	uint64_t seed = 0;
 
 	for (unsigned int i = 0; engine_faults[i]; i++) {
 		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
 				     !strcmp(engine_faults[i], "late");
 		/* Few: each of them costs a channel. */
 		const int times = by_time ? 2 : 4;
+		uint64_t copied = 0;
 		bool struck = false;
 
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
-		for (unsigned int j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
+		for (unsigned int j = 0; j < NR_PAIRS_OF; j++) {
 			ASSERT_TRUE(area_create(&areas[j], pairs_of[j].kind, pairs_of[j].size,
 						nodes[0]));
 			area_stamp(&areas[j], ++seed);
