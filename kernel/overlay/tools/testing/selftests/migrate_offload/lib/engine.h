@@ -16,7 +16,7 @@
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
 
-/* Looks each ms, for so many seconds. False if @condition was never true. */
+/* Looks each ms, until the seconds are over. False if @condition was never true. */
 #define wait_until(condition, seconds)						\
 ({										\
 	const double end_ = seconds_now() + (seconds);				\
