@@ -29,7 +29,7 @@ HARNESS := @unset MAKEFLAGS MFLAGS MAKELEVEL; exec harness/bootstrap.sh
 
 help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
-	@echo "              [ENGINE=zdma, ptdma, ae4dma, ioat, dsa: on 16 channels of a real driver]"
+	@echo "              [ENGINE=zdma, ptdma, ae4dma, ioat, dsa: a real driver and its channels]"
 	@echo "make check    the tests; the last line counts them; logs in out/check/"
 	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of .ci/groups]"
 	@echo "make check-all  all tests of all groups"

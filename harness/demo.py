@@ -52,7 +52,10 @@ class Engine:
 
 DMASIM = Engine("dmasim", "base", "", "dmasim", 4)
 ZDMA = Engine("zdma", "arm64", ZCU102.name, "xilinx-zynqmp-dma", 16, virtual_time=False)
-_OURS = [Engine(m.name, "base", m.name, m.engine, 16, True) for m in (PTDMA, AE4DMA, IOAT, DSA)]
+_OURS = [
+    Engine(m.name, "base", m.name, m.engine, channels, True)
+    for m, channels in ((PTDMA, 16), (AE4DMA, 16), (IOAT, 4), (DSA, 16))
+]
 ENGINES = {engine.name: engine for engine in (DMASIM, ZDMA, *_OURS)}
 
 

@@ -17,13 +17,13 @@ def groups(root: Path) -> tuple[str, ...]:
 
 
 def parse(root: Path, words: str) -> tuple[str, ...]:
-    """Return the groups that TURN names; HarnessError if there is none of that name.
+    """Return the groups that TURN names, in its order; HarnessError if there is none of that name.
 
-    The word `all` gives each group and ALL, which brings more: see main.tests().
+    The word `all` gives ALL, which brings more (see main.tests()), and each group.
     """
     known = groups(root)
     named = words.replace(",", " ").split()
     if unknown := set(named) - {*known, ALL}:
         names = ", ".join((*known, ALL))
         raise HarnessError(f"TURN: no group '{min(unknown)}': there are {names}")
-    return (*known, ALL) if ALL in named else tuple(group for group in known if group in named)
+    return (ALL, *known) if ALL in named else tuple(dict.fromkeys(named))

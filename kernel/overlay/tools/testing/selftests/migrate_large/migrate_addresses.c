@@ -30,12 +30,7 @@ static void *pages[MAX_NAMED];
 static int targets[MAX_NAMED];
 static int status[MAX_NAMED];
 
-FIXTURE_VARIANT(migrate_addresses)
-{
-	size_t folio_size;
-	enum layout layout;
-};
-
+FIXTURE_VARIANT(migrate_addresses) { size_t folio_size; enum layout layout; };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_16k) { 16 * KIB, PLAIN };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_64k) { 64 * KIB, PLAIN };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_1m) { 1 * MIB, PLAIN };

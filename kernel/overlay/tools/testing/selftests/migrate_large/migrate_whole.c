@@ -47,11 +47,7 @@ static pid_t child;
 static pthread_t thread;
 static bool is_locked, thread_runs, thread_stops;
 
-FIXTURE_VARIANT(migrate_whole)
-{
-	size_t folio_size;
-	enum layout layout;
-};
+FIXTURE_VARIANT(migrate_whole) { size_t folio_size; enum layout layout; };
 
 #define SIZE_VARIANTS(name, layout)						\
 	FIXTURE_VARIANT_ADD(migrate_whole, name##_16k) { 16 * KIB, layout };	\

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that
- * wants these CPUs, and survive CPUs that come and go. On the machine of these tests they
- * pay.
+ * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that wants
+ * these CPUs, and survive CPUs that come and go. On the machine of these tests they pay.
  *
  * Needs two nodes with a CPU each.
  */
@@ -69,9 +68,8 @@ FIXTURE_SETUP(mtcopy)
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
-	ASSERT_EQ(offload_route_only(MOVE_PAGES, "mtcopy"), 0);
+	route_only(MOVE_PAGES, "mtcopy");
 	ASSERT_EQ(offload_set_bound(0), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
 	create(AREA_ANON_2M, 8 * MIB);
 }
 

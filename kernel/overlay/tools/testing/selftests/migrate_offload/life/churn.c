@@ -7,11 +7,6 @@
  * usage: churn [SECONDS [MODULE MIGRATOR [PARAMETERS]]]
  * CHURN_SEED chooses what is done; 1 if it is not set.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "kselftest.h"
 #include "engine.h"
 #include "memory.h"
@@ -186,7 +181,7 @@ static bool enough_changes(double seconds)
 {
 	/* A slow machine does in minutes what others do in a few seconds. */
 	const double most = seconds > DEFAULT_SECONDS ? DEFAULT_SECONDS : seconds;
-	const bool faulty = !strcmp(engine_module(), "dmasim") && !strcmp(module, "dcbm");
+	const bool faulty = engine_is("dmasim") && !strcmp(module, "dcbm");
 
 	return done[LOADS] > 2 + most / 12 && done[UNLOADS] > 2 + most / 12 &&
 	       done[ROUTES] > 10 + most && done[SWITCHES] > 5 + most / 2 &&
@@ -202,7 +197,7 @@ int main(int argc, char **argv)
 	struct engine_test test = { 0 };
 	struct movers_result result;
 	const char *missing;
-	uint64_t copied;
+	unsigned long long copied;
 	bool ok;
 
 	ksft_print_header();
@@ -239,8 +234,7 @@ int main(int argc, char **argv)
 
 	show_done();
 	ksft_print_msg("%llu moves of areas, %llu folios stayed, %llu copied by a migrator\n",
-		       (unsigned long long)result.moves, (unsigned long long)result.stayed,
-		       (unsigned long long)copied);
+		       result.moves, result.stayed, copied);
 
 	ksft_test_result(ok, "contents\n");
 	ksft_test_result(!done[ERRORS], "every_change_accepted\n");
