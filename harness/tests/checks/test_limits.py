@@ -112,19 +112,15 @@ def test_the_table_has_each_series_and_each_limit() -> None:
 @pytest.mark.parametrize(
     ("text", "refused"),
     [
-        ("The engine copies; a folio waits.", []),
-        ("Nobody\nwaits", ["Nobody waits"]),
-        (" * so\n * many of them", ["so many of them"]),
-        ("it shall wait", ["shall wait"]),
+        ("The engine copies; a folio waits.", []), ("Nobody\nwaits", ["Nobody waits"]),
+        (" * so\n * many of them", ["so many of them"]), ("it shall wait", ["shall wait"]),
         ("/* What copies has to wait. */", ["What copies has to wait. */"]),
         ("a rule: who waits, sleeps", ["who waits, sleeps"]),
-        ("the one who waits, or what it needs", []),
-        ("What does it cost? Who pays?", []),
-        ("What:\t\t/sys/kernel/x", []),
-        ("case WHAT: what = 1;", []),
+        ("the one who waits, or what it needs", []), ("What does it cost? Who pays?", []),
+        ("What:\t\t/sys/kernel/x", []), ("case WHAT: what = 1;", []),
         ("a topic, double the laboratory", []),
     ],
-)
+)  # fmt: skip
 def test_words(text: str, refused: list[str]) -> None:
     assert words.refused(text) == refused
 
