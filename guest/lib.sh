@@ -223,9 +223,9 @@ channels()
 all_channels()
 {
 	load_engine || return 1
-	found=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
-	echo "$found channels"
-	[ "$found" -eq "$(channels)" ]
+	present=$(find /sys/class/dma/ -name 'dma*chan*' | wc -l)
+	echo "$present channels"
+	[ "$present" -eq "$(channels)" ]
 }
 
 # Waits for high-resolution timers: until then a modelled engine is no more exact than a tick.

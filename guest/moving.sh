@@ -48,7 +48,7 @@ begin()
 {
 	[ -p /run/go ] || mkfifo /run/go
 	# The output of an earlier one is gone before the pipe has a reader.
-	"$@" >/run/said </run/go &
+	"$@" >/run/output </run/go &
 	program=$!
 	exec 3>/run/go
 }
@@ -70,7 +70,7 @@ finished()
 # until_said <word>
 until_said()
 {
-	until grep -q "$1" /run/said; do
+	until grep -q "$1" /run/output; do
 		sleep 0.1
 	done
 }

@@ -70,7 +70,7 @@ def parser() -> argparse.ArgumentParser:
     command("check", "run tests and count them", check.main, only=stages, turn=turn)
     command("check-debian", "install and use packages on a Debian 13 machine", debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
-    native = [name for name, one in build.CONFIGS.items() if one.architecture.native]
+    native = [name for name, config in build.CONFIGS.items() if config.architecture.native]
     ours = _option("which kernel", "debian", choices=native)
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
@@ -174,12 +174,12 @@ def _report(_: Paths, words: Sequence[str], to: str | None) -> int:
 
 def files(words: Sequence[str]) -> list[Path]:
     """Return the files that words name: a path each, or several as a shell takes them apart."""
-    found: list[str] = []
+    names: list[str] = []
     for word in words:
         parts = [word] if Path(word).is_file() else shlex.split(word)
         for part in parts:
-            found += sorted(glob.glob(part)) or [part]  # noqa: PTH207 (any directory)
-    return [Path(name) for name in found]
+            names += sorted(glob.glob(part)) or [part]  # noqa: PTH207 (any directory)
+    return [Path(name) for name in names]
 
 
 def main(argv: Sequence[str]) -> int:

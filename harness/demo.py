@@ -228,9 +228,9 @@ class Report:
     @property
     def cases(self) -> list[Case]:
         """The demo as test cases: each problem, and each run that has none."""
-        failed = [Case(one.split(": ")[0], Status.FAILED, one) for one in self.problems]
+        failed = [Case(problem.split(": ")[0], Status.FAILED, problem) for problem in self.problems]
         bad = {case.name for case in failed}
-        good = [one.name for one in self.results if one.name not in bad]
+        good = [result.name for result in self.results if result.name not in bad]
         return [Case(name, Status.PASSED) for name in good] + failed
 
 
@@ -246,17 +246,17 @@ def run(paths: Paths, engine: Engine, kernel: Kernel) -> Report:
         paths, kernel, "demo", "", directory, engine.machine,
         debian=not engine.ours, wall=not engine.virtual_time,
     )  # fmt: skip
-    found, results = [], []
+    errors, results = [], []
     if suite.failure:
         guest.show_failure(suite, directory)
-        found.append(f"demo: {suite.failure}")
+        errors.append(f"demo: {suite.failure}")
     try:
         results = parse_results(suite.run.results)
     except HarnessError as error:
-        found.append(str(error))
+        errors.append(str(error))
     document = {"kernel": kernel.release, "emulated": True, "runs": results}
     jsonio.write(directory / "results.json", document)
-    return Report(tuple(results), tuple(found or problems(results, engine)))
+    return Report(tuple(results), tuple(errors or problems(results, engine)))
 
 
 def main(paths: Paths, name: str = DMASIM.name) -> int:

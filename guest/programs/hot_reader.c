@@ -20,15 +20,15 @@ static uint64_t on_first_node(char *from, size_t pages)
 {
 	static void *addresses[MAX_PAGES];
 	static int nodes[MAX_PAGES];
-	uint64_t found = 0;
+	uint64_t count = 0;
 
 	for (size_t i = 0; i < pages; i++)
 		addresses[i] = from + i * PAGE;
 	if (syscall(SYS_move_pages, 0, pages, addresses, NULL, nodes, 0))
 		err(1, "move_pages");
 	for (size_t i = 0; i < pages; i++)
-		found += nodes[i] == 0;
-	return found;
+		count += nodes[i] == 0;
+	return count;
 }
 
 int main(int argc, char **argv)

@@ -14,7 +14,7 @@
 
 static int has_name(const char *process, const char *name)
 {
-	char path[300], found[32] = "";
+	char path[300], comm[32] = "";
 	FILE *file;
 
 	if (!strcmp(process, name))
@@ -23,22 +23,22 @@ static int has_name(const char *process, const char *name)
 	file = fopen(path, "r");
 	if (!file)
 		return 0;
-	if (!fgets(found, sizeof(found), file))
-		found[0] = 0;
+	if (!fgets(comm, sizeof(comm), file))
+		comm[0] = 0;
 	fclose(file);
-	found[strcspn(found, "\n")] = 0;
-	return !strcmp(found, name);
+	comm[strcspn(comm, "\n")] = 0;
+	return !strcmp(comm, name);
 }
 
 /* Some processes end meanwhile. */
 static void move(const char *name, unsigned long from, unsigned long to)
 {
 	DIR *all = opendir("/proc");
-	struct dirent *one;
+	struct dirent *entry;
 
-	while (all && (one = readdir(all)))
-		if (atoi(one->d_name) && has_name(one->d_name, name))
-			syscall(SYS_migrate_pages, atoi(one->d_name), 8, &from, &to);
+	while (all && (entry = readdir(all)))
+		if (atoi(entry->d_name) && has_name(entry->d_name, name))
+			syscall(SYS_migrate_pages, atoi(entry->d_name), 8, &from, &to);
 	closedir(all);
 }
 

@@ -11,6 +11,7 @@
  *			have lost their place in the TLB, whose size must not depend on the host
  */
 #define _GNU_SOURCE
+#include <err.h>
 #include <linux/membarrier.h>
 #include <pthread.h>
 #include <sched.h>
@@ -52,10 +53,8 @@ static void on_cpu(long cpu)
 
 	CPU_ZERO(&set);
 	CPU_SET(cpu, &set);
-	if (sched_setaffinity(0, sizeof(set), &set)) {
-		perror("sched_setaffinity");
-		exit(1);
-	}
+	if (sched_setaffinity(0, sizeof(set), &set))
+		err(1, "sched_setaffinity");
 }
 
 /* Start threads on the processors from @first on, and return when all of them run there. */
@@ -63,12 +62,9 @@ static void start(pthread_t *threads, long first, long count, void *(*run)(void 
 {
 	atomic_store(&waiting, count);
 	atomic_store(&stop, 0);
-	for (long i = first; i < first + count; i++) {
-		if (pthread_create(&threads[i], NULL, run, (void *)i)) {
-			perror("pthread_create");
-			exit(1);
-		}
-	}
+	for (long i = first; i < first + count; i++)
+		if (pthread_create(&threads[i], NULL, run, (void *)i))
+			errx(1, "pthread_create");
 	while (atomic_load(&waiting))
 		sched_yield();
 }
@@ -168,9 +164,9 @@ static void pingpong(void)
 	}
 }
 
-static int compare(const void *one, const void *other)
+static int compare(const void *first, const void *second)
 {
-	const long *a = one, *b = other;
+	const long *a = first, *b = second;
 
 	return (*a > *b) - (*a < *b);
 }
@@ -211,10 +207,8 @@ static long busy_lateness(void)
 	timer_t timer;
 
 	signal(SIGALRM, ring);
-	if (timer_create(CLOCK_MONOTONIC, &event, &timer)) {
-		perror("timer_create");
-		exit(1);
-	}
+	if (timer_create(CLOCK_MONOTONIC, &event, &timer))
+		err(1, "timer_create");
 	for (int i = 0; i < ROUNDS; i++) {
 		long until = now() + SLEEP_NS;
 		struct itimerspec time = {
@@ -252,12 +246,9 @@ static void ipi(void)
 
 		start(thread, 1, count, work);
 		began = now();
-		for (int i = 0; i < INTERRUPTS; i++) {
-			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0)) {
-				perror("membarrier");
-				exit(1);
-			}
-		}
+		for (int i = 0; i < INTERRUPTS; i++)
+			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
+				err(1, "membarrier");
 		printf("ipi %d %ld", count, (now() - began) / INTERRUPTS);
 		join_and_print(thread, 1, count);
 	}
@@ -286,10 +277,8 @@ static void accessed(void)
 	volatile char *area = mmap(NULL, PAGES * PAGE, PROT_READ | PROT_WRITE,
 				   MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
 
-	if (area == MAP_FAILED || madvise((void *)area, PAGES * PAGE, MADV_NOHUGEPAGE)) {
-		perror("accessed");
-		exit(1);
-	}
+	if (area == MAP_FAILED || madvise((void *)area, PAGES * PAGE, MADV_NOHUGEPAGE))
+		err(1, "accessed");
 	for (int round = 0; round < 2 * ROUNDS; round++) {
 		/* A TLB grows at four flushes; the smaller it is, the more of these share entries. */
 		long step = round < 4 ? 1 : 16;
@@ -301,10 +290,8 @@ static void accessed(void)
 		mprotect((void *)area, PAGES * PAGE, PROT_READ | PROT_WRITE);
 		for (long i = 0; i < PAGES; i += step)
 			area[i * PAGE] = 1;
-		if (accessed_pages(true)) {
-			perror("clear_refs");
-			exit(1);
-		}
+		if (accessed_pages(true))
+			err(1, "clear_refs");
 		for (long i = 0; i < PAGES; i += step)
 			area[i * PAGE] = 2;
 		printf("accessed %d %ld\n", round, accessed_pages(false));

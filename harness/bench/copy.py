@@ -82,19 +82,19 @@ class Bench:
 def slower(bench: Bench) -> list[str]:
     """Name each copy by default (`rep movsb`) that is slower than vanilla's loop."""
     return [
-        f"{one.kib} KiB, {one.state}: {one.ratio_mc.upper:.2f}, below {LEAST}"
-        for one in bench.results
-        if one.routine == "movsb" and one.kib >= FROM_KIB and one.ratio_mc.upper < LEAST
+        f"{row.kib} KiB, {row.state}: {row.ratio_mc.upper:.2f}, below {LEAST}"
+        for row in bench.results
+        if row.routine == "movsb" and row.kib >= FROM_KIB and row.ratio_mc.upper < LEAST
     ]
 
 
 def gains(bench: Bench, routine: Routine) -> list[float]:
     """Return how many times faster than by default a routine is where the kernel uses it."""
-    default = {(one.kib, one.state): one for one in bench.results if one.routine == "movsb"}
+    default = {(row.kib, row.state): row for row in bench.results if row.routine == "movsb"}
     return [
-        one.ratio_mc.median / default[one.kib, one.state].ratio_mc.median
-        for one in bench.results
-        if one.routine == routine and one.kib >= FROM_KIB and one.state in CHOICES[routine]
+        row.ratio_mc.median / default[row.kib, row.state].ratio_mc.median
+        for row in bench.results
+        if row.routine == routine and row.kib >= FROM_KIB and row.state in CHOICES[routine]
     ]
 
 
@@ -112,21 +112,21 @@ def build(paths: Paths, directory: Path) -> Path:
 
 def processor() -> str:
     """Return the name of this machine's processor."""
-    found = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
-    return found[1] if found else platform.machine()
+    match = re.search(r"^model name\s*: (.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)
+    return match[1] if match else platform.machine()
 
 
 def show(bench: Bench, processor: str) -> None:
     """Print the ratios to the per-page loop."""
-    names = [name for name in dict.fromkeys(one.routine for one in bench.results)
+    names = [name for name in dict.fromkeys(row.routine for row in bench.results)
              if name != "per_page"]  # fmt: skip
     columns = [(state, name) for state in STATES for name in names]
-    table = {(one.kib, one.state, one.routine): one.ratio.median for one in bench.results}
+    table = {(row.kib, row.state, row.routine): row.ratio.median for row in bench.results}
     title = f"times faster than copying page by page (rep movsq), {processor}: "
     shown = Table(title=f"{title}median of {bench.rounds} rounds")
     for heading in ("folio, KiB", *(f"{state}\n{name}" for state, name in columns)):
         shown.add_column(heading, justify="right", no_wrap=True)
-    for kib in dict.fromkeys(one.kib for one in bench.results):
+    for kib in dict.fromkeys(row.kib for row in bench.results):
         shown.add_row(str(kib), *(f"{table[kib, *column]:.2f}" for column in columns))
     Console(width=None if sys.stdout.isatty() else _WIDTH).print(shown)
 
@@ -150,9 +150,9 @@ def main(paths: Paths) -> int:
     jsonio.write(results, document | more)
     panels = {
         title: [
-            (str(one.routine), one.kib, astuple(one.ratio))
-            for one in bench.results
-            if one.state == state
+            (str(row.routine), row.kib, astuple(row.ratio))
+            for row in bench.results
+            if row.state == state
         ]
         for state, title in STATES.items()
     }
@@ -160,9 +160,9 @@ def main(paths: Paths) -> int:
     plot.draw(picture, panels, footer)
     ui.say(f"bench-copy: {results}, {picture}")
     for routine in CHOICES:
-        found = gains(bench, routine)
+        ratios = gains(bench, routine)
         ui.say(
-            f"bench-copy: copy_pages={routine}: {min(found):.2f} to {max(found):.2f} times as "
+            f"bench-copy: copy_pages={routine}: {min(ratios):.2f} to {max(ratios):.2f} times as "
             "fast as by default (rep movsb) where the kernel uses it"
         )
     if lost:

@@ -32,11 +32,11 @@ def draw(path: Path, panels: Mapping[str, Points], footer: str) -> None:
         for axes, (title, points) in zip(grid, panels.items(), strict=True):
             axes.axhline(1, color="black", linewidth=0.8)
             for name, (colour, marker, line) in _LOOKS.items():
-                found = {kib: ratio for routine, kib, ratio in points if routine == name}
-                below = [median - lower for lower, median, _ in found.values()]
-                above = [upper - median for _, median, upper in found.values()]
+                ratios = {kib: ratio for routine, kib, ratio in points if routine == name}
+                below = [median - lower for lower, median, _ in ratios.values()]
+                above = [upper - median for _, median, upper in ratios.values()]
                 axes.errorbar(
-                    list(found), [median for _, median, _ in found.values()],
+                    list(ratios), [median for _, median, _ in ratios.values()],
                     yerr=(below, above), color=colour, marker=marker, linestyle=line,
                     elinewidth=0.8, capsize=2, label=name,
                 )  # fmt: skip

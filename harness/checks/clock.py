@@ -25,10 +25,10 @@ Measured = dict[str, dict[int, list[int]]]
 
 def parse(results: str) -> Measured:
     """Return nanoseconds by test of side_by_side.c, then by its first number."""
-    found: Measured = {}
+    measured: Measured = {}
     for test, number, values in _LINE.findall(results):
-        found.setdefault(test, {})[int(number)] = [int(value) for value in values.split()]
-    return found
+        measured.setdefault(test, {})[int(number)] = [int(value) for value in values.split()]
+    return measured
 
 
 def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
@@ -88,8 +88,8 @@ def busy(processors: int = 2) -> Iterator[None]:
     try:
         yield
     finally:
-        for one in compiling:
-            process.stop(one)
+        for child in compiling:
+            process.stop(child)
 
 
 def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:

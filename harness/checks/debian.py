@@ -77,9 +77,9 @@ def root_file_system(paths: Paths) -> Path:
             log = paths.logs / "debian13.log"
             process.run_logged(["tune2fs", "-O", _FEATURES, str(fresh)], log, "tune2fs")
             # status 1: it has repaired what the new features want
-            status, said = process.attempt(["e2fsck", "-fyD", str(fresh)], paths.cache)
+            status, output = process.attempt(["e2fsck", "-fyD", str(fresh)], paths.cache)
             if status > 1:
-                raise HarnessError(f"e2fsck ended with status {status}", process.tail(said))
+                raise HarnessError(f"e2fsck ended with status {status}", process.tail(output))
             process.run_logged(["resize2fs", str(fresh), f"{_DISK_MIB}M"], log, "resize2fs")
             fresh.rename(image)
         step.done(f"Debian {SUITE} in {image}", reused=reused)
@@ -88,8 +88,8 @@ def root_file_system(paths: Paths) -> Path:
 
 def files_on(image: Path, directory: str) -> list[str]:
     """Return the names in a directory of a file system in a file."""
-    said = process.capture(["debugfs", "-R", f"ls -p {directory}", str(image)])
-    return [words[5] for line in said.splitlines() if len(words := line.split("/")) > 5]
+    output = process.capture(["debugfs", "-R", f"ls -p {directory}", str(image)])
+    return [words[5] for line in output.splitlines() if len(words := line.split("/")) > 5]
 
 
 def read_file(image: Path, name: str, target: Path) -> Path:
@@ -105,9 +105,9 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
     """Run commands of debugfs on a file system in a file; one that fails is an error."""
     script = image.with_suffix(".debugfs")
     script.write_text("".join(f"{command}\n" for command in commands))
-    _, said = process.attempt(["debugfs", "-w", "-f", str(script), str(image)], image.parent)
+    _, output = process.attempt(["debugfs", "-w", "-f", str(script), str(image)], image.parent)
     # debugfs exits with 0 whatever happens, and repeats each command
-    wrong = re.search(r"^(?!debugfs[: ]|Allocated inode: ).+$", said, re.MULTILINE)
+    wrong = re.search(r"^(?!debugfs[: ]|Allocated inode: ).+$", output, re.MULTILINE)
     if wrong:
         raise HarnessError(f"debugfs: {wrong[0]}")
 
@@ -194,8 +194,8 @@ def documented(paths: Paths, seen: Path) -> list[Case]:
 def lintian(paths: Paths, made: Packages) -> list[Case]:
     """Let lintian judge the package of the tools; that of the kernel is bindeb-pkg's."""
     words = ["lintian", "--fail-on=error,warning", "--allow-root", str(made.files[-1])]
-    status, said = process.attempt(words, paths.root)
-    return [Case.judged(packages.TOOLS, not status and not said.strip(), said)]
+    status, output = process.attempt(words, paths.root)
+    return [Case.judged(packages.TOOLS, not status and not output.strip(), output)]
 
 
 def distribution(paths: Paths, disk: Path) -> list[Case]:
@@ -214,8 +214,8 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
         for directory in _OURS:  # gcc says only once what it thinks of a file
             for path in (final.parent / directory).rglob("*.o"):
                 path.unlink()
-        said = build.run(paths, tree, "debian", "prepare", *_OURS, on_line=step.progress)
-        warnings = [line for line in said.splitlines() if "warning:" in line]
+        output = build.run(paths, tree, "debian", "prepare", *_OURS, on_line=step.progress)
+        warnings = [line for line in output.splitlines() if "warning:" in line]
         step.done(f"{len(warnings)} warnings")
     return [
         Case.judged("loaded modules are kept", not lost, f"lost: {', '.join(lost)}"),

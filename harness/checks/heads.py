@@ -30,25 +30,25 @@ def parse(script: str, kernels: Collection[str], groups: Collection[str]) -> Hea
     words = " ".join(_CHECK.findall(script)).split()
     if not words:
         raise ValueError("no line '# check: <kernel>...', or '# check: none'")
-    found: dict[str, str] = {}
+    group_of: dict[str, str] = {}
     for word in words if words != [_NONE] else []:
         group, _, kernel = word.rpartition(":")
         if kernel not in kernels:
             raise ValueError(f"check: no kernel '{kernel}': there are {', '.join(kernels)}")
         if group and group not in groups:
             raise ValueError(f"check: no group '{group}': there are {', '.join(groups)}")
-        if kernel in found:
+        if kernel in group_of:
             raise ValueError(f"check: names {kernel} twice")
-        found[kernel] = group
-    return Head(found, tuple(" ".join(_COUNT.findall(script)).split()))
+        group_of[kernel] = group
+    return Head(group_of, tuple(" ".join(_COUNT.findall(script)).split()))
 
 
 def read(suites: Path, kernels: Collection[str], groups: Collection[str]) -> dict[str, Head]:
     """Return the heads of all suites, by name; HarnessError names the suite that has none."""
-    found = {}
+    heads = {}
     for path in sorted(suites.iterdir()):
         try:
-            found[path.name] = parse(path.read_text(), kernels, groups)
+            heads[path.name] = parse(path.read_text(), kernels, groups)
         except ValueError as error:
             raise HarnessError(f"guest/suites/{path.name}: {error}") from error
-    return found
+    return heads

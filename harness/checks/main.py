@@ -120,18 +120,18 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         needs = f"kernel-{engine.config}"
         return Stage(name, lambda kernel, _: run(kernel).cases, needs, group=group)
 
-    found = heads.read(paths.guest / "suites", KERNELS, turns.groups(paths.root))
+    all_heads = heads.read(paths.guest / "suites", KERNELS, turns.groups(paths.root))
 
     def suites(config: str) -> list[Stage]:
-        names = [name for name, head in found.items() if config in head.kernels]
+        names = [name for name, head in all_heads.items() if config in head.kernels]
         names.sort(key=lambda name: (name != _FIRST, name))
         return [stage for name in names for stage in runs(config, name)]
 
     def runs(config: str, name: str) -> list[Stage]:
         settings = guest.settings_of(paths, name)
-        counts = () if settings.virtual else found[name].counts
+        counts = () if settings.virtual else all_heads[name].counts
         run = partial(_suite, paths, name, ",".join(turn))
-        needs, group = f"kernel-{config}", found[name].kernels[config]
+        needs, group = f"kernel-{config}", all_heads[name].kernels[config]
         stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
         return [stage] if settings.cpus == 1 else interleaved(stage)
 
@@ -155,7 +155,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         Stage(clock.SUITE, partial(clock.run, paths), "kernel-base", virtual=True),
         *interleaved(Stage("mm-selftests", partial(_mm, paths), "kernel-base", virtual=True)),
         *suites("debug"),
-        *(show(one, "arm64" if one.config == "arm64" else "engines") for one in others),
+        *(show(engine, "arm64" if engine.config == "arm64" else "engines") for engine in others),
         *suites("arm64"),
     ]
 

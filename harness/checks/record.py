@@ -49,15 +49,15 @@ def cases(record: Record, now: Record, unlike: Mapping[str, Unlike]) -> Iterator
                 outside.append(why)
             yield Case(case, Status.SKIPPED, why)
         elif known:
-            found = unlike[name](known.text, entry.text)
-            yield Case.judged(case, not found, "\n".join(found))
+            apart = unlike[name](known.text, entry.text)
+            yield Case.judged(case, not apart, "\n".join(apart))
     if now and len(outside) == len(now):
         yield Case("a guest of vanilla is compared", Status.FAILED, f"{outside[0]}: make record")
 
 
 def _unlike() -> dict[str, Unlike]:
-    found: dict[str, Unlike] = {one.name: partial(lab.unlike, one) for one in plan.recorded()}
-    return found | {layouts.TWIN.name: layouts.unlike}
+    boots: dict[str, Unlike] = {boot.name: partial(lab.unlike, boot) for boot in plan.recorded()}
+    return boots | {layouts.TWIN.name: layouts.unlike}
 
 
 def judge(paths: Paths, out: Path) -> list[Case]:

@@ -96,7 +96,7 @@ class Runner:
 
     def start(self, builder: ThreadPoolExecutor, guests: ThreadPoolExecutor) -> None:
         """Begin with the stages that run aside."""
-        for stage in sorted(self.stages, key=lambda one: not one.background):
+        for stage in sorted(self.stages, key=lambda stage: not stage.background):
             if stage.aside:
                 pool = builder if stage.background else guests
                 self._ended[stage.name] = pool.submit(self._run, stage)
@@ -128,8 +128,8 @@ class Runner:
                 self.unsteady += [f"{stage.name}: {name}" for name in steady]
                 yield stage.name, cases
         if len(self.unsteady) > unsteady.MOST:
-            said = "\n".join(["more than one case is unsteady", *self.unsteady])
-            yield "unsteady", [Case("at most one", Status.FAILED, said)]
+            detail = "\n".join(["more than one case is unsteady", *self.unsteady])
+            yield "unsteady", [Case("at most one", Status.FAILED, detail)]
 
     def _run(self, stage: Stage, name: str = "") -> Ended:
         """Run a stage; an error in it is a failed case."""
@@ -205,8 +205,8 @@ class _Plugin:
         return True
 
     def pytest_runtest_protocol(self, item: _Item) -> bool:
-        found = [(item.name, self._runner.end(item.stage))] if item.stage else self._runner.again()
-        for name, cases in found:
+        ended = [(item.name, self._runner.end(item.stage))] if item.stage else self._runner.again()
+        for name, cases in ended:
             for case in cases:
                 self.statuses.append(case.status)
                 # The second one lets a case have the name of another.
@@ -218,16 +218,15 @@ class _Plugin:
     def pytest_report_teststatus(self, report: pytest.TestReport) -> tuple[str, str, str]:
         """Count, and print nothing: stages print their progress."""
         status: Status = report.status
-        counted = report.when == "call"
-        return (status.value, "", status.name) if counted else ("", "", "")
+        return (status.value, "", status.name) if report.when == "call" else ("", "", "")
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for status in (Status.KNOWN, Status.XFAIL):
-            found: dict[str, list[str]] = {}
+            skips: dict[str, list[str]] = {}
             for report in terminalreporter.stats.get(status.value, []):
                 stage, _, name = report.nodeid.partition("::")
-                found.setdefault(f"{stage}: {report.reason}", []).append(name)
-            for reason, names in found.items():
+                skips.setdefault(f"{stage}: {report.reason}", []).append(name)
+            for reason, names in skips.items():
                 ui.plain(f"{status.value}: {reason}: {ktap.some(names)}")
         for name in self._runner.unsteady:
             ui.plain(f"unsteady: {name}")

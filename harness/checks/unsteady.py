@@ -41,11 +41,11 @@ def _counts(case: Case, globs: Sequence[str]) -> bool:
     """
     listed = [glob for glob in globs if fnmatchcase(case.name, glob)]
     *_, name = re.split(r"[./]", case.name)
-    said = case.detail.replace(name, "")  # such as no_write_is_lost
+    detail = case.detail.replace(name, "")  # such as no_write_is_lost
     return (
         name not in _NEVER
-        and any(not glob.endswith("*") or _COUNT.search(said) for glob in listed)
-        and not _MORE.search(said)
+        and any(not glob.endswith("*") or _COUNT.search(detail) for glob in listed)
+        and not _MORE.search(detail)
     )
 
 
@@ -68,6 +68,6 @@ def decide(
     }
     for case in (case for run in runs for case in run):
         if case.status is Status.FAILED and case.name not in names:
-            said = f"when it ran alone: {case.detail}"
-            cases[case.name] = Case(case.name, Status.FAILED, said)
+            detail = f"when it ran alone: {case.detail}"
+            cases[case.name] = Case(case.name, Status.FAILED, detail)
     return list(cases.values()), passing

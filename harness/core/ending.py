@@ -44,8 +44,8 @@ def _wait(reader: int) -> None:
     process.starting.acquire()  # for good: from now on nothing starts
     for request, seconds in ((signal.SIGTERM, GRACE), (signal.SIGKILL, _DEATH_SECONDS)):
         deadline = time.monotonic() + seconds
-        while (found := descendants(os.getpid())) and time.monotonic() < deadline:
-            for pid in found:
+        while (alive := descendants(os.getpid())) and time.monotonic() < deadline:
+            for pid in alive:
                 with suppress(ProcessLookupError, PermissionError):
                     os.kill(pid, request)
             time.sleep(_POLL_SECONDS)
@@ -66,10 +66,10 @@ def descendants(root: int) -> set[int]:
         with suppress(OSError):
             parent = stat.read_text(errors="replace").rpartition(")")[2].split()[1]
             children.setdefault(int(parent), set()).add(int(stat.parent.name))
-    found: set[int] = set()
+    pids: set[int] = set()
     waiting = {root}
     while waiting:
-        below = children.get(waiting.pop(), set()) - found
-        found |= below
+        below = children.get(waiting.pop(), set()) - pids
+        pids |= below
         waiting |= below
-    return found
+    return pids

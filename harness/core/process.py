@@ -191,8 +191,8 @@ def first_error(text: str) -> str:
     """Return the line of a failed command's output that says why."""
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     for marker in ("No space left on device", "error:", "Error:", "E: ", "fatal:", "***"):
-        if found := next((line for line in lines if marker in line), ""):
-            return found
+        if first := next((line for line in lines if marker in line), ""):
+            return first
     return lines[-1] if lines else "failed without a word"
 
 

@@ -51,16 +51,16 @@ def get(paths: Paths, name: str, fill: Callable[[Path], None]) -> Path:
 
 def copy(paths: Paths, name: str, out: Path, fill: Callable[[Path], None]) -> bool:
     """Make a directory of this clone a copy of an entry; tell whether there was one."""
-    found = True
+    existed = True
 
     def bring(directory: Path) -> None:
-        nonlocal found
+        nonlocal existed
         entry = find(paths, name)
-        found = entry is not None
+        existed = entry is not None
         shutil.copytree(entry or get(paths, name, fill), directory, dirs_exist_ok=True)
 
     renew(out, name, bring)
-    return found
+    return existed
 
 
 def renew(out: Path, name: str, fill: Callable[[Path], None]) -> bool:
@@ -89,9 +89,9 @@ def evict(shared: Path, most: int) -> list[Path]:
 
     One that a process uses stays. Unfinished entries without a maker go in any case.
     """
-    found = [path for path in shared.iterdir() if path.is_dir()]
-    left = [path for path in found if path.suffix in (_MAKING, _GOING)]
-    entries = sorted(set(found) - set(left), key=_last_use)
+    directories = [path for path in shared.iterdir() if path.is_dir()]
+    left = [path for path in directories if path.suffix in (_MAKING, _GOING)]
+    entries = sorted(set(directories) - set(left), key=_last_use)
     sizes = _sizes(entries)
     total = sum(sizes.values())
     for path in left:
@@ -175,11 +175,11 @@ def _last_use(entry: Path) -> float:
 def _sizes(entries: list[Path]) -> dict[Path, int]:
     if not entries:
         return {}
-    _, said = process.attempt(["du", "-s", "-B1", "--", *map(str, entries)], Path("/"))
-    lines = re.findall(r"^(\d+)\t(.*)$", said, re.MULTILINE)
+    _, output = process.attempt(["du", "-s", "-B1", "--", *map(str, entries)], Path("/"))
+    lines = re.findall(r"^(\d+)\t(.*)$", output, re.MULTILINE)
     return {Path(name): int(size) for size, name in lines}
 
 
 if __name__ == "__main__":
-    for one in evict(Path(sys.argv[1]), 0):
-        ui.plain(f"another harness is using {one}")
+    for directory in evict(Path(sys.argv[1]), 0):
+        ui.plain(f"another harness is using {directory}")

@@ -100,10 +100,10 @@ def _tools(paths: Paths, sources: Path, changes: str, out: Path) -> tuple[Path, 
 
 def _collect(directory: Path, made: str, out: Path, *wanted: str) -> tuple[Path, ...]:
     """Move one package for each pattern to `out`, and remove what else was made."""
-    found = [path for pattern in wanted for path in sorted(directory.glob(pattern))]
-    if len(found) != len(wanted):
-        raise HarnessError(f"{directory} has {len(found)} files {' '.join(wanted)}")
-    packages = tuple(Path(shutil.move(path, out)) for path in found)
+    files = [path for pattern in wanted for path in sorted(directory.glob(pattern))]
+    if len(files) != len(wanted):
+        raise HarnessError(f"{directory} has {len(files)} files {' '.join(wanted)}")
+    packages = tuple(Path(shutil.move(path, out)) for path in files)
     for path in directory.glob(made):
         if path.is_file():
             path.unlink()

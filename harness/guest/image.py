@@ -67,17 +67,17 @@ def libraries(root: Path, tools: str, programs: Iterable[Path]) -> dict[str, Pat
     """
     triple = tools.removesuffix("-") or "x86_64-linux-gnu"
     homes = (f"lib/{triple}", f"usr/lib/{triple}")
-    found: dict[str, Path] = {}
+    by_name: dict[str, Path] = {}
     fresh, names = list(programs), [_UNWINDER]
     while fresh:
-        said = process.capture([f"{tools}readelf", "-dlW", *map(str, fresh)])
-        names += _NEEDED.findall(said)
-        missing = [name for name in names if name not in found]
+        output = process.capture([f"{tools}readelf", "-dlW", *map(str, fresh)])
+        names += _NEEDED.findall(output)
+        missing = [name for name in names if name not in by_name]
         new = {name: _first(root, homes, Path(name).name, "library") for name in missing}
-        found |= new
+        by_name |= new
         fresh, names = list(new.values()), []
     # The loader is looked for where the program says, a library in two places.
-    return {str(PurePosixPath("/lib") / name): path for name, path in found.items()}
+    return {str(PurePosixPath("/lib") / name): path for name, path in by_name.items()}
 
 
 def programs(
@@ -89,9 +89,9 @@ def programs(
     """
     binaries = [program(root, name) for name in names]
     files = [path for pattern in others for path in root.glob(pattern) if path.is_file()]
-    found = {f"/{path.relative_to(root)}": path for path in (*binaries, *files)}
-    found |= libraries(root, "", binaries)
-    return {f"{below}{name}": path.read_bytes() for name, path in found.items()}
+    by_path = {f"/{path.relative_to(root)}": path for path in (*binaries, *files)}
+    by_path |= libraries(root, "", binaries)
+    return {f"{below}{name}": path.read_bytes() for name, path in by_path.items()}
 
 
 def path(kernel: Kernel) -> Path:

@@ -187,7 +187,7 @@ def parse_junit(text: str) -> list[Case]:
         name = f"{element.get('classname', '')}.{element.get('name', '')}"
         case = Case(name, Status.PASSED)
         for tag, status in _JUNIT.items():
-            if (said := element.find(tag)) is not None:
-                case = Case(name, status, said.get("message", ""))
+            if (verdict := element.find(tag)) is not None:
+                case = Case(name, status, verdict.get("message", ""))
         cases.append(case)
     return cases

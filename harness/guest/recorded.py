@@ -61,12 +61,11 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
     steps = topics.all_steps(topics.read(paths))
 
     def key(guest: Guest) -> dict[str, str]:
-        only = build.CONFIGS[guest.config].only or ()
-        patches = topics.select(steps, only)
+        patches = topics.select(steps, build.CONFIGS[guest.config].only or ())
         changes = [
-            line for one in patches for line in one.text.splitlines() if _CHANGED.match(line)
+            line for step in patches for line in step.text.splitlines() if _CHANGED.match(line)
         ]
-        brought = [name for one in patches for name in one.overlay]
+        brought = [name for step in patches for name in step.overlay]
         files = topics.overlay_files(paths)
         programs = [name for name in files if re.search(guest.programs, name)]
         if not programs:
@@ -135,4 +134,4 @@ def known(paths: Paths, guests: Sequence[Guest]) -> dict[str, str]:
             needed.setdefault(config, f"{name}: {next(iter(why.values()))}")
     for config, why_not in needed.items():
         ui.say(f"vanilla is not the recorded one, building {config}: {why_not}")
-    return {one.name: record[one.name].text for one in guests if one.config not in needed}
+    return {guest.name: record[guest.name].text for guest in guests if guest.config not in needed}

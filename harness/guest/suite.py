@@ -61,15 +61,15 @@ class SuiteResult:
 
 def parse_settings(script: str) -> Settings:
     """Read the settings in a suite's comment lines; ValueError says what is wrong."""
-    found: dict[str, Any] = {"append": []}
+    values: dict[str, Any] = {"append": []}
     for word in " ".join(_SETTINGS.findall(script)).split():
         name, _, value = word.partition("=")
         if name == "append":
-            found[name].append(value)
+            values[name].append(value)
         else:
-            found[name] = value or True
-    found["virtual"] = found.get("virtual") or found.get("cpus") == "1"
-    settings = msgspec.convert(found, Settings, strict=False)
+            values[name] = value or True
+    values["virtual"] = values.get("virtual") or values.get("cpus") == "1"
+    settings = msgspec.convert(values, Settings, strict=False)
     if settings.cpus != 1 and settings.cpus % 2:
         raise ValueError(f"cpus={settings.cpus} cannot be shared by two nodes")
     return settings

@@ -225,8 +225,8 @@ def judge(
 
     It hung, or `stopped` is the line that was enough.
     """
-    if said := complaint(console, virtual=virtual):
-        return Verdict(Outcome.PANICKED, f"the guest panicked: {said}")
+    if message := complaint(console, virtual=virtual):
+        return Verdict(Outcome.PANICKED, f"the guest panicked: {message}")
     if done := _DONE.search(results):
         status = int(done[1])
         return Verdict(Outcome.FINISHED, f"the suite ended with status {status}", status)
@@ -271,12 +271,12 @@ def _run(guest: Guest, directory: Path, on_result: Callable[[str], None]) -> Run
     finally:
         process.stop(child)
     words = console.read_text(errors="replace")
-    said = results.read_text(errors="replace")
-    if not words and not said and child.returncode > 0:
+    printed = results.read_text(errors="replace")
+    if not words and not printed and child.returncode > 0:
         reason = process.first_error((directory / "qemu.log").read_text(errors="replace"))
         raise HarnessError(f"QEMU does not start: {reason}")
-    verdict = judge(words, said, hung, stopped, virtual=guest.clock is not None)
-    done = Run(verdict, words, said)
+    verdict = judge(words, printed, hung, stopped, virtual=guest.clock is not None)
+    done = Run(verdict, words, printed)
     (directory / "digest").write_text(f"{done.digest}\n")
     return done
 

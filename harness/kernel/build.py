@@ -157,8 +157,7 @@ def make(
 def tree(paths: Paths, config: str) -> Tree:
     """Return the patched tree that a configuration is built from."""
     known = _known(config)
-    name = _tree_name(config)
-    return patches.get(paths, source.get(paths), name, known.only, known.edit)
+    return patches.get(paths, source.get(paths), _tree_name(config), known.only, known.edit)
 
 
 def _tree_name(config: str) -> str:
@@ -211,12 +210,12 @@ def configure(
     `wishes` may have KCONFIG and LSMOD, for a configuration that starts from a distribution's.
     """
     objects = object_dir(tree, config)
-    asked = fragments(paths, config)
+    text = fragments(paths, config)
     architecture = _known(config).architecture
     stamp, final = objects / ".config.key", objects / ".config"
     with ui.step(f"configure {config}") as step:
         start = _distribution(paths, wishes, step) if _known(config).debian else ()
-        key = jsonio.digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), asked, *start)
+        key = jsonio.digest(tree.subset_key(r"(^|/)Kconfig"), compiler(architecture), text, *start)
         reused = stamp.exists() and stamp.read_text() == key and final.exists()
         if not reused:
             stamp.unlink(missing_ok=True)
@@ -226,14 +225,13 @@ def configure(
             else:
                 run(paths, tree, config, "tinyconfig")
             with final.open("a") as stream:
-                stream.write(asked)  # of an option that is there twice the last line counts
+                stream.write(text)  # of an option that is there twice the last line counts
             run(paths, tree, config, "olddefconfig")
-            wanted = kconfig.parse(asked)
+            wanted = kconfig.parse(text)
             wanted = {name: value for name, value in wanted.items() if name not in tree.absent}
             kconfig.check(wanted, final, f"configuration {config}")
             jsonio.write_text(stamp, key)
-        options = kconfig.parse(final.read_text())
-        count = sum(value != "n" for value in options.values())
+        count = sum(value != "n" for value in kconfig.parse(final.read_text()).values())
         step.done(f"{count} options on", reused=reused)
     return objects
 

@@ -54,13 +54,13 @@ def mirrors(step: ui.Step) -> list[str]:
     query = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(CODENAME)",
              "Created-By: Packages"]  # fmt: skip
     name = codename()
-    if found := choose_mirrors(process.capture(query), name):
-        return found
+    if chosen := choose_mirrors(process.capture(query), name):
+        return chosen
     step.progress("apt has no package lists yet: apt-get update")
     sudo = [] if os.geteuid() == 0 else ["sudo"]
     process.attempt([*sudo, "apt-get", "-q", "update"], Path("/"))
-    if found := choose_mirrors(process.capture(query), name):
-        return found
+    if chosen := choose_mirrors(process.capture(query), name):
+        return chosen
     raise HarnessError(f"apt knows no mirror of Debian {name or '(unknown)'}")
 
 
@@ -130,9 +130,9 @@ def download(
         from_any_mirror(partial(fetch, fresh), step, f"{package} from {suite}")
 
     key = jsonio.digest(package, suite, file)[:12]
-    found = newest(store.get(paths, f"download-{package}-{key}", fill), file)
-    assert found
-    return found
+    path = newest(store.get(paths, f"download-{package}-{key}", fill), file)
+    assert path
+    return path
 
 
 def from_any_mirror(run: Callable[[str], None], step: ui.Step, what: str) -> None:

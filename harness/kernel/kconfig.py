@@ -9,8 +9,8 @@ from harness.core.errors import HarnessError
 
 def parse(text: str) -> dict[str, str]:
     """Return options and values of fragments or a .config: 'n' if off; the last line counts."""
-    found = re.findall(r"^# (CONFIG_\w+) is not set$|^(CONFIG_\w+)=(.*)$", text, re.MULTILINE)
-    return {off or name: value or "n" for off, name, value in found}
+    lines = re.findall(r"^# (CONFIG_\w+) is not set$|^(CONFIG_\w+)=(.*)$", text, re.MULTILINE)
+    return {off or name: value or "n" for off, name, value in lines}
 
 
 def check(wanted: Mapping[str, str], final: Path, what: str) -> None:

@@ -74,10 +74,10 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
         part(headers, (_UAPI,), make)
         ours = [selftests(name, "migrate_.*/", "install", f"INSTALL_PATH={home / name}")
                 for name in OURS]  # fmt: skip
-        found = {f"selftests/{path.name}": path for path in ours}
+        files = {f"selftests/{path.name}": path for path in ours}
         if architecture.native:
             targets = [f"{home}/mm/{test}" for test in MM_TESTS]
-            found["selftests/mm"] = selftests("mm", "mm/", _MM_FLAGS, *targets)
+            files["selftests/mm"] = selftests("mm", "mm/", _MM_FLAGS, *targets)
             for generated in _GENERATED:
                 (tree.path / _SELFTESTS / "mm" / generated).unlink(missing_ok=True)
 
@@ -88,12 +88,12 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
             argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources, "-lm"]
             return part(output, (f"^{_TOOLS}/",), argv)
 
-        found["usr/bin"] = tool("tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c")
-        found["usr/sbin"] = tool("doctor", "migrate-offload-doctor", "migrate_offload_doctor/*.c")
+        files["usr/bin"] = tool("tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c")
+        files["usr/sbin"] = tool("doctor", "migrate-offload-doctor", "migrate_offload_doctor/*.c")
         workloads = _workloads(paths, home / "workloads", architecture)
-        found["usr/local/bin"] = part(home / "workloads", (), workloads)
+        files["usr/local/bin"] = part(home / "workloads", (), workloads)
         step.done(f"in {home}", reused=not built)
-    return found
+    return files
 
 
 def _workloads(paths: Paths, output: Path, architecture: Architecture) -> list[str]:

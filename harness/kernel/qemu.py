@@ -79,8 +79,8 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
             return programs(paths)
 
         def watch(line: str) -> None:
-            if found := _STEP.match(line):
-                step.progress(f"{found[1]} of {found[2]} steps, {found[3]}")
+            if match := _STEP.match(line):
+                step.progress(f"{match[1]} of {match[2]} steps, {match[3]}")
 
         def fill(program: str, fresh: Path) -> None:
             if not (home / "source").exists():
@@ -105,7 +105,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
         # They are linked with libraries of the host.
         names = {program: f"{program}-{key}-{debian.codename()}" for program in missing}
         known = all(store.find(paths, name) for name in names.values())
-        found = [
+        binaries = [
             store.get(paths, name, partial(fill, program)) / program
             for program, name in names.items()
         ]
@@ -115,7 +115,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
                 (out / directory).mkdir(parents=True)
             for rom in _ROMS:
                 shutil.copy2(rom, out / "share/qemu")
-        for program in found:
+        for program in binaries:
             shutil.copy2(program, out / "bin")
         jsonio.write(record, dict.fromkeys((*there, *missing), key))
         step.done(text, reused=known)

@@ -181,19 +181,18 @@ def _from_tree(paths: Paths, tree: Path, step: ui.Step) -> Source:
     version = tree_version(tree, str(tree))
     # Another release at the same path may have older timestamps than our objects have,
     # hence a home of its own.
-    digest = jsonio.digest(str(tree), version)[:12]
-    home = paths.cache / "linux" / f"tree-{digest}"
+    home = paths.cache / "linux" / f"tree-{jsonio.digest(str(tree), version)[:12]}"
     stamp = home / "revision"
     if not stamp.exists():
         space.need(home, _TREE_GB, f"copying {tree}")
     (home / "pristine").mkdir(parents=True, exist_ok=True)
     excludes = [f"--exclude={pattern}" for pattern in _BUILD_PRODUCTS]
     rsync = ["rsync", "-a", "--delete", "--modify-window=-1", "--itemize-changes", *excludes]
-    said = process.run_logged(
+    output = process.run_logged(
         [*rsync, f"{tree}/", f"{home}/pristine/"], paths.logs / "source-copy.log",
         "copying the tree", on_line=lambda line: step.progress(f"copying {line.split()[-1]}"),
     )  # fmt: skip
-    changed = sum(line[:2] in (">f", "cL", "*d") for line in said.splitlines())
+    changed = sum(line[:2] in (">f", "cL", "*d") for line in output.splitlines())
     fresh = changed or not jsonio.recall(int, stamp)
     if fresh:
         jsonio.write(stamp, time.time_ns())

@@ -98,15 +98,15 @@ class Git:
 
     def changed_files(self, old: str, new: str) -> dict[str, str]:
         """Map each path that differs between revisions to its new mode and git's hash of it."""
-        found = {}
+        files = {}
         listing = self("diff", "--raw", "--no-renames", "--no-abbrev", old, new)
         for line in listing.splitlines():
             described, path = line.split("\t")
             _, mode, _, digest, status = described.split()
             if status == "D":
                 raise HarnessError(f"the patches delete {path}: the harness cannot build that")
-            found[path] = f"{mode} {digest}"
-        return found
+            files[path] = f"{mode} {digest}"
+        return files
 
 
 @dataclass
@@ -132,14 +132,14 @@ class Stack:
         one changed that is left out.
         """
         self.git.checkout(self.base)
-        found = [self.base]
+        revisions = [self.base]
         for step in steps:
             if self.git.run("cherry-pick", "--ff", self.commits[step.name])[0]:
                 files = self.git("diff", "--name-only", "--diff-filter=U").split()
                 others = {
-                    one.topic: None
-                    for one in topics.all_steps(self.topics)
-                    if one not in steps and one.topic != step.topic and one.files & set(files)
+                    other.topic: None
+                    for other in topics.all_steps(self.topics)
+                    if other not in steps and other.topic != step.topic and other.files & set(files)
                 }
                 self.git("cherry-pick", "--abort")
                 raise HarnessError(
@@ -147,13 +147,13 @@ class Stack:
                     f"({', '.join(files)}): name it in kernel/patches/{step.topic}/needs or "
                     "keep the lines of the two apart"
                 )
-            found.append(self.git("rev-parse", "HEAD"))
+            revisions.append(self.git("rev-parse", "HEAD"))
         mails = [edit] if edit else []
-        return found + self.git.apply(mails, [one.name for one in mails], self.source.version)
+        return revisions + self.git.apply(mails, [mail.name for mail in mails], self.source.version)
 
     def pick_topic(self, topic: Topic) -> list[str]:
         """Commit a topic on what it needs; return the commit below it, then its own."""
-        before = topics.all_steps(one for one in self.topics if one.name in topic.needs)
+        before = topics.all_steps(other for other in self.topics if other.name in topic.needs)
         return self.pick([*before, *topic.steps])[len(before) :]
 
     def add(self, name: str, text: str) -> str:
@@ -169,8 +169,8 @@ class Stack:
 
     def options(self, revision: str) -> set[str]:
         """Return the Kconfig options that the files of the stack define at a revision."""
-        _, found = self.git.run("grep", "-hE", r"^\s*(menu)?config ", revision, "--", "*Kconfig*")
-        return {f"CONFIG_{name}" for name in _OPTION.findall(found)}
+        _, text = self.git.run("grep", "-hE", r"^\s*(menu)?config ", revision, "--", "*Kconfig*")
+        return {f"CONFIG_{name}" for name in _OPTION.findall(text)}
 
 
 @contextmanager

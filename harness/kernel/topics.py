@@ -128,7 +128,7 @@ def read(paths: Paths, *, whole: bool = True) -> tuple[Topic, ...]:
     owners: dict[str, str] = {}
     topics: dict[str, Topic] = {}
     names = [words[0] for words in lines_of(paths.patches / "topics")]
-    _compare("kernel/patches/topics", names, [one.name for one in paths.patches.glob("*/")])
+    _compare("kernel/patches/topics", names, [path.name for path in paths.patches.glob("*/")])
     for name in names:
         home = paths.patches / name
         where = f"kernel/patches/{name}"
@@ -170,11 +170,11 @@ def _read_tests(path: Path) -> tuple[SuiteCall, ...]:
             f"kernel/patches/{path.parent.name}/tests is missing: name suites of the guest "
             "that test the series with only its needs, or say in a comment why there is none"
         )
-    found = []
+    calls = []
     for suite, *words in lines_of(path):
         machine = words.pop()[8:] if words and words[-1].startswith("machine=") else ""
-        found.append(SuiteCall(suite, tuple(words), machine))
-    return tuple(found)
+        calls.append(SuiteCall(suite, tuple(words), machine))
+    return tuple(calls)
 
 
 def _compare(what: str, named: Sequence[str], present: Sequence[str]) -> None:
@@ -210,20 +210,20 @@ def all_steps(topics: Iterable[Topic]) -> list[Step]:
 
 def select(steps: Sequence[Step], only: Sequence[str]) -> list[Step]:
     """Return the steps that `only` names, each by a part of its name, or with its series."""
-    series = {one.topic for one in steps}
+    series = {step.topic for step in steps}
     wanted = {find(steps, text).name for text in only if text not in series}
-    return [one for one in steps if one.topic in only or one.name in wanted]
+    return [step for step in steps if step.topic in only or step.name in wanted]
 
 
 def find(steps: Sequence[Step], text: str) -> Step:
     """Return the one step whose name contains `text`, or is it."""
-    found = [step for step in steps if step.name == text] or [
+    matches = [step for step in steps if step.name == text] or [
         step for step in steps if text in step.name
     ]
-    if len(found) == 1:
-        return found[0]
-    if not found:
+    if len(matches) == 1:
+        return matches[0]
+    if not matches:
         raise HarnessError(f"no patch is called '{text}': see kernel/patches/*/series")
-    names = ", ".join(step.name.removesuffix(".patch") for step in found[:6])
-    more = ", ..." if len(found) > 6 else ""
-    raise HarnessError(f"PATCH={text} may be any of {len(found)}: {names}{more}")
+    names = ", ".join(step.name.removesuffix(".patch") for step in matches[:6])
+    more = ", ..." if len(matches) > 6 else ""
+    raise HarnessError(f"PATCH={text} may be any of {len(matches)}: {names}{more}")

@@ -39,9 +39,9 @@ class Tree:
     def subset_key(self, *patterns: str) -> str:
         """Name the content of those touched files whose path matches a pattern."""
         chosen = [
-            one
-            for one in sorted(self.files.items())
-            if any(re.search(pattern, one[0]) for pattern in patterns)
+            entry
+            for entry in sorted(self.files.items())
+            if any(re.search(pattern, entry[0]) for pattern in patterns)
         ]
         return jsonio.key([self.source.home.name, self.source.revision, chosen])
 
@@ -63,7 +63,7 @@ def get(
             steps = topics.select(steps, only)
             revision = made.pick(steps, paths.configs / edit if edit else None)[-1]
         changed = update(made, revision, source.home / name)
-        brought = sum(len(one.overlay) for one in steps)
+        brought = sum(len(patch.overlay) for patch in steps)
         updated = f", {changed} files updated" if changed else ""
         step.done(f"{len(steps)} patches, {brought} new files{updated}", reused=not changed)
         absent = made.options(made.tip) - made.options(revision)
@@ -111,12 +111,12 @@ def link(origin: Path, tree: Path) -> None:
     process.capture(["cp", "-alH", str(origin), str(tree)])
 
 
-def same(one: Path, other: Path) -> bool:
+def same(path: Path, other: Path) -> bool:
     """Tell whether two files have the same content and may both be executed, or not."""
     return (
         other.is_file()
-        and one.read_bytes() == other.read_bytes()
-        and one.stat().st_mode & 0o111 == other.stat().st_mode & 0o111
+        and path.read_bytes() == other.read_bytes()
+        and path.stat().st_mode & 0o111 == other.stat().st_mode & 0o111
     )
 
 
@@ -136,7 +136,7 @@ def differences(made: Stack, tree: Path) -> list[str]:
     """
     made.git.checkout(made.tip)
     files = made.files(made.tip)
-    found = {name for name in files if not same(made.git.tree / name, tree / name)}
+    names = {name for name in files if not same(made.git.tree / name, tree / name)}
     listing = process.capture(
         ["rsync", "-ain", "--delete", "--modify-window=-1", "--omit-dir-times",
          f"{tree}/", f"{made.source.pristine}/"]
@@ -145,5 +145,5 @@ def differences(made: Stack, tree: Path) -> list[str]:
     for name in set(others) - files.keys():
         origin = made.source.pristine / name
         if not (origin.is_file() and same(origin, tree / name)):
-            found.add(name)
-    return sorted(found)
+            names.add(name)
+    return sorted(names)

@@ -121,39 +121,39 @@ def runs_of(
         setting["batch_pages"] = batch_pages
     offload = bench.offload
     bound = offload.max_inaccessible_us if offload else 0
-    for number, one in enumerate(bench.runs):
-        phases, inaccessible = one.phases_ns, one.inaccessible_ns
+    for number, run in enumerate(bench.runs):
+        phases, inaccessible = run.phases_ns, run.inaccessible_ns
         batches = phases["batches"] if phases else 0
-        counted = dilation is not None and one.cpu_ns and one.folios
+        counted = dilation is not None and run.cpu_ns and run.folios
         # Some stay where they are without having been looked at.
-        folios = one.folios - (one.folios_failed if one.huge_pages else 0)
+        folios = run.folios - (run.folios_failed if run.huge_pages else 0)
         fields = {
             **setting,
-            "gbps": one.gbps_mean * (dilation or 1.0),
-            "first_folio_us": one.first_folio_ns and one.first_folio_ns / microsecond,
+            "gbps": run.gbps_mean * (dilation or 1.0),
+            "first_folio_us": run.first_folio_ns and run.first_folio_ns / microsecond,
             "inaccessible_us": inaccessible and {
                 name: inaccessible[name] / microsecond
                 for name in Inaccessible.__struct_fields__
             },
-            "instructions_per_folio": fmean(one.cpu_ns or ()) / folios if counted else None,
+            "instructions_per_folio": fmean(run.cpu_ns or ()) / folios if counted else None,
             "phases_us": phases and {
                 name: phases[name] / batches / microsecond for name in Phases.__struct_fields__
             } if batches else None,
             "total_mib": bench.mib,
-            "folios_per_call": bench.folios_per_call or one.folios,
+            "folios_per_call": bench.folios_per_call or run.folios,
             "addresses": bench.addresses,
             "memory": bench.memory,
             "bound_us": round(bound / (dilation or 1.0)),
-            **{name: getattr(one, name) for name in _SAME},
+            **{name: getattr(run, name) for name in _SAME},
         }  # fmt: skip
-        if one.huge_pages:
-            fields["huge_pages_missing"] = one.huge_pages.wanted - one.huge_pages.got
-        if one.touch:
-            writes = one.touch.writes_per_s * (dilation or 1.0) / 1000
+        if run.huge_pages:
+            fields["huge_pages_missing"] = run.huge_pages.wanted - run.huge_pages.got
+        if run.touch:
+            writes = run.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
-            longest = (ns / microsecond for ns in (one.touch.read_ns, one.touch.write_ns))
+            longest = (ns / microsecond for ns in (run.touch.read_ns, run.touch.write_ns))
             names = ("read", "write", "copied_twice")
-            fields["touch"] = dict(zip(names, (*longest, one.touch.copied_twice), strict=True))
+            fields["touch"] = dict(zip(names, (*longest, run.touch.copied_twice), strict=True))
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 
@@ -168,7 +168,7 @@ def parts(document: dict[str, object], where: str) -> list[dict[str, object]]:
     """Return the benchmark's output in a file of migrate-offload-report; others are one part."""
     if document.get("program") != "migrate_offload_report":
         return [document]
-    return [one.bench for one in convert(document.get("benches"), list[Part], where)]
+    return [part.bench for part in convert(document.get("benches"), list[Part], where)]
 
 
 def from_benchmarks(files: Sequence[tuple[str, Bench]], rounds: bool = False) -> Results:
@@ -193,9 +193,9 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]], rounds: bool = False) ->
         runs = [some[len(some) // 2] for some in alike.values()]
     machines = {bench.machine.get("model") or "unnamed machine" for _, bench in files}
     engines = {run.engine for run in runs if run.engine}
-    for what, found in (("machines", machines), ("engines", engines)):
-        if len(found) > 1:
-            raise HarnessError(f"the files are of several {what}: {', '.join(sorted(found))}")
+    for what, names in (("machines", machines), ("engines", engines)):
+        if len(names) > 1:
+            raise HarnessError(f"the files are of several {what}: {', '.join(sorted(names))}")
     (machine,) = machines
     engine = {"preset": max(engines), "is_model": False, "source": machine} if engines else None
     kernels = ", ".join(sorted({bench.kernel for _, bench in files}))

@@ -147,31 +147,31 @@ class Boot:
     def plan(self, dilation: float = 1.0) -> str:
         """Return lab.plan."""
         lines = [f"engine {self.channels}"] if self.channels else []
-        lines += ["files"] if {one.memory for one in self.measurements} & _ON_FILES else []
+        lines += ["files"] if {job.memory for job in self.measurements} & _ON_FILES else []
         lines += ["cgroup"] if self.tiers else []
-        lines += [one.line(str(number), dilation) for number, one in enumerate(self.measurements)]
+        lines += [job.line(str(number), dilation) for number, job in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
     @property
     def tiers(self) -> bool:
         """Whether the second node is slower than the first."""
-        return any(one.addresses == "reclaim" for one in self.measurements)
+        return any(job.addresses == "reclaim" for job in self.measurements)
 
     def keys(self, preset: str) -> list[Key]:
         """Return the key of each run that this guest is to measure."""
         return [
             Key(
                 kernel=KERNEL[self.config],
-                engine=preset if one.channels else None,
+                engine=preset if job.channels else None,
                 folio_kib=kib,
                 move=move,
-                total_mib=one.mib,
-                folios_per_call=one.folios_per_call or one.folios(kib),
-                **{name: getattr(one, name) for name in _SAME},
+                total_mib=job.mib,
+                folios_per_call=job.folios_per_call or job.folios(kib),
+                **{name: getattr(job, name) for name in _SAME},
             )
-            for one in self.measurements
-            for kib in one.folio_kib
-            for move in ((1, 2) if one.moves == 2 else (1,))
+            for job in self.measurements
+            for kib in job.folio_kib
+            for move in ((1, 2) if job.moves == 2 else (1,))
         ]
 
 
@@ -183,8 +183,7 @@ def keys(quick: bool, preset: str) -> list[Key]:
     """Return the key of each run that results must have."""
     # In the calibration, traced kernels add latencies to the runs of vanilla ones. And some of
     # the workloads are the same measurement as a row of the baseline.
-    calibrated = [boot for boot in vanilla(quick) if boot.config != TRACED]
-    boots = [*calibrated, *ours(quick)]
+    boots = [*(boot for boot in vanilla(quick) if boot.config != TRACED), *ours(quick)]
     return list({key.name: key for boot in boots for key in boot.keys(preset)}.values())
 
 
@@ -206,9 +205,9 @@ def recorded() -> list[Boot]:
 def guests() -> list[Guest]:
     """Return what decides each of them; no time in their plans is the modelled machine's."""
     return [
-        Guest(one.name, one.config, "lab", "/mm/migrate_bench",
-              (one.plan(), one.memory, *one.append))
-        for one in recorded()
+        Guest(boot.name, boot.config, "lab", "/mm/migrate_bench",
+              (boot.plan(), boot.memory, *boot.append))
+        for boot in recorded()
     ]  # fmt: skip
 
 
@@ -225,7 +224,7 @@ def vanilla(quick: bool) -> Iterator[Boot]:
         if not quick or (row.folio_kib, row.folios) in _QUICK_WORKLOAD
     ]  # fmt: skip
     for name, part in (("sizes", [sizes]), ("calls", calls)):
-        traced = tuple(replace(one, instrument="only") for one in part)
+        traced = tuple(replace(job, instrument="only") for job in part)
         yield Boot(f"vanilla-{name}", VANILLA, 0, tuple(part))
         yield Boot(f"traced-{name}", TRACED, 0, traced)
 
@@ -269,12 +268,12 @@ def ours(quick: bool) -> Iterator[Boot]:
         yield from _callers("compaction")
         yield from _callers("contig")
         # A hugetlb folio of 1 GB, of which each node needs one.
-        one = Measurement("off", 0, (GIGANTIC_KIB,), 1024, moves=1, memory="hugetlb")
-        yield _with_gigantic("gigantic-vanilla", TRACED, 0, (one,))
-        yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(one),))
+        gigantic = Measurement("off", 0, (GIGANTIC_KIB,), 1024, moves=1, memory="hugetlb")
+        yield _with_gigantic("gigantic-vanilla", TRACED, 0, (gigantic,))
+        yield _with_gigantic("gigantic-16", OURS, 16, (_by_default(gigantic),))
         # Ten thousand folios of several kinds and sizes that move in one call, bounded.
-        one = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
-        yield Boot("mixed-16", OURS, 16, (_by_default(one),))
+        mixed = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
+        yield Boot("mixed-16", OURS, 16, (_by_default(mixed),))
         yield from _touched()
 
 
@@ -288,19 +287,19 @@ def _engine(quick: bool, sizes: tuple[int, ...]) -> Iterator[Boot]:
     """Yield the published batch sweep; in quick by folio size as well, where no heart is."""
     for channels in QUICK_CHANNELS if quick else CHANNELS:
         batch = partial(Measurement, "batch", channels)
-        found = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)] if quick else []
-        found += [
+        jobs = [batch(sizes, _mib(SIZE_BATCH_PAGES), SIZE_BATCH_PAGES)] if quick else []
+        jobs += [
             batch((row.folio_kib,), _mib(row.batch_pages), row.batch_pages, moves=1)
             for row in rows(SWEEP)
             if row.channels == channels
             and (not quick or (row.folio_kib, row.batch_pages) in QUICK_SWEEP)
             and not (quick and row.batch_pages == SIZE_BATCH_PAGES and row.folio_kib in sizes)
         ]
-        found.sort(key=lambda one: -min(one.folio_kib))
+        jobs.sort(key=lambda job: -min(job.folio_kib))
         # Long measurements are apart from the rest, so that guests can share the processors.
-        small = tuple(one for one in found if (one.batch_pages or 0) < _LARGE_PAGES)
+        small = tuple(job for job in jobs if (job.batch_pages or 0) < _LARGE_PAGES)
         yield Boot(f"engine-{channels:02d}-small", OURS, channels, small)
-        if large := tuple(one for one in found if one not in small):
+        if large := tuple(job for job in jobs if job not in small):
             yield Boot(f"engine-{channels:02d}-large", OURS, channels, large)
 
 
@@ -344,9 +343,9 @@ def _touched() -> Iterator[Boot]:
                        batch_pages=SIZE_BATCH_PAGES)),
         (OURS, replace(vanilla, design="live", channels=channels, batch_pages=None)),
     )  # fmt: skip
-    for config, one in parts:
-        some = tuple(replace(one, writes_per_ms=rate) for rate in WRITES_PER_MS)
-        yield Boot(f"touched-{one.design}", config, one.channels, some, cpus=4)
+    for config, job in parts:
+        some = tuple(replace(job, writes_per_ms=rate) for rate in WRITES_PER_MS)
+        yield Boot(f"touched-{job.design}", config, job.channels, some, cpus=4)
 
 
 def other_quanta(boot: Boot) -> list[Boot]:
@@ -365,7 +364,7 @@ def _kinds() -> Iterator[Boot]:
     yield Boot("kinds-vanilla", TRACED, 0, (file, huge))
     shmem = (replace(huge, memory="shmem"), replace(file, folio_kib=(64,), memory="shmem"))
     some = list(map(_by_default, (*shmem, file, huge)))
-    some += [replace(_by_default(one), bound_us=LOW_BOUND_US) for one in shmem]
+    some += [replace(_by_default(job), bound_us=LOW_BOUND_US) for job in shmem]
     yield Boot("kinds-16", OURS, 16, tuple(some))
 
 
@@ -373,18 +372,18 @@ def _callers(addresses: Addresses) -> Iterator[Boot]:
     """Yield what is no system call: vanilla, ours switched off, and with an engine by default."""
     boot = _with_gigantic if addresses == "contig" else Boot
     mib = MIB if addresses == "contig" else 32
-    one = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
-    yield boot(f"{addresses}-vanilla", TRACED, 0, (one,))
-    yield boot(f"{addresses}-off", OURS, 0, (one,))
-    yield boot(f"{addresses}-16", OURS, 16, (_by_default(one),))
+    off = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
+    yield boot(f"{addresses}-vanilla", TRACED, 0, (off,))
+    yield boot(f"{addresses}-off", OURS, 0, (off,))
+    yield boot(f"{addresses}-16", OURS, 16, (_by_default(off),))
 
 
-def _by_default(one: Measurement) -> Measurement:
+def _by_default(job: Measurement) -> Measurement:
     """Return a measurement with all channels of an engine, and what the kernel chooses.
 
     The engine gets folios of 4 KB as well, which dcbm leaves to the processor by default.
     """
-    return replace(one, design="live", channels=16, batch_pages=None, bound_us=BOUND_US)
+    return replace(job, design="live", channels=16, batch_pages=None, bound_us=BOUND_US)
 
 
 def _mib(batch_pages: int) -> int:

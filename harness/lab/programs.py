@@ -26,7 +26,7 @@ from harness.lab.model.published import PAGE_KIB
 from harness.lab.plan import BOUND_US, OTHER_QUANTA_NS
 from harness.lab.report import report
 from harness.lab.results import QUANTUM_NS, Program, Results, Way
-from harness.lab.run import said, tell
+from harness.lab.run import output_of, tell
 from harness.lab.workloads import WORKLOADS, Figures, Workload
 
 _GUESTS = 2  # at a time: the processors of each take turns on one of the host's
@@ -70,15 +70,15 @@ def boots(workload: Workload) -> list[Boot]:
 
     The tight bound is for large pages: a batch of single ones is short without it.
     """
-    found = []
+    planned = []
     for kib, way in product(workload.folios_kib, workload.ways):
         if (way, kib) != ("dcbm 50us", PAGE_KIB):
             boot = Boot(workload, way, kib)
             seeds = _SEEDS if workload.rate and way in _SEEDED else 1
-            found += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
+            planned += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
             if workload.rate and way == _SEEDED[-1]:
-                found += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
-    return found
+                planned += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
+    return planned
 
 
 _CASE = re.compile(r"^case: (\S+) (\w+)$", re.MULTILINE)
@@ -87,12 +87,12 @@ _CASE = re.compile(r"^case: (\S+) (\w+)$", re.MULTILINE)
 def scaled(figures: Figures, dilation: float) -> Figures:
     """Return figures in the time of the machine; each says by its name what it is."""
 
-    def one(name: str, value: float) -> float:
+    def scale(name: str, value: float) -> float:
         if name.endswith("per_s"):
             return value * dilation
         return value / dilation if name.endswith(("_us", "_ms")) else value
 
-    return {name: one(name, value) for name, value in figures.items()}
+    return {name: scale(name, value) for name, value in figures.items()}
 
 
 def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
@@ -102,11 +102,11 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
     """
     workload = boot.workload
     _, *parts = _CASE.split(text)
-    found = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
+    cases = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
     planned = list(product(workload.cases, ("rest", "moving")))
-    if [(case, state) for case, state, _ in found] != planned:
+    if [(case, state) for case, state, _ in cases] != planned:
         raise HarnessError(f"lab: {boot.name}: not the cases that were planned", text)
-    for case, state, words in found:
+    for case, state, words in cases:
         figures, moved = workload.figures(words), workload.moved(words)
         if not figures or (state == "moving") != bool(moved):
             raise HarnessError(f"lab: {boot.name}: {case} {state}: no figures", words)
@@ -134,7 +134,7 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
     planned, done = boots(workload), count(1)
     with ui.step(f"lab: {workload.name}") as step, ThreadPoolExecutor(_GUESTS) as pool:
 
-        def one(boot: Boot) -> list[Program]:
+        def measure(boot: Boot) -> list[Program]:
             devices = engine.devices(engine.channels, dilation) if "dcbm" in boot.way else ()
             kernel = vanilla if boot.way == "vanilla" else ours
             ended = suite.run_quietly(
@@ -142,11 +142,11 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
                 args=boot.args(dilation), cpus=workload.cpus, tiers=workload.tiers,
                 devices=devices, clock=vm.Clock(boot.seed, boot.quantum_ns),
             )  # fmt: skip
-            found = list(cases_of(said(ended, f"lab: {boot.name}"), boot, dilation))
+            rows = list(cases_of(output_of(ended, f"lab: {boot.name}"), boot, dilation))
             step.progress(f"{next(done)} of {len(planned)} guests, {boot.name}")
-            return found
+            return rows
 
-        measured = tuple(program for some in pool.map(one, planned) for program in some)
+        measured = tuple(program for some in pool.map(measure, planned) for program in some)
         step.done(f"{len(planned)} guests")
     return Results(
         calibration=calibration,
@@ -162,11 +162,11 @@ def main(paths: Paths, preset_name: str, name: str) -> int:
     if not workload:
         raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
     out = paths.out / "lab"
-    found = shown = run(paths, preset_name, workload)
-    jsonio.write_text(out / f"{name}.json", results.dump(found))
+    fresh = shown = run(paths, preset_name, workload)
+    jsonio.write_text(out / f"{name}.json", results.dump(fresh))
     known = jsonio.recall(Results, out / "results.json")
-    if known and (known.kernel_release, known.engine) == (found.kernel_release, found.engine):
-        shown = structs.replace(known, programs=found.programs)
+    if known and (known.kernel_release, known.engine) == (fresh.kernel_release, fresh.engine):
+        shown = structs.replace(known, programs=fresh.programs)
     report.write(shown, out)
-    cases = [case for claim, case in claims.judged(found) if case and claim.group == workload.group]
+    cases = [case for claim, case in claims.judged(fresh) if case and claim.group == workload.group]
     return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")

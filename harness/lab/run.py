@@ -53,13 +53,13 @@ def runs_of(boot: Boot, text: str, engine: str, dilation: float) -> list[Run]:
     for line in text.splitlines():
         if line.startswith(_PREFIX):
             number, pages, document = line.removeprefix(_PREFIX).split(" ", 2)
-            found = jsonio.decode(bench.Bench, document, f"{where}: result {number}")
+            parsed = jsonio.decode(bench.Bench, document, f"{where}: result {number}")
             kernel = plan.KERNEL[boot.config]
-            if kernel == "heart" and found.offload:  # dcbm does not tell: it holds all
-                offload = structs.replace(found.offload, channels=boot.channels)
-                found = structs.replace(found, offload=offload)
-            runs += bench.runs_of(found, where, dilation, kernel, engine, int(pages))
-    planned, seen = ({one.name for one in some} for some in (boot.keys(engine), runs))
+            if kernel == "heart" and parsed.offload:  # dcbm does not tell: it holds all
+                offload = structs.replace(parsed.offload, channels=boot.channels)
+                parsed = structs.replace(parsed, offload=offload)
+            runs += bench.runs_of(parsed, where, dilation, kernel, engine, int(pages))
+    planned, seen = ({item.name for item in some} for some in (boot.keys(engine), runs))
     for word, names in (("planned, not seen", planned - seen), ("not planned", seen - planned)):
         if names:
             raise HarnessError(f"{where}: {word}: {min(names)}", "\n".join(sorted(names)))
@@ -80,7 +80,7 @@ def with_latencies(runs: Sequence[Run], traced: Sequence[Run]) -> list[Run]:
     ]
 
 
-def said(run: vm.Run, where: str) -> str:
+def output_of(run: vm.Run, where: str) -> str:
     """Return what a guest printed; HarnessError if anything went wrong."""
     if run.finished(where).verdict.status:
         words = [line for line in run.results.splitlines() if not line.startswith(_PREFIX)]
@@ -101,7 +101,7 @@ def measure(
     with ui.step(title) as step, process.Threads(max_workers=_GUESTS) as pool:
         done = count(1)
 
-        def one(boot: Boot) -> tuple[str, str]:
+        def measure_boot(boot: Boot) -> tuple[str, str]:
             if boot.name in lab.known:
                 return boot.name, lab.known[boot.name]
             ended = suite.run_quietly(
@@ -111,11 +111,11 @@ def measure(
                 cpus=boot.cpus, clock=vm.Clock(quantum_ns=boot.quantum_ns),
             )  # fmt: skip
             step.progress(f"{next(done)} of {len(boots)} guests, {boot.name}")
-            return boot.name, said(ended, f"lab: {boot.name}")
+            return boot.name, output_of(ended, f"lab: {boot.name}")
 
         # The longest first, so that none is left over at the end.
         longest = sorted(boots, key=lambda boot: -sum(m.mib for m in boot.measurements))
-        printed = dict(pool.map(one, longest))
+        printed = dict(pool.map(measure_boot, longest))
         step.done(f"{len(boots)} guests")
     return printed
 
@@ -134,7 +134,7 @@ def vanilla_again(paths: Paths, out: Path) -> dict[str, str]:
     """Boot each guest that is recorded, and return the results that it printed."""
     boots = plan.recorded()
     with lock.cache(paths):
-        ready = {one: suite.prepare(paths, one) for one in {boot.config for boot in boots}}
+        ready = {config: suite.prepare(paths, config) for config in {boot.config for boot in boots}}
     printed = measure(Lab(paths, ready, out), "lab: vanilla, for the record", boots, {})
     return {
         name: "".join(line for line in text.splitlines(True) if line.startswith(_PREFIX))
@@ -148,9 +148,9 @@ def unlike(boot: Boot, recorded: str, now: str) -> list[str]:
     dilation = calibration.dilation if calibration else 1.0
     old, new = (runs_of(boot, text, preset.DEFAULT, dilation) for text in (recorded, now))
     return [
-        f"{run.name}: {one}"
+        f"{run.name}: {gap}"
         for run, other in zip(old, new, strict=True)
-        for one in compare.apart(compare.figures(run), compare.figures(other))
+        for gap in compare.apart(compare.figures(run), compare.figures(other))
     ]
 
 
@@ -201,7 +201,7 @@ def _strips(lab: Lab, engine: preset.Preset, dilation: float) -> Iterator[Strip]
                 args=boot.args(dilation),
                 devices=() if boot.design == "off" else engine.devices(engine.channels, dilation),
             )  # fmt: skip
-            yield strips.parse(said(ended, f"lab: {boot.name}"), boot, dilation)
+            yield strips.parse(output_of(ended, f"lab: {boot.name}"), boot, dilation)
         step.done(f"{len(strips.boots())} guests")
 
 
@@ -232,7 +232,7 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
         _ours(lab, some, engine, preset_name, dilation) if some else [] for some in (boots, quanta)
     )
     runs = [*sizes, *calls, *by_quantum(ours, others)]
-    found = Results(
+    measured = Results(
         calibration=Calibration(dilation=dilation),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
@@ -249,9 +249,9 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
         strips=() if quick else tuple(_strips(lab, engine, dilation)),
         other_end={} if quick else _other_end(lab, boots, dilation),
     )
-    jsonio.write_text(lab.out / "results.json", results.dump(found))
-    report.write(found, lab.out)
-    return found
+    jsonio.write_text(lab.out / "results.json", results.dump(measured))
+    report.write(measured, lab.out)
+    return measured
 
 
 def again(lab: Lab, first: Results) -> Results:
@@ -276,6 +276,6 @@ def tell(cases: Sequence[Case], where: str) -> int:
 def main(paths: Paths, preset_name: str, quick: bool) -> int:
     """Run `make lab`; 1 if a claim fails."""
     out = paths.out / "lab"
-    found = run(prepare(paths, out, quick), preset_name, quick)
-    where = f"{len(found.runs)} runs; {out}/report.html, {out}/results.json"
-    return tell(claims.judge(found), where)
+    measured = run(prepare(paths, out, quick), preset_name, quick)
+    where = f"{len(measured.runs)} runs; {out}/report.html, {out}/results.json"
+    return tell(claims.judge(measured), where)

@@ -20,10 +20,10 @@ _MOVES = re.compile(r"^moves: (\d+) ([\d.e+-]+) (\d+) (\d+) (\d+)$", re.MULTILIN
 
 def migrated(words: str) -> Figures | None:
     """Read how often all memory moved, and what a move took; pages and IPIs are those of all."""
-    found = _MOVES.search(words)
-    if not found:
+    match = _MOVES.search(words)
+    if not match:
         return None
-    number, seconds, used, pages, ipis = map(float, found.groups())
+    number, seconds, used, pages, ipis = map(float, match.groups())
     return {"moves": int(number), "move_ms": seconds * 1000 / number, "mover_ms": used / 1000,
             "gb": pages * PAGE_KIB * 1024e-9 / number, "ipis": int(ipis)}  # fmt: skip
 
@@ -75,8 +75,8 @@ _LATE = re.compile(r"^late: (\d+)$", re.MULTILINE)
 _TIERS = re.compile(r"^tiers:((?: [\d.]+){8})$", re.MULTILINE)
 
 
-def _numbers(found: re.Match[str]) -> list[float]:
-    return list(map(float, found[1].split()))
+def _numbers(match: re.Match[str]) -> list[float]:
+    return list(map(float, match[1].split()))
 
 
 def own(words: str) -> Figures | None:
@@ -158,10 +158,10 @@ READERS = Workload(
 
 def tiered(words: str) -> Figures | None:
     """Read what was demoted and promoted, from counts before and after."""
-    found = _TIERS.search(words)
-    if not found:
+    match = _TIERS.search(words)
+    if not match:
         return None
-    numbers = _numbers(found)
+    numbers = _numbers(match)
     demoted, promoted, used, seconds = (
         after - before for before, after in zip(numbers[:4], numbers[4:], strict=True)
     )
@@ -184,4 +184,4 @@ TIERING = Workload(
     tiers=True,
 )
 
-WORKLOADS = {one.name: one for one in (REDIS, POSTGRES, READERS, TIERING)}
+WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING)}

@@ -160,8 +160,8 @@ def parse(text: str) -> dict[int, Layout]:
     layouts: dict[int, Layout] = {}
     for seed, body in _LAYOUT.findall(text):
         built, *stages = _STAGE.split(body)
-        said = [tuple(lines.splitlines()) for lines in stages[1::2]]
-        whole = dict(zip(stages[::2], said, strict=True))
+        printed = [tuple(lines.splitlines()) for lines in stages[1::2]]
+        whole = dict(zip(stages[::2], printed, strict=True))
         layouts[int(seed)] = Layout(int(seed), tuple(built.splitlines()), whole)
     for seed in re.findall(r"^layout (\d+)$", text, re.MULTILINE):
         if int(seed) not in layouts:
@@ -171,13 +171,13 @@ def parse(text: str) -> dict[int, Layout]:
 
 def text_of(layouts: Iterable[Layout]) -> str:
     """Return layouts as `migrate_layouts` prints them."""
-    found = []
+    output = []
     for layout in layouts:
-        found += [f"layout {layout.seed}", *layout.built]
+        output += [f"layout {layout.seed}", *layout.built]
         for name, lines in layout.stages.items():
-            found += [f"stage {name}", *lines]
-        found.append(f"end {layout.seed}\n")
-    return "\n".join(found)
+            output += [f"stage {name}", *lines]
+        output.append(f"end {layout.seed}\n")
+    return "\n".join(output)
 
 
 def parse_stage(lines: Iterable[str]) -> Stage:
@@ -235,8 +235,8 @@ def judge(ours: Layout, vanilla: Layout | None = None, live: bool = False) -> Fi
 
 def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
     """Return how two kernels differ in one layout, in words; nothing if they do not."""
-    if found := _difference("layout", vanilla.built, ours.built):
-        return found
+    if wrong := _difference("layout", vanilla.built, ours.built):
+        return wrong
     if list(vanilla.stages) != list(ours.stages):
         return [f"stages: {', '.join(vanilla.stages)}; ours: {', '.join(ours.stages)}"]
     rules = _Rules.of(vanilla, ours, live)
@@ -254,23 +254,23 @@ def compare(vanilla: Layout, ours: Layout, live: bool = False) -> list[str]:
         if locked != before.keys("mlocked"):
             # Counters are compared with those "before", which a pin has changed already.
             old, new = (
-                replace(one, lines=[_LOCKED_COUNTERS.sub(r"\1", line) for line in one.lines])
-                for one in (old, new)
+                replace(stage, lines=[_LOCKED_COUNTERS.sub(r"\1", line) for line in stage.lines])
+                for stage in (old, new)
             )
         if rules.cleared and name != "before":
             old = _see_writes(old, new, name, rules.remapped)
         old, new = _stored(old, new)
         lines = (list(rules.compared(name, moved, stage)) for stage in (old, new))
-        found += _difference(name, *lines)
-    return found
+        wrong += _difference(name, *lines)
+    return wrong
 
 
 def changes(old: Layout, new: Layout) -> list[str]:
     """Return how a layout differs from another one of the same kernel: nothing is forgiven."""
-    found = _difference("layout", old.built, new.built)
+    changed = _difference("layout", old.built, new.built)
     for name in dict.fromkeys((*old.stages, *new.stages)):
-        found += _difference(name, old.stages.get(name, ()), new.stages.get(name, ()))
-    return found
+        changed += _difference(name, old.stages.get(name, ()), new.stages.get(name, ()))
+    return changed
 
 
 @dataclass(frozen=True)
@@ -309,11 +309,11 @@ class _Rules:
         if "back" in ours.stages:
             marked = parse_stage(vanilla.stages.get("there", ())).keys("partial")
             split = marked | there.keys("partial")
-        said = [line for lines in ours.stages.values() for line in lines]
-        remapped = any(_REMAPPED.match(line) for line in said)
-        copied = set(_named(_WRITTEN, said)) & before.keys("anon")
-        freed = set(_named(_FREED, said))
-        if not any(_SHARED.match(line) for line in said):
+        printed = [line for lines in ours.stages.values() for line in lines]
+        remapped = any(_REMAPPED.match(line) for line in printed)
+        copied = set(_named(_WRITTEN, printed)) & before.keys("anon")
+        freed = set(_named(_FREED, printed))
+        if not any(_SHARED.match(line) for line in printed):
             copied -= before.keys("exclusive")
         if remapped:
             elsewhere = there.keys("anon") - before.pages.keys()
@@ -329,10 +329,10 @@ class _Rules:
             shared=back.keys("shared") & small if split else frozenset(),
             zeros=split & there.keys("zero"),
             huge=any(key in there.pages and there.pages[key].by_pmd for key in split),
-            bound=any(line.startswith("mbind ") for line in said),
+            bound=any(line.startswith("mbind ") for line in printed),
             live=live,
             # Among a stage's lines is only what happens while folios are unmapped.
-            cleared=any(_CLEARED.match(line) for line in said),
+            cleared=any(_CLEARED.match(line) for line in printed),
             remapped=remapped,
         )
 
@@ -356,10 +356,10 @@ class _Rules:
         yield from (line for line in lines if not (self.live and _PAUSED.match(line)))
         for (process, number), page in sorted(stage.pages.items()):
             if not (late and (process, number) in self.zeros):
-                one = self._page(name, late, stage, (process, number), page)
+                shown = self._page(name, late, stage, (process, number), page)
                 if moved:
-                    one = replace(one, flags=one.flags - _LABELS)
-                yield f"process {process} page {number:x}: {one}"
+                    shown = replace(shown, flags=shown.flags - _LABELS)
+                yield f"process {process} page {number:x}: {shown}"
 
     def _late_lines(self, lines: Iterable[str]) -> Iterator[str]:
         """Return lines after a split by vanilla, without what depends on it."""
@@ -370,8 +370,8 @@ class _Rules:
             # /proc sums up huge pages, and tells exclusive ones, with PMDs in mind.
             if self.huge and line.startswith(" pagemap "):
                 continue
-            said = _HUGE_SUMS.sub("", line) if self.huge else line
-            yield _LOCKED_COUNTERS.sub(r"\1", said)
+            kept = _HUGE_SUMS.sub("", line) if self.huge else line
+            yield _LOCKED_COUNTERS.sub(r"\1", kept)
 
     def _page(self, name: str, late: bool, stage: Stage, key: Key, page: Page) -> Page:
         """Return a page with what is compared of it."""
@@ -440,8 +440,8 @@ def _stored(old: Stage, new: Stage) -> tuple[Stage, Stage]:
     if len(old.lines) != len(new.lines):
         return old, new
     pairs = [_without_unstored(*pair) for pair in zip(old.lines, new.lines, strict=True)]
-    ours = replace(new, lines=[one for _, one in pairs])
-    return replace(old, lines=[one for one, _ in pairs]), ours
+    ours = replace(new, lines=[line for _, line in pairs])
+    return replace(old, lines=[line for line, _ in pairs]), ours
 
 
 def _without_unstored(old: str, new: str) -> tuple[str, str]:
@@ -485,7 +485,7 @@ def _see_writes(old: Stage, new: Stage, name: str, remapped: bool) -> Stage:
     pages = dict(old.pages)
     for key, page in new.pages.items():
         if theirs := pages.get(key):
-            their_bits, our_bits = (set(one.pte.split(",")) - {"-"} for one in (theirs, page))
+            their_bits, our_bits = (set(side.pte.split(",")) - {"-"} for side in (theirs, page))
             if name == "written":
                 seen = our_bits == their_bits | {"soft"}
             else:
@@ -525,7 +525,7 @@ def _keep_locks(old: Stage, new: Stage, before: Stage, but: Set[Key]) -> tuple[S
         kept = (page.flags - theirs.flags) & (_LOCKED if number in large else may & _LOCKED)
         if kept and not theirs.flags & _LOCKED - page.flags:
             pages[key] = replace(theirs, flags=theirs.flags | kept)
-            lines = [[_LOCKED_COUNTERS.sub(r"\1", line) for line in said] for said in lines]
+            lines = [[_LOCKED_COUNTERS.sub(r"\1", line) for line in part] for part in lines]
     return Stage(pages, lines[0]), Stage(new.pages, lines[1])
 
 
@@ -547,8 +547,8 @@ def _without_age(stage: Stage) -> Stage:
 
     def left(line: str, pages: Set[Key]) -> str:
         told = sum(key in stage.pages and stage.pages[key].referenced for key in pages)
-        said = _REFERENCED.sub(lambda match: str(int(match[0]) - _KB * told), line)
-        return said.replace(" Referenced 0", "")
+        kept = _REFERENCED.sub(lambda match: str(int(match[0]) - _KB * told), line)
+        return kept.replace(" Referenced 0", "")
 
     return replace(stage, lines=[left(*pair) for pair in _mappings(stage.lines)])
 
@@ -563,7 +563,7 @@ def unlike_before(layout: Layout) -> list[str]:
     rules: list[_Rule] = [_label, _mark]
     if not any(_HOLD.search(line) for lines in layout.stages.values() for line in lines):
         rules.append(_reference)
-    found = []
+    wrong = []
     moves: list[tuple[str, str, list[_Rule]]] = [
         ("before", "there", rules), ("before", "back", rules),
         ("there", "back", [_size]), ("back", "written", [_size_when_written]),
@@ -576,8 +576,8 @@ def unlike_before(layout: Layout) -> list[str]:
             if was and was.folio and page.folio:
                 where = f"{now}: process {process} page {number:x}"
                 words = (judge(was, was.folio, page, page.folio) for judge in judges)
-                found += [f"{where}: {said}: {page}" for said in words if said]
-    return _shortened(found)
+                wrong += [f"{where}: {word}: {page}" for word in words if word]
+    return _shortened(wrong)
 
 
 def _label(was: Page, old: Folio, page: Page, new: Folio) -> str:
@@ -635,8 +635,8 @@ def contiguous(layout: Layout) -> int:
 
 def moved_together(layout: Layout) -> int:
     """Return how often several large folios were seen unmapped at a time."""
-    found = (_PAUSED.match(line) for lines in layout.stages.values() for line in lines)
-    return sum(int(match[1]) > 1 for match in found if match)
+    pauses = (_PAUSED.match(line) for lines in layout.stages.values() for line in lines)
+    return sum(int(match[1]) > 1 for match in pauses if match)
 
 
 def _difference(name: str, old: Sequence[str], new: Sequence[str]) -> list[str]:

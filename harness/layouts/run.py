@@ -156,8 +156,8 @@ def prepare(paths: Paths, out: Path, config: str = "base", seeds: range | None =
     with lock.cache(paths):
         for name in filter(None, (config, TWINS[config])):
             begins = name == TWIN.config and seeds and seeds == RECORDED[: len(seeds)]
-            if begins and (found := recorded.known(paths, [TWIN])):
-                known[RECORDED[0]] = dump.parse(found[TWIN.name])
+            if begins and (record := recorded.known(paths, [TWIN])):
+                known[RECORDED[0]] = dump.parse(record[TWIN.name])
                 continue
             ready[name] = suite.prepare(paths, name)
             modules[name] = _module(paths, ready[name])
@@ -219,19 +219,19 @@ def twin_again(paths: Paths, out: Path) -> str:
 def unlike(recorded: str, now: str) -> list[str]:
     """Return how two outputs of the twin differ, in words."""
     old, new = map(dump.parse, (recorded, now))
-    found = [f"seed {seed} is there once" for seed in sorted(old.keys() ^ new.keys())]
+    wrong = [f"seed {seed} is there once" for seed in sorted(old.keys() ^ new.keys())]
     for seed in sorted(old.keys() & new.keys()):
-        found += [f"seed {seed}: {line}" for line in dump.changes(old[seed], new[seed])]
-    return found
+        wrong += [f"seed {seed}: {line}" for line in dump.changes(old[seed], new[seed])]
+    return wrong
 
 
 def judge(ours: Boot, vanilla: Boot | None = None, *, live: bool = False) -> dict[int, Finding]:
     """Return what is wrong or differs, by seed; `live` as in dump.judge()."""
     twins = vanilla.layouts if vanilla else {}
-    found = {
+    findings = {
         seed: dump.judge(layout, twins.get(seed), live) for seed, layout in ours.layouts.items()
     }
-    return {seed: finding for seed, finding in sorted(found.items()) if finding}
+    return {seed: finding for seed, finding in sorted(findings.items()) if finding}
 
 
 def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
@@ -250,25 +250,25 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
                 if twin and known.keys() >= {*seeds}:
                     return Boot({seed: known[seed] for seed in seeds}, {})
                 directory = kernels.out / "guests" / f"{config}-{what}-{seeds[0]}"
-                found = _boot(kernels, config, machine, seeds, directory, told)
+                booted = _boot(kernels, config, machine, seeds, directory, told)
                 if twin:
-                    kernels.known[seeds[0]] = found.layouts
-                return found
+                    kernels.known[seeds[0]] = booted.layouts
+                return booted
 
             ours, *vanilla = pool.map(boot, machine.configs)
             return ours, judge(ours, *vanilla, live=machine.offload)
 
         for start in range(first, first + count, _PER_BOOT):
             seeds = range(start, min(start + _PER_BOOT, first + count))
-            boot, found = look(seeds)
+            boot, findings = look(seeds)
             layouts = boot.layouts.values()
             outcome.seeds += len(seeds)
-            moved = (dump.parse_stage(one.stages.get("there", ())) for one in layouts)
+            moved = (dump.parse_stage(layout.stages.get("there", ())) for layout in layouts)
             outcome.pages += sum(len(stage.pages) for stage in moved)
             outcome.together += sum(map(dump.moved_together, layouts))
             outcome.contiguous += sum(map(dump.contiguous, layouts))
             outcome.totals += wrong_totals(boot.totals, machine)
-            for seed, at_first in found.items():
+            for seed, at_first in findings.items():
                 finding = at_first
                 for attempt in range(_ATTEMPTS if machine.forgiven else 0):
                     if finding and not finding.wrong:
@@ -286,21 +286,21 @@ def run(kernels: Kernels, machine: Machine, first: int, count: int) -> Outcome:
 
 def wrong_totals(totals: Mapping[str, int], machine: Machine) -> list[str]:
     """Return what is wrong with the totals of a boot of ours."""
-    said = [
+    wrong = [
         f"{name} is {totals.get(name, 'missing')}, not 0"
         for name in ("anon", "anon_thp", "shmem", "file_mapped", "unevictable")
         if totals.get(name) != 0
     ]
     if totals.get("lost_pages", _LOST_PAGES) >= _LOST_PAGES:
-        said.append(f"{totals.get('lost_pages')} pages are lost, not less than {_LOST_PAGES}")
+        wrong.append(f"{totals.get('lost_pages')} pages are lost, not less than {_LOST_PAGES}")
     # Only an allocation that may reclaim stalls: one page, after none came in bulk.
     if machine.pressure and not totals.get("allocstall_movable"):
-        said.append("no allocation stalled: there was memory")
+        wrong.append("no allocation stalled: there was memory")
     if machine.offload and not totals.get("folios_copied"):
-        said.append("the engine copied nothing")
+        wrong.append("the engine copied nothing")
     if machine.offload and not totals.get("live_copied"):
-        said.append("nothing was copied while it was mapped")
-    return said
+        wrong.append("nothing was copied while it was mapped")
+    return wrong
 
 
 def cases(outcome: Outcome) -> list[Case]:
@@ -324,14 +324,14 @@ def cases(outcome: Outcome) -> list[Case]:
         checks.append((name, outcome.contiguous >= number, f"{outcome.contiguous} pages"))
     last = outcome.first + number - 1
     where = f"{machine}: {number} layouts, seeds {outcome.first} to {last}"
-    return [Case.judged(f"{where}: {name}", passed, said) for name, passed, said in checks]
+    return [Case.judged(f"{where}: {name}", passed, detail) for name, passed, detail in checks]
 
 
-def _told(found: Mapping[int, Sequence[str]]) -> str:
+def _told(findings: Mapping[int, Sequence[str]]) -> str:
     lines = []
-    for seed in list(found)[:_LISTED]:
-        lines += [f"seed {seed}:", *(f"  {line}" for line in found[seed])]
-    if more := list(found)[_LISTED:]:
+    for seed in list(findings)[:_LISTED]:
+        lines += [f"seed {seed}:", *(f"  {line}" for line in findings[seed])]
+    if more := list(findings)[_LISTED:]:
         lines.append(f"also: {' '.join(map(str, more))}")
     return "\n".join(lines)
 

@@ -157,16 +157,16 @@ def load(directory: Path) -> list[Mutant]:
 
     Those of one kernel come together, and those that change the same file.
     """
-    found: dict[str, Mutant] = {}
+    mutants: dict[str, Mutant] = {}
     for path in sorted(directory.glob("*.toml")):
         where = f"mutants/{path.name}"
         try:
             for name, fields in _tables(tomllib.loads(path.read_text())):
                 where = f"mutants/{path.name}: {name}"
                 mutant = msgspec.convert({**fields, "name": name, "room": path.stem}, Mutant)
-                if name in found:
-                    raise ValueError(f"{found[name].room}.toml has one of this name")
-                found[name] = mutant
+                if name in mutants:
+                    raise ValueError(f"{mutants[name].room}.toml has one of this name")
+                mutants[name] = mutant
         except (ValueError, TypeError) as error:  # msgspec's and tomllib's are ValueErrors
             raise HarnessError(f"{where}: {error}") from error
 
@@ -174,17 +174,17 @@ def load(directory: Path) -> list[Mutant]:
         kernel = mutant.test.split()[:2] if mutant.tree == "kernel" else ()
         return (*kernel, mutant.file, mutant.name)
 
-    return sorted(found.values(), key=place)
+    return sorted(mutants.values(), key=place)
 
 
 def stale(root: Path, tree: Path) -> list[str]:
     """Return the mutants that do not apply to the checkout or to the patched kernel."""
     problems = []
-    for one in load(root / "mutants"):
+    for mutant in load(root / "mutants"):
         try:
-            one.broken(tree if one.tree == "kernel" else root)
+            mutant.broken(tree if mutant.tree == "kernel" else root)
         except HarnessError as error:
-            problems.append(f"mutants/{one.room}.toml: {one.name}: {error}")
+            problems.append(f"mutants/{mutant.room}.toml: {mutant.name}: {error}")
     return problems
 
 
@@ -256,19 +256,19 @@ def judge(mutant: Mutant, baseline: Result, result: Result) -> tuple[Fate, str]:
         return Fate.SURVIVED, mutant.survives or "the test is green"
     if result.kind in mutant.expected:
         return Fate.KILLED, result.detail
-    said = f"ended with '{result.kind}', not '{mutant.expect}': {result.detail}"
-    return Fate.INVALID, said
+    detail = f"ended with '{result.kind}', not '{mutant.expect}': {result.detail}"
+    return Fate.INVALID, detail
 
 
 def table(outcomes: Sequence[Outcome]) -> str:
     """Return the outcomes as a table in Markdown."""
     lines = ["| mutant | claim | fate | by, or why | s |", "|---|---|---|---|--:|"]
-    for one in outcomes:
-        unexpected = one.fate is Fate.KILLED and one.mutant.survives
+    for outcome in outcomes:
+        unexpected = outcome.fate is Fate.KILLED and outcome.mutant.survives
         cells = [
-            one.mutant.name, one.mutant.claim,
-            f"{one.fate}{' after all: drop `survives`' if unexpected else ''}",
-            one.why.splitlines()[0][:_WHY] if one.why else "", f"{one.seconds:.0f}",
+            outcome.mutant.name, outcome.mutant.claim,
+            f"{outcome.fate}{' after all: drop `survives`' if unexpected else ''}",
+            outcome.why.splitlines()[0][:_WHY] if outcome.why else "", f"{outcome.seconds:.0f}",
         ]  # fmt: skip
         lines.append("| " + " | ".join(cell.replace("|", "\\|") for cell in cells) + " |")
     return "\n".join(lines)
@@ -276,5 +276,5 @@ def table(outcomes: Sequence[Outcome]) -> str:
 
 def totals(outcomes: Sequence[Outcome]) -> str:
     """Return the last line."""
-    killed = sum(one.fate is Fate.KILLED for one in outcomes)
+    killed = sum(outcome.fate is Fate.KILLED for outcome in outcomes)
     return f"{len(outcomes)} mutants, {killed} killed"

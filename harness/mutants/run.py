@@ -101,9 +101,9 @@ class _Stage(msgspec.Struct):
 def of_stages(text: str, stage: str) -> Result:
     """Return the result of a stage of `make check`; an error of another one is no case."""
     lines = [msgspec.json.decode(line, type=_Stage) for line in text.splitlines()]
-    found = {one.stage: [Case(*case) for case in one.cases] for one in lines}
-    cases = found.pop(stage, [])
-    others = of_cases([case for some in found.values() for case in some])
+    cases_of = {line.stage: [Case(*case) for case in line.cases] for line in lines}
+    cases = cases_of.pop(stage, [])
+    others = of_cases([case for some in cases_of.values() for case in some])
     if others.kind is Kind.CASE:
         return Result(Kind.ERROR, others.detail)
     return of_cases(cases)
@@ -172,9 +172,9 @@ class Checkout:
     ) -> Result:
         """Run Python, and return what it tells in a file."""
         file.unlink(missing_ok=True)
-        _, said = process.attempt([sys.executable, *argv], self._root, timeout=seconds)
+        _, output = process.attempt([sys.executable, *argv], self._root, timeout=seconds)
         if not file.exists():
-            return Result(Kind.ERROR, process.first_error(said))
+            return Result(Kind.ERROR, process.first_error(output))
         return told(file.read_text())
 
 
@@ -373,15 +373,15 @@ def main(paths: Paths, only: str) -> int:
         checkout, kernels = Checkout(paths, out / "repo"), Kernels(paths, out, scratch, chosen)
         notes = _run(paths, {"repo": checkout, "kernel": kernels}, chosen)
     outcomes = []
-    for one in chosen:
-        without, note = (notes[one.title(broken)] for broken in (False, True))
-        fate, why = model.judge(one, without.result, note.result)
-        outcomes.append(model.Outcome(one, fate, why, note.seconds))
+    for mutant in chosen:
+        without, note = (notes[mutant.title(broken)] for broken in (False, True))
+        fate, why = model.judge(mutant, without.result, note.result)
+        outcomes.append(model.Outcome(mutant, fate, why, note.seconds))
     jsonio.write_text(out / "results.md", f"{model.table(outcomes)}\n\n{model.totals(outcomes)}\n")
     ui.plain(f"\n{model.table(outcomes)}\n")
     ui.say(f"results.json and results.md are in {out}")
     ui.plain(model.totals(outcomes))
-    return 1 if any(one.bad for one in outcomes) else 0
+    return 1 if any(outcome.bad for outcome in outcomes) else 0
 
 
 def _run(
@@ -401,9 +401,9 @@ def _run(
 
     # Those of the checkout need no builder, and run beside the others.
     jobs = sorted(model.jobs(chosen, known), key=lambda job: job.mutants[0].tree == "kernel")
-    said = len(chosen) - sum(job.broken for job in jobs)
-    if said:
-        ui.say(f"{said} of {len(chosen)} mutants are known from an earlier run")
+    told = len(chosen) - sum(job.broken for job in jobs)
+    if told:
+        ui.say(f"{told} of {len(chosen)} mutants are known from an earlier run")
     builder = ThreadPoolExecutor(max_workers=1, initializer=partial(os.nice, _NICE))
     testers = {"repo": ThreadPoolExecutor(1), "kernel": ThreadPoolExecutor(_GUESTS)}
     waiting: dict[Future[tuple[Result, float]], Job] = {}
@@ -427,9 +427,9 @@ def _run(
                     notes[mutant.title(job.broken)] = note
                 jsonio.write(record, notes)
                 if job.broken:
-                    said += 1
+                    told += 1
                     words = f"{result.kind} {result.detail}".rstrip()
-                    ui.say(f"mutant {said}/{len(chosen)} {job.mutants[0].name}: {words}")
+                    ui.say(f"mutant {told}/{len(chosen)} {job.mutants[0].name}: {words}")
                 elif result.kind is not Kind.GREEN and len(job.mutants) > 1:
                     for mutant in job.mutants:  # one may be in the way of another
                         submit(Job((mutant,), broken=False, test=mutant.test))

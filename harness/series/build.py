@@ -112,8 +112,8 @@ def _build(paths: Paths, tree: Tree, by_the_linker: set[str], progress: ui.Step)
             compiled += 1
             progress.progress(f"{compiled} objects, {match[1]}")
 
-    said = build.run(paths, tree, CONFIG, "vmlinux_o", "modules", on_line=watch)
-    if warnings := [line for line in said.splitlines() if "warning: " in line.lower()]:
+    output = build.run(paths, tree, CONFIG, "vmlinux_o", "modules", on_line=watch)
+    if warnings := [line for line in output.splitlines() if "warning: " in line.lower()]:
         raise HarnessError(f"builds with a warning: {warnings[0]}", "\n".join(warnings))
     if missing := sorted(_undefined_in(objects) - by_the_linker):
         raise HarnessError(f"does not link: {', '.join(missing)} not defined")

@@ -127,7 +127,7 @@ class Editor:
             if not made:
                 raise HarnessError("what was written to kernel/patches is not the edit")
             self._adopt(made)
-            name = next(one.target for one in new if one.name == name)
+            name = next(commit.target for commit in new if commit.name == name)
         finally:
             self._park(name)
         return list(dict.fromkeys(written))
@@ -192,8 +192,8 @@ class Editor:
     def _rebasing(self) -> bool:
         return (self.tree / ".git/rebase-merge").exists()
 
-    def _same(self, one: str, other: str) -> bool:
-        return len(set(self._git("rev-parse", one, other).split())) == 1
+    def _same(self, first: str, other: str) -> bool:
+        return len(set(self._git("rev-parse", first, other).split())) == 1
 
     def _unsaved(self) -> str:
         if self._rebasing():
@@ -205,8 +205,8 @@ class Editor:
         return ""
 
     def _name(self, revision: str) -> str:
-        found = _TAG.findall(self._git("log", "-1", "--format=%B", revision))
-        return str(found[0]) if found else ""
+        tags = _TAG.findall(self._git("log", "-1", "--format=%B", revision))
+        return str(tags[0]) if tags else ""
 
     def _rebase(self, at: str) -> None:
         """Take what is not committed into patch `at`, then make `series` whole again."""
@@ -315,10 +315,11 @@ class Editor:
             if texts.get(name) != text:
                 (root / name).write_bytes(text.encode(errors="surrogateescape"))
                 written.append(f"kernel/patches/{name}")
-        for topic, members in groupby(new, lambda one: one.target.split("/")[0]):
+        for topic, members in groupby(new, lambda commit: commit.target.split("/")[0]):
             path = root / topic / "series"
             lines = [
-                [one.target.split("/")[1], *self._adds.get(one.name, one.added)] for one in members
+                [commit.target.split("/")[1], *self._adds.get(commit.name, commit.added)]
+                for commit in members
             ]
             if lines != topics.lines_of(path):
                 path.write_text("".join(" ".join(line) + "\n" for line in lines))

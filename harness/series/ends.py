@@ -49,12 +49,12 @@ def run(paths: Paths, made: Stack, names: Collection[str] = ()) -> list[Case]:
                 cases.append(Case(f"{name}: has passed as it is", Status.PASSED))
                 step.done("has passed as it is", reused=True)
                 continue
-            found = _test(paths, made, topic, revisions[name], programs)
-            cases += found
-            if not any(case.status is Status.FAILED for case in found):
+            results = _test(paths, made, topic, revisions[name], programs)
+            cases += results
+            if not any(case.status is Status.FAILED for case in results):
                 jsonio.write(record, passed := {**passed, name: key})
             below = ", ".join((f"Linux {made.source.version}", *topic.needs))
-            step.done(f"{len(topic.steps)} patches on {below}: built; {ktap.count(found)}")
+            step.done(f"{len(topic.steps)} patches on {below}: built; {ktap.count(results)}")
     return cases
 
 

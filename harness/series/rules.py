@@ -38,8 +38,8 @@ def message_problems(text: str) -> list[str]:
         f"subject has {len(subject)} columns, {MAX_COLUMNS} allowed": len(subject) > MAX_COLUMNS,
         "no message body": not body.strip(),
     }
-    found = [problem for problem, wrong in problems.items() if wrong]
-    return found + _text_problems(body.splitlines())
+    broken = [problem for problem, wrong in problems.items() if wrong]
+    return broken + _text_problems(body.splitlines())
 
 
 def cover_problems(text: str) -> list[str]:
@@ -72,9 +72,9 @@ def check(topics: Iterable[Topic]) -> None:
         if not topic.steps:
             problems.append(f"{topic.name}: the topic is empty")
         for step in topic.steps:
-            problems += [f"{step.name}: {one}" for one in patch_problems(step.text, step.overlay)]
-        found = cover_problems(topic.cover)
-        problems += [f"{topic.name}/{COVER_LETTER}: {one}" for one in found]
+            problems += [f"{step.name}: {line}" for line in patch_problems(step.text, step.overlay)]
+        wrong = cover_problems(topic.cover)
+        problems += [f"{topic.name}/{COVER_LETTER}: {line}" for line in wrong]
     if problems:
         raise HarnessError(problems[0], detail="\n".join(problems[1:]))
 

@@ -62,9 +62,9 @@ def mark(cache: Path) -> None:
 
 
 def the_error(done: "subprocess.CompletedProcess[str]") -> str:
-    found = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
-    assert len(found) == 1, done.stderr
-    return found[0]
+    errors = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
+    assert len(errors) == 1, done.stderr
+    return errors[0]
 
 
 def test_a_path_with_a_space_is_refused(checkout: Path, tmp_path: Path) -> None:
@@ -134,8 +134,8 @@ def test_an_environment_that_another_harness_makes_is_waited_for(
         )  # fmt: skip
         assert child.stdout and "waiting for another harness" in child.stdout.readline()
         (made / "complete").touch()
-    said, _ = child.communicate(timeout=20)
-    assert said == "the harness ran\n" and child.returncode == 0
+    output, _ = child.communicate(timeout=20)
+    assert output == "the harness ran\n" and child.returncode == 0
 
 
 def test_clones_share_what_never_changes(
@@ -217,8 +217,8 @@ def test_a_signal_ends_pip_too(checkout: Path, tmp_path: Path, number: signal.Si
         silent.accept()
         below = ending.descendants(child.pid)
         child.send_signal(number)
-        _, said = child.communicate(timeout=20)
-    assert said.splitlines()[-1] == f"error: stopped by {number.name}"
+        _, output = child.communicate(timeout=20)
+    assert output.splitlines()[-1] == f"error: stopped by {number.name}"
     assert child.returncode == 128 + number
     deadline = time.monotonic() + 5
     while alive := {pid for pid in below if running(pid)}:

@@ -16,7 +16,7 @@ from harness.core.paths import ROOT
 
 
 def commands() -> set[str]:
-    (group,) = (one for one in cli.parser()._actions if one.dest == "command")
+    (group,) = (action for action in cli.parser()._actions if action.dest == "command")
     return set(group.choices or ())
 
 
@@ -67,8 +67,7 @@ def test_arguments_are_handed_over(
 
 
 def test_every_target_of_the_makefile_is_a_command() -> None:
-    makefile = (ROOT / "Makefile").read_text()
-    targets = re.findall(r"^([a-z -]+):$", makefile, re.MULTILINE)
+    targets = re.findall(r"^([a-z -]+):$", (ROOT / "Makefile").read_text(), re.MULTILINE)
     names = {name for line in targets for name in line.split()}
     assert names == commands() | {"clean", "help", "check-all"}  # bootstrap.sh does clean
 
@@ -112,11 +111,11 @@ def test_files_are_taken_apart_as_a_shell_does(tmp_path: Path) -> None:
     names = ["a.json", "b.json", "a file.json"]
     for name in names:
         (tmp_path / name).touch()
-    one, two, spaced = (tmp_path / name for name in names)
-    assert cli.files([f"{one} {two}"]) == [one, two]
+    first, second, spaced = (tmp_path / name for name in names)
+    assert cli.files([f"{first} {second}"]) == [first, second]
     assert cli.files([str(spaced)]) == [spaced]
-    assert cli.files([f"'{spaced}' {one}"]) == [spaced, one]
-    assert cli.files([f"{tmp_path}/?.json"]) == [one, two]
+    assert cli.files([f"'{spaced}' {first}"]) == [spaced, first]
+    assert cli.files([f"{tmp_path}/?.json"]) == [first, second]
     assert cli.files([""]) == []
     assert cli.files(["none.json"]) == [Path("none.json")]
 
@@ -139,7 +138,7 @@ def test_a_second_run_in_a_checkout_waits_and_says_so(tmp_path: Path) -> None:
     fcntl.flock(first, fcntl.LOCK_EX)
     with subprocess.Popen(argv, stdout=subprocess.PIPE, text=True) as second:
         assert second.stdout
-        said = second.stdout.readline()
-        assert "waiting for another harness that is using" in said and str(tmp_path) in said
+        line = second.stdout.readline()
+        assert "waiting for another harness that is using" in line and str(tmp_path) in line
         os.close(first)
         assert second.stdout.read() == "the demo runs\n"

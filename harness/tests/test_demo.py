@@ -67,7 +67,7 @@ def whole(**changes: Any) -> list[dict[str, Any]]:
     ]
 
 
-def found(**changes: Any) -> list[str]:
+def problems_of(**changes: Any) -> list[str]:
     return demo.problems(results(*whole(**changes)))
 
 
@@ -96,7 +96,7 @@ def test_an_engine_that_is_held_without_a_route_is_seen() -> None:
 
 
 def test_a_complete_set_is_fine() -> None:
-    assert found() == []
+    assert problems_of() == []
 
 
 @pytest.mark.parametrize(
@@ -127,7 +127,7 @@ def test_a_complete_set_is_fine() -> None:
     ],
 )
 def test_each_problem_is_named(changes: dict[str, Any], problem: str) -> None:
-    assert found(**changes) == [problem]
+    assert problems_of(**changes) == [problem]
 
 
 def test_an_engine_of_another_kind_is_named() -> None:
@@ -155,12 +155,12 @@ def test_each_mode_has_its_problems(mode: str, changes: dict[str, Any], problem:
 
 def test_times_of_several_processors_are_not_compared() -> None:
     changes = {"channels": 16, "engine": "xilinx-zynqmp-dma"}
-    found = [
+    twice = [
         item(size, mode, inaccessible_us=9.0, **(changes if mode in BY_DMA else {}))
         for size in FOLIO_KIB
         for mode in MODES
     ]
-    assert demo.problems(results(*found), demo.ZDMA) == []
+    assert demo.problems(results(*twice), demo.ZDMA) == []
 
 
 @pytest.mark.parametrize("engine", demo.ENGINES.values(), ids=list(demo.ENGINES))
@@ -182,15 +182,14 @@ def test_emulators_of_debian_have_no_virtual_time_for_several_processors(
 
 
 def test_a_missing_run_is_named() -> None:
-    seen = results(*whole()[:-1])
-    assert demo.problems(seen) == ["2048 KiB, mode live: no result"]
+    assert demo.problems(results(*whole()[:-1])) == ["2048 KiB, mode live: no result"]
     assert len(demo.problems([])) == len(FOLIO_KIB) * len(MODES)
 
 
 def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
     many = {"folios_asked": 200, "folios_moved": 200, "bytes_verified": 200 * 65536}
-    assert found(**many, folios_by_engine=198) == []
-    assert found(**many, folios_by_engine=197) != []
+    assert problems_of(**many, folios_by_engine=198) == []
+    assert problems_of(**many, folios_by_engine=197) != []
 
 
 @pytest.mark.parametrize(
@@ -199,8 +198,8 @@ def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
         "{",
         "",
         *(
-            json.dumps(one)
-            for one in (
+            json.dumps(result)
+            for result in (
                 3,
                 line(folio_kib=16),
                 line(bytes_wrong=-1),

@@ -49,14 +49,14 @@ def graph(trees: dict[str, ast.Module]) -> Imports:
 
 def layer(module: str) -> int:
     package = module.split(".", maxsplit=1)[0]
-    (found,) = (number for number, names in enumerate(LAYERS) if package in names)
-    return found
+    (level,) = (number for number, names in enumerate(LAYERS) if package in names)
+    return level
 
 
-def wrong_way(found: Imports) -> list[str]:
+def wrong_way(edges: Imports) -> list[str]:
     return [
         f"{module} imports {other}"
-        for module, others in found.items()
+        for module, others in edges.items()
         for other in sorted(others)
         if module.split(".")[0] != other.split(".")[0]
         and (layer(other) >= layer(module) or other in LAYERS[-1])
@@ -76,9 +76,8 @@ def test_the_page_for_contributors_says_the_same() -> None:
 
 
 def test_there_is_no_circle() -> None:
-    found = graph(sources(HARNESS))
     # A package is imported with each of its modules; it holds nothing but words.
-    TopologicalSorter(found).prepare()
+    TopologicalSorter(graph(sources(HARNESS))).prepare()
 
 
 def test_matplotlib_is_imported_where_pictures_are_drawn() -> None:

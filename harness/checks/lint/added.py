@@ -21,26 +21,26 @@ class Change:
 
 def changes(mail: str) -> Mapping[str, Change]:
     """Return the changes of a patch by file, without its message and its context."""
-    found: dict[str, Change] = {}
+    by_file: dict[str, Change] = {}
     file = ""
     old = new = 0  # lines of the hunk that are still to come
     for line in mail.splitlines():
         if old or new:
             sign = line[:1] or " "
             if sign == "+":
-                found[file].added.append(line[1:])
+                by_file[file].added.append(line[1:])
             elif sign == "-":
-                found[file].removed += 1
+                by_file[file].removed += 1
             old -= sign not in "+\\"
             new -= sign not in "-\\"
         elif match := _FILE.match(line):
             file = match[1]
         elif match := _HUNK.match(line):
             old, new = (int(match[side] or 1) for side in (1, 2))
-            found.setdefault(file, Change())
+            by_file.setdefault(file, Change())
     if old or new:
         raise HarnessError(f"the last hunk of {file} is cut off")
-    return found
+    return by_file
 
 
 def matches(patterns: Iterable[str], name: str) -> bool:

@@ -50,12 +50,12 @@ IGNORED = (
 )
 
 
-def is_ignored(found: Diagnostic) -> bool:
+def is_ignored(complaint: Diagnostic) -> bool:
     """Tell whether IGNORED allows a complaint."""
     return any(
-        found.kind == ignored.kind
-        and fnmatch.fnmatch(found.file, ignored.files)
-        and ignored.text in found.text
+        complaint.kind == ignored.kind
+        and fnmatch.fnmatch(complaint.file, ignored.files)
+        and ignored.text in complaint.text
         for ignored in IGNORED
     )
 
@@ -63,13 +63,13 @@ def is_ignored(found: Diagnostic) -> bool:
 def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     """Check patches in a tree that has them all."""
 
-    def some(share: Sequence[Path]) -> list[str]:
+    def problems_in(share: Sequence[Path]) -> list[str]:
         status, text = process.attempt([*_COMMAND, *map(str, share)], tree)
-        found = diagnostics.parse(diagnostics.CHECKPATCH, text, tree)
+        complaints = diagnostics.parse(diagnostics.CHECKPATCH, text, tree)
         lines = set(filter(None, text.splitlines()))
-        if status not in (0, 1) or len(lines) != len(found) or (status and not found):
+        if status not in (0, 1) or len(lines) != len(complaints) or (status and not complaints):
             return [f"checkpatch.pl ended with status {status}", *sorted(lines)]
-        return [str(complaint) for complaint in found if not is_ignored(complaint)]
+        return [str(complaint) for complaint in complaints if not is_ignored(complaint)]
 
     # It looks up each file that a patch names, but once: many patches at a time take half as
     # long as one by one.
@@ -78,7 +78,7 @@ def check(tree: Path, patches: Sequence[Path]) -> list[str]:
     try:
         with process.Threads(jobs) as pool:
             shares = [longest[first::jobs] for first in range(jobs)]
-            return sorted({line for problems in pool.map(some, shares) for line in problems})
+            return sorted({line for problems in pool.map(problems_in, shares) for line in problems})
     finally:
         for cache in tree.glob(".checkpatch-*"):  # it leaves one where it runs
             cache.unlink()

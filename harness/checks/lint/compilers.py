@@ -21,12 +21,12 @@ def kernel_sources(names: Iterable[str]) -> list[str]:
 
 def by_config(sources: Sequence[str]) -> dict[str, list[str]]:
     """Return which configuration's kernel has each source: an architecture's own, or base."""
-    found: dict[str, list[str]] = {"base": []}
+    configs: dict[str, list[str]] = {"base": []}
     for name in sources:
         own = re.match(r"arch/([^/]+)/", name)
         config = own[1] if own and own[1] in build.CONFIGS else "base"
-        found.setdefault(config, []).append(name)
-    return found
+        configs.setdefault(config, []).append(name)
+    return configs
 
 
 def complaints(paths: Paths, tree: Tree, home: Path) -> list[Diagnostic]:
@@ -38,11 +38,11 @@ def complaints(paths: Paths, tree: Tree, home: Path) -> list[Diagnostic]:
     for config, sources in by_config(kernel_sources(tree.files)).items():
         build.configure(paths, tree, config)
         pristine = tree.source.pristine
-        found = _compile(paths, tree.path, home / f"patched-{config}", tree, config, sources)
-        suspects = diagnostics.suspects(found, sources, tree.files.__contains__)
+        patched = _compile(paths, tree.path, home / f"patched-{config}", tree, config, sources)
+        suspects = diagnostics.suspects(patched, sources, tree.files.__contains__)
         before = [name for name in suspects if (pristine / name).exists()]
         known = _compile(paths, pristine, home / f"vanilla-{config}", tree, config, before)
-        ours += diagnostics.ours(found, known, tree.files.__contains__)
+        ours += diagnostics.ours(patched, known, tree.files.__contains__)
     return ours
 
 
@@ -72,20 +72,20 @@ def _compile(
     status, text = 0, ""
     for part, jobs in ((libraries, ["-j1"]), (others, [])):
         if part:
-            failed, said = process.attempt([*make(*part), *options, *jobs], root)
-            status, text = status or failed, text + said
+            failed, output = process.attempt([*make(*part), *options, *jobs], root)
+            status, text = status or failed, text + output
     log.write_text(text)
     looked_at = set(re.findall(r"^  CHECK +(\S+)$", text, re.MULTILINE))
-    found = diagnostics.parse(diagnostics.COMPILER, text, root)
+    printed = diagnostics.parse(diagnostics.COMPILER, text, root)
     for file, target in zip(sources, targets, strict=True):
         if not (objects / target).exists():
-            found.append(Diagnostic(file, 1, "error", f"does not compile (log: {log})"))
+            printed.append(Diagnostic(file, 1, "error", f"does not compile (log: {log})"))
         elif file not in looked_at:
-            found.append(Diagnostic(file, 1, "error", f"no CHECK by sparse (log: {log})"))
-    if status and not any(one.level != "warning" for one in found):
+            printed.append(Diagnostic(file, 1, "error", f"no CHECK by sparse (log: {log})"))
+    if status and not any(line.level != "warning" for line in printed):
         what = f"{objects.name} tree: {process.first_error(text)} (log: {log})"
         raise HarnessError(what, process.tail(text))
-    return found
+    return printed
 
 
 def sparse_command(directory: Path) -> Path:

@@ -50,45 +50,45 @@ def parse(pattern: re.Pattern[str], text: str, tree: Path) -> list[Diagnostic]:
 
     A compiler repeats a header's complaint for every file that includes it.
     """
-    found = []
+    complaints = []
     for line in text.splitlines():
         if match := pattern.match(line):
-            said = match.groupdict(default="")
-            file = said.pop("file").removeprefix(f"{tree}/").removeprefix("./")
-            number, level = int(said.pop("line")), said.pop("level").lower()
-            found.append(Diagnostic(file, number, level, **said))
-    return list(dict.fromkeys(found))
+            fields = match.groupdict(default="")
+            file = fields.pop("file").removeprefix(f"{tree}/").removeprefix("./")
+            number, level = int(fields.pop("line")), fields.pop("level").lower()
+            complaints.append(Diagnostic(file, number, level, **fields))
+    return list(dict.fromkeys(complaints))
 
 
-def new_ones(after: Iterable[Diagnostic], before: Iterable[Diagnostic]) -> list[Diagnostic]:
+def fresh(after: Iterable[Diagnostic], before: Iterable[Diagnostic]) -> list[Diagnostic]:
     """Return the diagnostics that `before` does not have, wherever their lines are."""
     known = Counter(diagnostic.identity for diagnostic in before)
-    fresh = []
+    kept = []
     for diagnostic in after:
         if known[diagnostic.identity]:
             known[diagnostic.identity] -= 1
         else:
-            fresh.append(diagnostic)
-    return fresh
+            kept.append(diagnostic)
+    return kept
 
 
 def ours(
-    found: Sequence[Diagnostic], vanilla: Sequence[Diagnostic], touched: Callable[[str], bool]
+    patched: Sequence[Diagnostic], vanilla: Sequence[Diagnostic], touched: Callable[[str], bool]
 ) -> list[Diagnostic]:
     """Return what the series has to answer for.
 
     Warnings count in files that the series touches; errors count anywhere, since after an
     error sparse keeps its warnings to itself.
     """
-    return [one for one in new_ones(found, vanilla) if one.level != "warning" or touched(one.file)]
+    return [new for new in fresh(patched, vanilla) if new.level != "warning" or touched(new.file)]
 
 
 def suspects(
-    found: Sequence[Diagnostic], sources: Sequence[str], touched: Callable[[str], bool]
+    patched: Sequence[Diagnostic], sources: Sequence[str], touched: Callable[[str], bool]
 ) -> list[str]:
     """Return the sources whose complaints ours() has to compare with vanilla's.
 
     Any of them may have led to a complaint about a file that is none of them, such as a header.
     """
-    files = {one.file for one in ours(found, (), touched)}
-    return list(sources) if files - set(sources) else [one for one in sources if one in files]
+    files = {new.file for new in ours(patched, (), touched)}
+    return list(sources) if files - set(sources) else [new for new in sources if new in files]

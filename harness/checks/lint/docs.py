@@ -60,8 +60,8 @@ def link_problems(tree: Path, document: str) -> list[str]:
     for name in (*toctree_entries(text), *_DOC_ROLE.findall(text)):
         base = tree / "Documentation" if name.startswith("/") else (tree / document).parent
         target = os.path.normpath(base / f"{name.strip('/').removesuffix('.rst')}.rst")
-        found = list(base.glob(f"{name}.rst")) if "*" in name else Path(target).is_file()
-        if not found:
+        exists = list(base.glob(f"{name}.rst")) if "*" in name else Path(target).is_file()
+        if not exists:
             problems.append(f"{document}: document {name} does not exist")
     return problems
 
@@ -86,10 +86,10 @@ def abi_problems(tree: Path, names: Iterable[str]) -> list[str]:
     status, text = process.attempt([*command, "validate"], tree)
     if status:
         raise HarnessError("get_abi.py cannot read Documentation/ABI", text)
-    said = text.replace(f"{tree}/", "").splitlines()
+    lines = text.replace(f"{tree}/", "").splitlines()
     problems = []
     for name in names:
-        problems += [line for line in said if name in line]
+        problems += [line for line in lines if name in line]
         # The tool does not ask for these.
         entries = re.split(r"(?:^What:.*\n)+", (tree / name).read_text(), flags=re.MULTILINE)
         problems += [f"{name}: describes nothing (no What:)"] * (len(entries) < 2)
@@ -119,8 +119,8 @@ def kernel_doc(tree: Tree) -> list[str]:
     names, pristine = documented(tree.files), tree.source.pristine
     before = [name for name in names if (pristine / name).exists()]
     known = _kernel_doc(pristine, before) if before else []
-    found = _kernel_doc(tree.path, names)
-    return [str(one) for one in diagnostics.new_ones(found, known)]
+    complaints = _kernel_doc(tree.path, names)
+    return [str(complaint) for complaint in diagnostics.fresh(complaints, known)]
 
 
 def documented(names: Iterable[str]) -> list[str]:
@@ -156,7 +156,7 @@ def maintained(name: str, before: str, after: str) -> bool:
     path = PurePosixPath(name)
     old, new = (re.findall(r"^F:\s*(\S+)", text, re.MULTILINE) for text in (before, after))
     return f"{path.parent}/" in old or any(
-        one.match(pattern)
+        part.match(pattern)
         for pattern in set(new) - set(old)
-        for one in (path.parents if pattern.endswith("/") else [path])
+        for part in (path.parents if pattern.endswith("/") else [path])
     )

@@ -85,19 +85,19 @@ def measure(paths: Paths) -> Lines:
         for name, text in names.project_files(paths).items()
     }
     steps = topics.all_steps(topics.read(paths))
-    return Lines(tree, {one.name: added.changes(one.mail(paths.overlay)) for one in steps})
+    return Lines(tree, {step.name: added.changes(step.mail(paths.overlay)) for step in steps})
 
 
 def by_series(lines: Lines) -> dict[str, Counter[str]]:
     """Return how many patches each series has, and how many lines of each kind they add."""
-    found: dict[str, Counter[str]] = {}
+    series: dict[str, Counter[str]] = {}
     for step, files in lines.steps.items():
-        counts = found.setdefault(step.partition("/")[0], Counter())
+        counts = series.setdefault(step.partition("/")[0], Counter())
         counts["patches"] += 1
         for file, change in files.items():
-            kind = next(one for one, some in KINDS.items() if added.matches(some, file))
+            kind = next(name for name, some in KINDS.items() if added.matches(some, file))
             counts[kind] += len(change.added)
-    return found
+    return series
 
 
 def table(lines: Lines, limits: Sequence[Limit]) -> list[str]:
@@ -116,29 +116,29 @@ def table(lines: Lines, limits: Sequence[Limit]) -> list[str]:
 
 def problems(lines: Lines, limits: Sequence[Limit]) -> list[str]:
     """Return the parts above their cap, those that are gone, and series without a limit."""
-    found = []
+    wrong = []
     for limit in limits:
         count = limit.count(lines)
         if count is None:
-            found.append(f"limits.toml: {limit.name}: no file fits")
+            wrong.append(f"limits.toml: {limit.name}: no file fits")
         elif count > limit.cap:
-            found.append(f"{limit.name}: {count:,} lines, {limit.cap:,} allowed")
+            wrong.append(f"{limit.name}: {count:,} lines, {limit.cap:,} allowed")
     # A limit of all series is none of one.
-    narrow = [one for one in limits if one.patches and not added.matches(one.patches, "?/?")]
-    found += [
+    narrow = [part for part in limits if part.patches and not added.matches(part.patches, "?/?")]
+    wrong += [
         f"limits.toml: no limit counts {step}"
         for step in lines.steps
-        if not any(added.matches(one.patches, step) for one in narrow)
+        if not any(added.matches(part.patches, step) for part in narrow)
     ]
-    return found
+    return wrong
 
 
 def check(paths: Paths) -> list[str]:
     """Hold the tree against limits.toml; the table follows what is wrong."""
     limits = load((paths.root / "limits.toml").read_text())
     lines = measure(paths)
-    found = problems(lines, limits)
-    return [*found, "", *table(lines, limits)] if found else []
+    wrong = problems(lines, limits)
+    return [*wrong, "", *table(lines, limits)] if wrong else []
 
 
 def main(paths: Paths) -> int:

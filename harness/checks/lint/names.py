@@ -25,7 +25,7 @@ def problems(name: str, text: str, forbidden: Mapping[str, str]) -> list[str]:
 
     `forbidden` maps further strings that must not occur to what they are.
     """
-    found = []
+    wrong = []
     patch = name.endswith(".patch")
     for number, line in enumerate(text.splitlines(), 1):
         where = f"{name}:{number}"
@@ -33,18 +33,18 @@ def problems(name: str, text: str, forbidden: Mapping[str, str]) -> list[str]:
             continue  # the kernel's own lines
         for host in _LINK.findall(line):
             if not _LINK_HOSTS.search(host) and not _PLACEHOLDER_HOSTS.search(host):
-                found.append(f"{where}: link to {host}")
-        found += [f"{where}: host name {match[0]}" for match in _MIRROR.finditer(line)]
-        found += [f"{where}: path {match[0]}..." for match in _HOME.finditer(line)]
-        found += [f"{where}: {what} {word}" for word, what in forbidden.items() if word in line]
-    return found
+                wrong.append(f"{where}: link to {host}")
+        wrong += [f"{where}: host name {match[0]}" for match in _MIRROR.finditer(line)]
+        wrong += [f"{where}: path {match[0]}..." for match in _HOME.finditer(line)]
+        wrong += [f"{where}: {what} {word}" for word, what in forbidden.items() if word in line]
+    return wrong
 
 
 def check(root: Path, files: Mapping[str, str]) -> list[str]:
     """Check files, which are given with their text."""
     machine = {root: "the checkout's path", Path.home(): "a home directory"}
     forbidden = {f"{path}/": what for path, what in machine.items() if len(path.parts) > 2}
-    return [found for name, text in files.items() for found in problems(name, text, forbidden)]
+    return [problem for name, text in files.items() for problem in problems(name, text, forbidden)]
 
 
 def is_shell(name: str, head: str) -> bool:

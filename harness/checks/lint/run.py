@@ -40,7 +40,7 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
     def series() -> list[str]:
         with stack.assemble(paths, tree.source) as made:
             mails = export.write_all(made, home / "series").values()
-            return checkpatch.check(tree.path, [one for some in mails for one in some])
+            return checkpatch.check(tree.path, [mail for some in mails for mail in some])
 
     def tool(*command: str) -> Check:
         return lambda: run_tool(command, paths.root)
@@ -48,8 +48,8 @@ def checks(paths: Paths, tree: patches.Tree) -> Mapping[str, Check]:
     return {
         "checkpatch": series,
         "maintainers": lambda: docs.unmaintained(tree, new),
-        "W=1": lambda: [str(one) for one in compiled() if one.from_gcc or one.level != "warning"],
-        "sparse": lambda: [str(one) for one in compiled() if not one.from_gcc],
+        "W=1": lambda: [str(msg) for msg in compiled() if msg.from_gcc or msg.level != "warning"],
+        "sparse": lambda: [str(msg) for msg in compiled() if not msg.from_gcc],
         "kernel-doc": lambda: docs.kernel_doc(tree),
         "documentation": lambda: docs.check(tree.path, tree.files, new),
         "ruff check": tool("ruff", "check", _CONCISE, *python),

@@ -2,9 +2,10 @@
 
 A sentence here names its actor, then the verb. "Nobody" and "somebody" hide the actor; so does
 a clause that begins with "what" or "who" as its subject. Patches are mailed: their messages
-have no word that only this project knows.
+have no word that only this project knows. Names in Python say what they hold.
 """
 
+import ast
 import re
 from collections.abc import Iterator
 
@@ -22,8 +23,10 @@ _END = re.compile(r"[.?!](?=[\s\"'`)|]|\Z)|\n\s*\n|\Z")
 # The marks of comments, quotes and lists before a line of prose.
 _LEADER = re.compile(r"^[ \t]*(?:/\*+|\*/?|//|#+|>|-)?[ \t]*", re.MULTILINE)
 
+_HOLLOW = re.compile(r"_*(?:one|said|found|asked)(?:_(?:by|in|of))?_*", re.IGNORECASE)
 
-def found_in(text: str, *, message: bool = False) -> list[str]:
+
+def refused(text: str, *, message: bool = False) -> list[str]:
     """Return the words in a text that plain prose does without, with what follows them."""
     plain = _LEADER.sub("", text)
     matches = list(_EVERYWHERE.finditer(plain))
@@ -33,7 +36,7 @@ def found_in(text: str, *, message: bool = False) -> list[str]:
         end = _END.search(plain, match.end())
         if end and end[0] != "?":
             matches.append(match)
-    return [" ".join(plain[one.start() : one.start() + 60].split()[:6]) for one in matches]
+    return [" ".join(plain[match.start() : match.start() + 60].split()[:6]) for match in matches]
 
 
 def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
@@ -52,10 +55,23 @@ def texts(paths: Paths) -> Iterator[tuple[str, str, bool]]:
                 yield name, "\n".join(change.added), False
 
 
+def hollow(source: str) -> list[str]:
+    """Return the names that Python code binds and that say nothing, with their lines."""
+    return [
+        f"{node.lineno}: {name}"
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.expr | ast.stmt | ast.arg | ast.alias | ast.excepthandler)
+        and isinstance(getattr(node, "ctx", ast.Store()), ast.Store)
+        for field in ("id", "attr", "arg", "asname", "name")
+        if _HOLLOW.fullmatch(name := getattr(node, field, None) or "")
+    ]
+
+
 def check(paths: Paths) -> list[str]:
     """Return all such words in texts that are ours, each with its file."""
-    return [
+    python = {name: text for name, text in names.project_files(paths).items() if name[-3:] == ".py"}
+    return [f"{name}:{bound}" for name, text in python.items() for bound in hollow(text)] + [
         f"{name}: {words}..."
         for name, text, message in texts(paths)
-        for words in found_in(text, message=message)
+        for words in refused(text, message=message)
     ]

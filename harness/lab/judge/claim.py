@@ -47,8 +47,8 @@ class Measured:
         wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", "memory": "anon",
                   **wanted}  # fmt: skip
         fields, values = attrgetter(*wanted), tuple(wanted.values())
-        found = [key for key in self._planned if fields(key) == values]
-        return max(found, key=lambda key: (key.channels or 0, *size(key)), default=None)
+        keys = [key for key in self._planned if fields(key) == values]
+        return max(keys, key=lambda key: (key.channels or 0, *size(key)), default=None)
 
     def run(self, key: Key) -> Run | None:
         """Return a planned run, or None if the lab did not measure it."""
@@ -67,7 +67,7 @@ class Measured:
 
     def waits(self, over: Wanted, under: Wanted) -> float | None:
         """Return the 99th percentile of the inaccessible time of one run over another's."""
-        first, second = (self.inaccessible("p99", **one) for one in (over, under))
+        first, second = (self.inaccessible("p99", **wanted) for wanted in (over, under))
         return None if first is None or second is None else first / second
 
     def over(
@@ -142,9 +142,9 @@ class Claim:
         return next((why for name, why in causes if re.search(name, self.name)), "")
 
 
-def promises(found: Iterable[Promised]) -> Iterator[Claim]:
+def promises(promised: Iterable[Promised]) -> Iterator[Claim]:
     """Yield claims with their goals in lab/goals.toml; none of a value that was not planned."""
-    for group, what, unit, value in found:
+    for group, what, unit, value in promised:
         if value is not None:
             goals = (goal for name, goal in GOALS["goal"].items()
                      if re.fullmatch(name, f"{group}: {what}"))  # fmt: skip

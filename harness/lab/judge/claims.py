@@ -48,16 +48,16 @@ def recorded(quick: bool) -> Results:
 def recorded_programs() -> tuple[Program, ...]:
     """Return what bounds of workloads are taken from, of those that are recorded."""
     files = [ROOT / f"lab/recorded/{name}.json" for name in WORKLOADS]
-    found = [jsonio.load(Results, file).programs for file in files if file.exists()]
-    return tuple(program for some in found for program in some)
+    parts = [jsonio.load(Results, file).programs for file in files if file.exists()]
+    return tuple(program for some in parts for program in some)
 
 
 def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     """Judge every claim; fitted figures, a real machine and other presets have no case."""
-    found, known = claims_of(results), recorded(results.quick)
-    presets = {one.engine.preset for one in (results, known) if one.engine}
+    claims, known = claims_of(results), recorded(results.quick)
+    presets = {side.engine.preset for side in (results, known) if side.engine}
     if results.calibration is None or len(presets) > 1:
-        return [(claim, None) for claim in found]
+        return [(claim, None) for claim in claims]
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
@@ -70,7 +70,7 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
             slack = max(slack, spread.get(claim.name, 0))
         return verdict(claim, figures.get(claim.name), slack)
 
-    return [(claim, None if claim.fitted else case(claim)) for claim in found]
+    return [(claim, None if claim.fitted else case(claim)) for claim in claims]
 
 
 def judge(results: Results, again: Results | None = None) -> list[Case]:
@@ -81,25 +81,24 @@ def judge(results: Results, again: Results | None = None) -> list[Case]:
         runs = tuple(run for run in results.runs if run.name in names)
         part = structs.replace(results, runs=runs)
         both = map(compare.all_figures, (part, again))
-        apart = [one for one in compare.differences(*both) if one.relative]
+        apart = [gap for gap in compare.differences(*both) if gap.relative]
         name = f"repeats: every figure of {len(names)} runs is the same"
         repeats = [Case.judged(name, not apart, "; ".join(map(str, apart[:3])))]
-    found = [case for _, case in judged(results) if case]
-    return [*repeats, *found, *(_runs(results) if found else ())]
+    cases = [case for _, case in judged(results) if case]
+    return [*repeats, *cases, *(_runs(results) if cases else ())]
 
 
 def _runs(results: Results) -> Iterator[Case]:
     """Compare each run that was planned with the recorded one, in every figure."""
-    last = recorded(results.quick)
-    known = {run.name: run for run in last.runs}
-    found = {run.name: run for run in results.runs}
-    for name in dict.fromkeys((*(key.name for key in planned(results)), *found)):
+    known = {run.name: run for run in recorded(results.quick).runs}
+    runs = {run.name: run for run in results.runs}
+    for name in dict.fromkeys((*(key.name for key in planned(results)), *runs)):
         case = f"{name}: no figure {100 * SLACK:g} % worse than recorded"
-        if name not in found:
+        if name not in runs:
             yield Case(case, Status.FAILED, "nothing was measured")
         elif name not in known:
             yield Case(case, Status.FAILED, "no run is recorded")
         else:
-            both = map(compare.figures, (known[name], found[name]))
-            worse = [one for one in compare.differences(*both) if one.is_worse(SLACK)]
+            both = map(compare.figures, (known[name], runs[name]))
+            worse = [gap for gap in compare.differences(*both) if gap.is_worse(SLACK)]
             yield Case.judged(case, not worse, "; ".join(map(str, worse)))

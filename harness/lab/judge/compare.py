@@ -81,25 +81,25 @@ class Difference:
 def differences(first: Mapping[str, float], second: Mapping[str, float]) -> list[Difference]:
     """Return every figure of either side, the furthest apart first."""
     names = dict.fromkeys((*first, *second))
-    found = [Difference(name, first.get(name), second.get(name)) for name in names]
-    return sorted(found, key=lambda one: -one.relative)
+    gaps = [Difference(name, first.get(name), second.get(name)) for name in names]
+    return sorted(gaps, key=lambda gap: -gap.relative)
 
 
 def apart(first: Mapping[str, float], second: Mapping[str, float]) -> list[Difference]:
     """Return the figures of a run of which one side's is worse than the other's by LIMIT."""
-    both = ((one, replace(one, first=one.second, second=one.first)) for one in
-            differences(first, second) if one.relative)  # fmt: skip
-    return [one for one, back in both if one.is_worse(LIMIT) or back.is_worse(LIMIT)]
+    both = ((gap, replace(gap, first=gap.second, second=gap.first)) for gap in
+            differences(first, second) if gap.relative)  # fmt: skip
+    return [gap for gap, back in both if gap.is_worse(LIMIT) or back.is_worse(LIMIT)]
 
 
 def all_figures(results: Results) -> dict[str, float]:
     """Return every figure; what identifies a run is in the name."""
-    found = {
+    values = {
         f"{run.name}: {name}": value for run in results.runs for name, value in figures(run).items()
     }
     if results.calibration:
-        found["calibration: dilation"] = results.calibration.dilation
-    return found
+        values["calibration: dilation"] = results.calibration.dilation
+    return values
 
 
 def figures(run: Run) -> dict[str, float]:
@@ -108,7 +108,7 @@ def figures(run: Run) -> dict[str, float]:
     Not what threads met that used the memory: a change that shifts all by a microsecond lets
     them hit other folios.
     """
-    found: dict[str, float] = {}
+    values: dict[str, float] = {}
     for name in Run.__struct_fields__[len(Key.__struct_fields__) :]:
         value = getattr(run, name)
         if isinstance(value, Touch):
@@ -117,7 +117,7 @@ def figures(run: Run) -> dict[str, float]:
             parts = structs.asdict(value)
             if run.total_mib * 1024 / run.folio_kib < 100:
                 parts.pop("p99", None)  # it is the longest
-            found |= {f"{name}: {part}": figure for part, figure in parts.items()}
+            values |= {f"{name}: {part}": figure for part, figure in parts.items()}
         elif value is not None:
-            found[name] = value
-    return found
+            values[name] = value
+    return values

@@ -54,7 +54,7 @@ def _without_an_engine(measured: Measured) -> Iterator[Promised]:
             if split is not None and split < 0:  # it could not be seen
                 split = math.nan
             yield WHOLE, f"{name}: folios split, {word}", "", split
-        for addresses in (one for one, those in plan.WORKLOADS.items() if size in those):
+        for addresses in (kind for kind, those in plan.WORKLOADS.items() if size in those):
             named: Wanted = {"addresses": addresses}
             faster = measured.over("gbps", ours | named, vanilla | named)
             yield GAIN, f"{name}: {WORKLOAD_NAMES[addresses]}, first move", "times", faster
@@ -78,8 +78,8 @@ def _segments(measured: Measured) -> Iterator[Promised]:
     page: Wanted = {"folio_kib": PAGE_KIB}
     faster = measured.over("gbps", cut | page, vanilla | page, alike=False)
     yield SEGMENTS, "16 channels, 4 KB: speed, over vanilla's", "times", faster
-    one: Wanted = {"folios_per_call": 1}
-    alone = measured.over("first_folio_us", small | one, vanilla | one, alike=False)
+    single: Wanted = {"folios_per_call": 1}
+    alone = measured.over("first_folio_us", small | single, vanilla | single, alike=False)
     yield SEGMENTS, "one 2 MB folio: latency, of vanilla's", "", alone
     for size in (_HUGE, PAGE_KIB):
         sized: Wanted = {"folio_kib": size}
@@ -149,7 +149,7 @@ def _callers(measured: Measured) -> Iterator[Promised]:
             yield CALLERS, f"{name}: {_P99}, of vanilla's", "", waits
             if addresses != "reclaim":
                 missing, known = (
-                    measured.figure("huge_pages_missing", **one) for one in (ours, vanilla)
+                    measured.figure("huge_pages_missing", **side) for side in (ours, vanilla)
                 )
                 more = None if missing is None or known is None else missing - known
                 yield CALLERS, f"{name}: huge pages missed", "", more

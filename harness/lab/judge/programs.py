@@ -24,26 +24,26 @@ def _over(first: float, second: float) -> float:
     return first / second if second else math.nan
 
 
-def _per_gb(figure: float, one: Program) -> float:
+def _per_gb(figure: float, row: Program) -> float:
     """Return a figure of all moves for each GB."""
-    return _over(figure, one.all_gb)
+    return _over(figure, row.all_gb)
 
 
 _DUE: tuple[tuple[str, str, Callable[[Program], float]], ...] = (
-    ("late per GB, of vanilla's", "", lambda one: 1 + _per_gb(one.late, one)),  # there may be none
-    ("CPU time per GB, of vanilla's", "", lambda one: _over(one.mover_ms, one.gb)),
-    ("IPIs per GB, of vanilla's", "", lambda one: 1 + _per_gb(one.ipis, one)),
+    ("late per GB, of vanilla's", "", lambda row: 1 + _per_gb(row.late, row)),  # there may be none
+    ("CPU time per GB, of vanilla's", "", lambda row: _over(row.mover_ms, row.gb)),
+    ("IPIs per GB, of vanilla's", "", lambda row: 1 + _per_gb(row.ipis, row)),
 )
 """Figures that are compared where requests and moves are due at fixed rates."""
 
 _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
     "tiering": (
         ("share of a hot set on the fast node, over vanilla's", "times",
-         lambda one: one.counts["near"]),
+         lambda row: row.counts["near"]),
         ("pages promoted a second, over vanilla's", "times",
-         lambda one: one.counts["promoted_per_s"]),
+         lambda row: row.counts["promoted_per_s"]),
         ("CPU time for a page demoted, of vanilla's", "",  # but for the time
-         lambda one: _over(one.mover_ms, one.counts["demoted_per_s"])),
+         lambda row: _over(row.mover_ms, row.counts["demoted_per_s"])),
     ),
 }  # fmt: skip
 """The same where the kernel moves memory by itself."""
@@ -65,29 +65,29 @@ def spread(programs: Sequence[Program]) -> dict[str, float]:
 
 def _seeds(programs: Sequence[Program]) -> dict[tuple[str, str, str], list[float]]:
     """Return what is compared, of each seed."""
-    found: dict[tuple[str, str, str], list[float]] = {}
+    values: dict[tuple[str, str, str], list[float]] = {}
     for *name, value in _promised(programs):
         group, what, unit = name
-        found.setdefault((group, what, unit), []).append(value)
-    return found
+        values.setdefault((group, what, unit), []).append(value)
+    return values
 
 
 def _promised(programs: Sequence[Program]) -> Iterator[tuple[str, str, str, float]]:
     """Compare with vanilla; of programs that share a processor, only how slow the slowest are."""
 
-    def key(one: Program) -> tuple[object, ...]:
-        return (one.workload, one.folio_kib, one.case, one.way, one.state, one.seed)
+    def key(row: Program) -> tuple[object, ...]:
+        return (row.workload, row.folio_kib, row.case, row.way, row.state, row.seed)
 
-    some = [one for one in programs if one.quantum_ns == QUANTUM_NS]
-    found = {key(one): one for one in some}
-    for one in (one for one in some if (one.state, one.way != "vanilla") == ("moving", True)):
-        workload = WORKLOADS[one.workload]
+    some = [row for row in programs if row.quantum_ns == QUANTUM_NS]
+    by_key = {key(row): row for row in some}
+    for row in (row for row in some if (row.state, row.way != "vanilla") == ("moving", True)):
+        workload = WORKLOADS[row.workload]
         group = workload.group
-        said = f"{size_name(one.folio_kib)} pages, {one.case}, {WAY_NAMES[one.way]}"
-        vanilla = found[key(structs.replace(one, way="vanilla"))]
-        if one.counts:
-            name = f"{said}: {workload.what}, over vanilla's"
-            yield group, name, "times", one.per_s / vanilla.per_s
-        yield group, f"{said}: {RARE}, of vanilla's", "", one.p999_us / vanilla.p999_us
-        for name, unit, figure in _COUNTED.get(one.workload, _DUE if one.gb else ()):
-            yield group, f"{said}: {name}", unit, _over(figure(one), figure(vanilla))
+        label = f"{size_name(row.folio_kib)} pages, {row.case}, {WAY_NAMES[row.way]}"
+        vanilla = by_key[key(structs.replace(row, way="vanilla"))]
+        if row.counts:
+            name = f"{label}: {workload.what}, over vanilla's"
+            yield group, name, "times", row.per_s / vanilla.per_s
+        yield group, f"{label}: {RARE}, of vanilla's", "", row.p999_us / vanilla.p999_us
+        for name, unit, figure in _COUNTED.get(row.workload, _DUE if row.gb else ()):
+            yield group, f"{label}: {name}", unit, _over(figure(row), figure(vanilla))

@@ -54,10 +54,10 @@ class Row(Struct, frozen=True):
 @cache
 def rows(table: str) -> tuple[Row, ...]:
     """Read a table."""
-    path, found = DIRECTORY / f"{table}.csv", []
+    path, kept = DIRECTORY / f"{table}.csv", []
     with path.open(newline="", encoding="utf-8") as file:
         for item in csv.DictReader(file):
             if order := item.get("order"):
                 item["folio_kib"] = str(PAGE_KIB << int(order))
-            found.append(msgspec.convert({**item, "table": table}, Row, strict=False))
-    return tuple(found)
+            kept.append(msgspec.convert({**item, "table": table}, Row, strict=False))
+    return tuple(kept)

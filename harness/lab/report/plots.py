@@ -64,28 +64,28 @@ def strip(path: Path, rows: Sequence[tuple[str, Sequence[Strip]]], footer: str) 
 
     All strips of a size have the same axes.
     """
-    sizes = list(dict.fromkeys(one.folio_kib for _, some in rows for one in some))
+    sizes = list(dict.fromkeys(trace.folio_kib for _, some in rows for trace in some))
     with _figure(path, (10, 1.15 * len(rows) + 0.9), footer) as figure:
         grid = figure.subplots(len(rows), len(sizes), sharex="col", sharey="col", squeeze=False)
         for (name, some), line in zip(rows, grid, strict=True):
             line[0].set_ylabel(name, rotation=0, ha="right", va="center",
                                color=COLOURS[some[0].way])  # fmt: skip
-            for one in some:
-                axes = line[sizes.index(one.folio_kib)]
-                mib = one.folio_kib / 1024
-                high = len(one.folios) * mib
+            for trace in some:
+                axes = line[sizes.index(trace.folio_kib)]
+                mib = trace.folio_kib / 1024
+                high = len(trace.folios) * mib
                 axes.set_ylim(high, 0)
                 axes.set_yticks([0, high], ["0", f"{high:g} MB"])
                 # A line is as thick as a folio, but not too thin to be seen.
-                width = max(0.9 * 52 / len(one.folios), 0.5)
+                width = max(0.9 * 52 / len(trace.folios), 0.5)
                 for colour, since, until in ((YELLOW, 0, 1), (RED, 1, 2)):
                     spans = [((times[since], (row + 0.5) * mib), (times[until], (row + 0.5) * mib))
-                             for row, times in enumerate(one.folios)]  # fmt: skip
+                             for row, times in enumerate(trace.folios)]  # fmt: skip
                     lines = LineCollection(spans, colors=colour, linewidths=width,
                                            capstyle="butt")  # fmt: skip
                     axes.add_collection(lines)
-                end = max(times[2] for times in one.folios)
-                axes.axvline(end, color=COLOURS[one.way], linewidth=1)
+                end = max(times[2] for times in trace.folios)
+                axes.axvline(end, color=COLOURS[trace.way], linewidth=1)
                 axes.annotate(f"{end:,.0f} us", (end, 0), (3, -9), textcoords="offset points",
                               fontsize=8)  # fmt: skip
         for axes, kib in zip(grid[0], sizes, strict=True):
@@ -110,18 +110,18 @@ def cost(
             for number, axes in enumerate(line):
                 axes.grid(axis="x")
                 axes.tick_params(axis="y", length=0)
-                axes.set_yticks(places, [one.name for one in costs] if not number else [])
-                for one, place in zip(costs, places, strict=True):
-                    median, low, high = one.figures[number]
-                    axes.barh(place, median, 0.7, color=COLOURS[one.way])
+                axes.set_yticks(places, [bar.name for bar in costs] if not number else [])
+                for bar, place in zip(costs, places, strict=True):
+                    median, low, high = bar.figures[number]
+                    axes.barh(place, median, 0.7, color=COLOURS[bar.way])
                     if low < high:
                         axes.plot([low, high], [place] * 2, color="#000000", marker="|")
                     axes.annotate(f"{median:,.3g}" if median < 1000 else f"{median:,.0f}",
                                   (max(high, 0), place), (4, -3), textcoords="offset points",
                                   fontsize=8)  # fmt: skip
                 axes.margins(x=0.18)
-            for label, one in zip(line[0].get_yticklabels(), costs, strict=True):
-                label.set_fontweight("bold" if one.default else "normal")
+            for label, bar in zip(line[0].get_yticklabels(), costs, strict=True):
+                label.set_fontweight("bold" if bar.default else "normal")
             line[0].set_title(title, loc="left", fontweight="bold")
         for number, panel in enumerate(panels):
             grid[-1][number].set_xlabel(panel)

@@ -12,7 +12,7 @@ HEAD = ("figure", "predicted", "measured", "of it")
 
 def figures(results: Results) -> dict[str, float]:
     """Return what can be predicted of moves by an engine, with the most channels, by its name."""
-    found = {}
+    values = {}
     for run in sorted(results.runs, key=lambda run: (run.channels or 0, *size(run))):
         if run.kernel == "ours" and run.engine and (run.move, run.memory) == (1, "anon"):
             words = [{"live": "live", "segments": "not live"}.get(run.design, run.design)]
@@ -22,11 +22,11 @@ def figures(results: Results) -> dict[str, float]:
             if run.writes_per_ms:
                 words.append(f"{run.writes_per_ms} pages written a ms")
             name = ", ".join(filter(None, words))
-            found[f"{name}: GB/s"] = run.gbps
+            values[f"{name}: GB/s"] = run.gbps
             if run.touch:
-                found[f"{name}: longest read, us"] = run.touch.read
-                found[f"{name}: longest write, us"] = run.touch.write
-    return found
+                values[f"{name}: longest read, us"] = run.touch.read
+                values[f"{name}: longest write, us"] = run.touch.write
+    return values
 
 
 def rows(results: Results) -> list[list[str]]:

@@ -19,25 +19,25 @@ _GB = 0.66
 """Of a move of redis, in records whose mover had no rate: there lost requests are throughput."""
 
 
-def _cost(one: Program, rest: Program) -> tuple[float, ...]:
+def _cost(row: Program, rest: Program) -> tuple[float, ...]:
     """Return figures for PANELS."""
-    if one.gb:
-        return one.late / one.all_gb, one.mover_ms / one.gb, one.longest_us
-    lost = (rest.per_s - one.per_s) * one.move_ms / 1000 / _GB
-    return lost, one.mover_ms / _GB, one.longest_us
+    if row.gb:
+        return row.late / row.all_gb, row.mover_ms / row.gb, row.longest_us
+    lost = (rest.per_s - row.per_s) * row.move_ms / 1000 / _GB
+    return lost, row.mover_ms / _GB, row.longest_us
 
 
 def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
     """Return what the picture shows, by size of pages: of redis, and its first case."""
-    found: dict[str, dict[Way, list[tuple[float, ...]]]] = {}
-    some = [one for one in programs
-            if one.workload == REDIS.name and one.quantum_ns == QUANTUM_NS]  # fmt: skip
-    for one in (one for one in some if one.case == some[0].case):
-        if one.state == "rest":
-            rest = one
-        elif one.state == "moving":
-            size = found.setdefault(f"{one.case}, {size_name(one.folio_kib)} pages", {})
-            size.setdefault(one.way, []).append(_cost(one, rest))
+    sizes: dict[str, dict[Way, list[tuple[float, ...]]]] = {}
+    some = [row for row in programs
+            if row.workload == REDIS.name and row.quantum_ns == QUANTUM_NS]  # fmt: skip
+    for row in (row for row in some if row.case == some[0].case):
+        if row.state == "rest":
+            rest = row
+        elif row.state == "moving":
+            size = sizes.setdefault(f"{row.case}, {size_name(row.folio_kib)} pages", {})
+            size.setdefault(row.way, []).append(_cost(row, rest))
     return {
         title: [
             Cost(way, WAY_NAMES[way] + " (default)" * (way in _DEFAULTS), way in _DEFAULTS,
@@ -45,7 +45,7 @@ def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
                   for some in zip(*seeds, strict=True)])
             for way, seeds in ways.items()
         ]
-        for title, ways in found.items()
+        for title, ways in sizes.items()
     }  # fmt: skip
 
 
@@ -59,14 +59,14 @@ _COUNTS: dict[Counted, str] = {
 }  # fmt: skip
 
 
-def _by_quantum(one: Program, programs: Sequence[Program]) -> str:
+def _by_quantum(row: Program, programs: Sequence[Program]) -> str:
     """Return how much p99.9 changes with half and double the quantum, where that is over 2 %."""
 
-    def key(one: Program) -> tuple[object, ...]:
-        return (one.folio_kib, one.case, one.way, one.state, one.seed)
+    def key(row: Program) -> tuple[object, ...]:
+        return (row.folio_kib, row.case, row.way, row.state, row.seed)
 
-    others = [other.p999_us for other in programs if key(other) == key(one)]
-    apart = max(abs(us / one.p999_us - 1) for us in others) if one.p999_us else 0
+    others = [other.p999_us for other in programs if key(other) == key(row)]
+    apart = max(abs(us / row.p999_us - 1) for us in others) if row.p999_us else 0
     return f"{apart:.0%} by quantum" if apart > 0.02 else "-"
 
 
@@ -74,8 +74,8 @@ def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     """Return the head of the table, and its rows: of other quanta only how far they are apart."""
     what = f"{WORKLOADS[programs[0].workload].what} a second"
     head = ["pages", "case", "copies by", "state", what, "p50, us", "p99", "p99.9", "longest"]
-    counted = [name for name in _COUNTS if any(name in one.counts for one in programs)]
-    due = any(one.gb for one in programs)
+    counted = [name for name in _COUNTS if any(name in row.counts for row in programs)]
+    due = any(row.gb for row in programs)
     if counted:
         head += ["CPU for one, us", *(_COUNTS[name] for name in counted), "threads' CPU, ms"]
     elif due:
@@ -83,21 +83,21 @@ def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     else:
         head += ["move, ms", "mover's CPU, ms"]
 
-    def last(one: Program) -> list[str]:
+    def last(row: Program) -> list[str]:
         if counted:
-            share = {name: one.counts[name] * (100 if name == "near" else 1) for name in one.counts}
+            share = {name: row.counts[name] * (100 if name == "near" else 1) for name in row.counts}
             counts = [_figure(share[name]) if name in share else "-" for name in counted]
-            used = f"{one.mover_ms:,.1f}" if one.state == "moving" else "-"
-            return [f"{one.cpu_us:.3g}", *counts, used]
-        all_gb = one.all_gb
-        per_gb = (one.late / all_gb, one.mover_ms / one.gb, one.ipis / all_gb) if all_gb else ()
-        shown = (*per_gb, one.move_ms) if due else (one.move_ms, one.mover_ms)
-        cells = [f"{value:,.1f}" for value in shown] if one.moves else ["-"] * (4 if due else 2)
-        return [*cells, str(one.seed), _by_quantum(one, programs)] if due else cells
+            used = f"{row.mover_ms:,.1f}" if row.state == "moving" else "-"
+            return [f"{row.cpu_us:.3g}", *counts, used]
+        all_gb = row.all_gb
+        per_gb = (row.late / all_gb, row.mover_ms / row.gb, row.ipis / all_gb) if all_gb else ()
+        shown = (*per_gb, row.move_ms) if due else (row.move_ms, row.mover_ms)
+        cells = [f"{value:,.1f}" for value in shown] if row.moves else ["-"] * (4 if due else 2)
+        return [*cells, str(row.seed), _by_quantum(row, programs)] if due else cells
 
     rows = []
-    for one in (one for one in programs if one.quantum_ns == QUANTUM_NS):
-        times = map(_figure, (one.p50_us, one.p99_us, one.p999_us, one.longest_us))
-        words = (size_name(one.folio_kib), one.case, WAY_NAMES[one.way], _STATES[one.state])
-        rows.append([*words, f"{one.per_s:,.0f}", *times, *last(one)])
+    for row in (row for row in programs if row.quantum_ns == QUANTUM_NS):
+        times = map(_figure, (row.p50_us, row.p99_us, row.p999_us, row.longest_us))
+        words = (size_name(row.folio_kib), row.case, WAY_NAMES[row.way], _STATES[row.state])
+        rows.append([*words, f"{row.per_s:,.0f}", *times, *last(row)])
     return head, rows

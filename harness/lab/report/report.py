@@ -81,15 +81,15 @@ def _row(claim: Claim, case: Case | None) -> list[str]:
     return [claim.name, claim.goal or "-", value, bound, verdict]
 
 
-def _against(found: Sequence[Claim]) -> Question:
+def _against(judged: Sequence[Claim]) -> Question:
     """Return where a figure is worse than vanilla's, the worst first."""
     worse = []
-    for claim in found:
+    for claim in judged:
         if "vanilla's" in claim.what and claim.value:
             times = 1 / claim.value if claim.more else claim.value
             if times > 1 + _WORSE:
                 worse.append((times, [claim.name, f"{times:.2f} times", claim.cause or "-"]))
-    worse.sort(key=lambda one: -one[0])
+    worse.sort(key=lambda row: -row[0])
     return Question("Where does vanilla win?", ("figure", "worse than vanilla", "cause"),
                     [row for _, row in worse])  # fmt: skip
 
@@ -130,9 +130,9 @@ def _speeds(results: Results) -> Question:
     runs.sort(key=lambda run: (run.kernel != "vanilla", run.kernel != "heart",
                                get_args(Design).index(run.design), run.channels or 0))  # fmt: skip
     sizes = sorted({run.folio_kib for run in runs})
-    found: dict[tuple[str, int], Run] = {}
+    by_copier: dict[tuple[str, int], Run] = {}
     for run in sorted(runs, key=size):
-        found[_copier(run), run.folio_kib] = run
+        by_copier[_copier(run), run.folio_kib] = run
 
     def figures(run: Run) -> dict[str, str]:
         fitted = {"vanilla": run.folio_kib != UNFITTED_KIB, "heart": run.folio_kib == HUGE_KIB}
@@ -147,7 +147,7 @@ def _speeds(results: Results) -> Question:
 
     rows = []
     for name in dict.fromkeys(map(_copier, runs)):
-        cells = [figures(found[name, kib]) if (name, kib) in found else {} for kib in sizes]
+        cells = [figures(by_copier[name, kib]) if (name, kib) in by_copier else {} for kib in sizes]
         for what in dict.fromkeys(what for some in cells for what in some):
             rows.append([name, what, *(some.get(what, "-") for some in cells)])
     return Question("How fast is a move, and at what cost?",
@@ -178,25 +178,25 @@ def questions(results: Results) -> list[Question]:
     """Return the tables that have rows: those against us first."""
     judged = claims.judged(results)
     head = ("figure", "goal", "lab" if results.calibration else "measured", "bound", "verdict")
-    asked = {title: Question(title, head) for title in CLAIMS.values()}
+    by_title = {title: Question(title, head) for title in CLAIMS.values()}
     for claim, case in judged:
-        asked[_question(claim)].rows.append(_row(claim, case))
+        by_title[_question(claim)].rows.append(_row(claim, case))
     served = []
     for name, workload in WORKLOADS.items():
-        if some := [one for one in results.programs if one.workload == name]:
+        if some := [row for row in results.programs if row.workload == name]:
             title = f"What does a program get? {workload.group}"
             served.append(Question(title, *programs.table(some), 4))
-    found = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
+    tables = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
              _against([claim for claim, _ in judged]), _speeds(results), _touched(results),
-             *asked.values(), *served]  # fmt: skip
-    return [one for one in found if one.rows]
+             *by_title.values(), *served]  # fmt: skip
+    return [table for table in tables if table.rows]
 
 
 def _pictures(results: Results, directory: Path) -> dict[str, str]:
     """Draw what there is to draw, and return it as base64 by name."""
     by_way: dict[StripWay, list[Strip]] = {}
-    for one in results.strips:
-        by_way.setdefault(one.way, []).append(one)
+    for strip in results.strips:
+        by_way.setdefault(strip.way, []).append(strip)
     if by_way:
         rows = [(_WAYS[way], some) for way, some in by_way.items()]
         plots.strip(directory / STRIP, rows, results.label)
@@ -220,8 +220,8 @@ def html(results: Results, directory: Path) -> str:
         figures=_pictures(results, directory),
         questions=questions(results),
         shared=sorted(
-            {one.workload for one in results.programs if one.moves and not one.gb}
-            | {one.workload for one in results.programs if one.counts}
+            {row.workload for row in results.programs if row.moves and not row.gb}
+            | {row.workload for row in results.programs if row.counts}
         ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
@@ -234,8 +234,7 @@ def write(results: Results, directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
         for stale in FIGURES:
             (directory / stale).unlink(missing_ok=True)
-        page = html(results, directory)
-        (directory / "report.html").write_text(page, encoding="utf-8")
+        (directory / "report.html").write_text(html(results, directory), encoding="utf-8")
     except OSError as error:
         raise HarnessError(f"{error.filename or directory}: {error.strerror}") from error
 
@@ -245,9 +244,9 @@ def load(files: Sequence[Path]) -> Results:
     if not files:
         raise HarnessError("report: no file is given: make report FROM=results.json")
     documents = [
-        (str(path), one)
+        (str(path), part)
         for path in files
-        for one in bench.parts(jsonio.load(dict[str, object], path), str(path))
+        for part in bench.parts(jsonio.load(dict[str, object], path), str(path))
     ]
     if all("program" in document for _, document in documents):
         return bench.from_benchmarks(

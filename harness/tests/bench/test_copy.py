@@ -90,12 +90,11 @@ def test_a_short_run_is_read(
     output = tmp_path / "r.json"
     argv = [str(program), "--rounds=5", "--sizes=4,64", f"--output={output}"]
     subprocess.run(argv, check=True)
-    found = jsonio.load(Bench, output)
-    assert len(found.results) == 2 * 3 * 5
-    copy.show(found, copy.processor())
-    printed = capsys.readouterr().out
-    assert len(re.findall(r"^│ +(?:4|64) │", printed, re.MULTILINE)) == 2
-    points = [(str(one.routine), one.kib, dataclasses.astuple(one.ratio)) for one in found.results]
+    bench = jsonio.load(Bench, output)
+    assert len(bench.results) == 2 * 3 * 5
+    copy.show(bench, copy.processor())
+    assert len(re.findall(r"^│ +(?:4|64) │", capsys.readouterr().out, re.MULTILINE)) == 2
+    points = [(str(row.routine), row.kib, dataclasses.astuple(row.ratio)) for row in bench.results]
     plot.draw(tmp_path / "ratios.png", {"one": points, "two": points}, "a footer")
     assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
 

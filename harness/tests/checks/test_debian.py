@@ -71,8 +71,8 @@ def test_files_come_and_go_through_a_disk(tmp_path: Path) -> None:
 def test_the_machine_knows_every_part() -> None:
     script = (ROOT / "guest/debian/lane").read_text()
     parts = {
-        found[1]: (int(found[2]), found[3])
-        for found in re.finditer(r"^(\w+)\)\n\tktap_plan (\d+)\n(.*?)\t;;", script, re.M | re.S)
+        match[1]: (int(match[2]), match[3])
+        for match in re.finditer(r"^(\w+)\)\n\tktap_plan (\d+)\n(.*?)\t;;", script, re.M | re.S)
     }
     assert tuple(parts) == debian.PARTS
     for planned, body in parts.values():

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from harness.checks.lint.diagnostics import COMPILER, Diagnostic, new_ones, ours, parse, suspects
+from harness.checks.lint.diagnostics import COMPILER, Diagnostic, fresh, ours, parse, suspects
 
 TREE = Path("/t/tree")
 OUTPUT = """\
@@ -29,21 +29,21 @@ def warning(file: str, line: int, text: str, level: str = "warning") -> Diagnost
     return Diagnostic(file, line, level, text)
 
 
-def test_new_ones_ignore_moved_lines_but_not_repetition() -> None:
+def test_fresh_ones_ignore_moved_lines_but_not_repetition() -> None:
     before = [warning("a.c", 1, "unused 'x'")]
     after = [warning("a.c", 9, "unused 'x'"), warning("a.c", 12, "unused 'x'")]
-    assert new_ones(after, before) == [after[1]]
+    assert fresh(after, before) == [after[1]]
 
 
 def test_ours() -> None:
     vanilla = [warning("mm/edited.c", 1, "old")]
-    found = [
+    patched = [
         warning("mm/edited.c", 5, "old"),
         warning("mm/edited.c", 6, "new"),
         warning("include/other.h", 7, "noise of a header"),
         warning("include/other.h", 8, "which silences sparse", "error"),
     ]
-    assert ours(found, vanilla, {"mm/edited.c"}.__contains__) == [found[1], found[3]]
+    assert ours(patched, vanilla, {"mm/edited.c"}.__contains__) == [patched[1], patched[3]]
 
 
 def test_vanilla_sources_with_nothing_to_forgive_are_not_compiled() -> None:

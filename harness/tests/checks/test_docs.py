@@ -83,8 +83,8 @@ def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     name = "Documentation/ABI/testing/x"
     file = tmp_path / name
     file.parent.mkdir(parents=True)
-    said = ""
-    monkeypatch.setattr(process, "attempt", lambda *_: (0, said))
+    output = ""
+    monkeypatch.setattr(process, "attempt", lambda *_: (0, output))
 
     def problems(text: str) -> list[str]:
         file.write_text(text)
@@ -98,5 +98,5 @@ def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         f"{name}: entry {number} lacks Date" for number in (1, 2)
     ]
     assert problems("") == [f"{name}: describes nothing (no What:)"]
-    said = f"[WARNING] {tmp_path}/{name}:3: tag 'what' is invalid\n[WARNING] other:1: x\n"
+    output = f"[WARNING] {tmp_path}/{name}:3: tag 'what' is invalid\n[WARNING] other:1: x\n"
     assert problems(ABI) == [f"[WARNING] {name}:3: tag 'what' is invalid"]

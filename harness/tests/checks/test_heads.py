@@ -28,7 +28,7 @@ def test_kernels_groups_and_counts() -> None:
 
 
 @pytest.mark.parametrize(
-    ("line", "said"),
+    ("line", "error"),
     [
         ("# checks: base", "no line"),
         ("# check:", "no line"),
@@ -38,8 +38,8 @@ def test_kernels_groups_and_counts() -> None:
         ("# check: base engines:base", "names base twice"),
     ],
 )
-def test_a_head_that_is_not_understood_is_refused(line: str, said: str) -> None:
-    with pytest.raises(ValueError, match=said):
+def test_a_head_that_is_not_understood_is_refused(line: str, error: str) -> None:
+    with pytest.raises(ValueError, match=error):
         parse(line)
 
 

@@ -18,13 +18,13 @@ FILE = "mm/migrate.c"  # of rows that name no other
 def hunks() -> dict[tuple[str, str], str]:
     """Return the hunks of each patch and file, with their context."""
     paths = default_paths()
-    found: dict[tuple[str, str], str] = {}
+    parts: dict[tuple[str, str], str] = {}
     for step in topics.all_steps(topics.read(paths)):
         for part in re.split(r"^(?=--- )", step.mail(paths.overlay), flags=re.M):
             for file in added.changes(part):
                 key = step.name, file
-                found[key] = found.get(key, "") + part
-    return found
+                parts[key] = parts.get(key, "") + part
+    return parts
 
 
 @pytest.mark.parametrize("row", ROWS)

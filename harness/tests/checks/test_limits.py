@@ -44,16 +44,16 @@ def test_a_binary_file_has_no_lines(project: Project) -> None:
 
 
 def limit(text: str) -> limits.Limit:
-    (found,) = limits.load(f"[lines]\npart = {{ {text} }}")
-    return found
+    (parsed,) = limits.load(f"[lines]\npart = {{ {text} }}")
+    return parsed
 
 
 def test_changes_are_read_from_hunks_only() -> None:
-    found = added.changes(PATCH)
-    assert list(found) == ["mm/a.c", "mm/b.c"]
-    assert found["mm/a.c"].added == ["++ b/looks/like/a/file", "--- a/neither", "new"]
-    assert found["mm/a.c"].removed == 2
-    assert found["mm/b.c"].added == ["b", "--"]
+    changes = added.changes(PATCH)
+    assert list(changes) == ["mm/a.c", "mm/b.c"]
+    assert changes["mm/a.c"].added == ["++ b/looks/like/a/file", "--- a/neither", "new"]
+    assert changes["mm/a.c"].removed == 2
+    assert changes["mm/b.c"].added == ["b", "--"]
     with pytest.raises(HarnessError, match=r"last hunk of mm/b\.c"):
         added.changes(PATCH.replace("1,2", "1,3"))
 
@@ -110,25 +110,32 @@ def test_the_table_has_each_series_and_each_limit() -> None:
 
 
 @pytest.mark.parametrize(
-    ("text", "found"),
+    ("text", "refused"),
     [
-        ("The engine copies; a folio waits.", []),
-        ("Nobody\nwaits", ["Nobody waits"]),
-        (" * so\n * many of them", ["so many of them"]),
-        ("it shall wait", ["shall wait"]),
+        ("The engine copies; a folio waits.", []), ("Nobody\nwaits", ["Nobody waits"]),
+        (" * so\n * many of them", ["so many of them"]), ("it shall wait", ["shall wait"]),
         ("/* What copies has to wait. */", ["What copies has to wait. */"]),
         ("a rule: who waits, sleeps", ["who waits, sleeps"]),
-        ("the one who waits, or what it needs", []),
-        ("What does it cost? Who pays?", []),
-        ("What:\t\t/sys/kernel/x", []),
-        ("case WHAT: what = 1;", []),
+        ("the one who waits, or what it needs", []), ("What does it cost? Who pays?", []),
+        ("What:\t\t/sys/kernel/x", []), ("case WHAT: what = 1;", []),
         ("a topic, double the laboratory", []),
     ],
-)
-def test_words(text: str, found: list[str]) -> None:
-    assert words.found_in(text) == found
+)  # fmt: skip
+def test_words(text: str, refused: list[str]) -> None:
+    assert words.refused(text) == refused
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["{} = 1", "{}: int", "x.{} = 1", "[x for x, {} in y]", "with x as {}: pass", "import x as {}",
+     "lambda *{}: 1", "def f(*, {}=2): pass", "def {}(): pass", "class {}: pass"],
+)  # fmt: skip
+def test_a_name_that_says_nothing_is_refused(code: str) -> None:
+    for name in ("one", "said", "_found", "ASKED", "found_in"):
+        assert words.hollow(code.format(name)) == [f"1: {name}"]
+    assert words.hollow(f"{code.format('folios_asked')}; paths == one(found=said.asked)") == []
 
 
 def test_messages_have_no_word_of_ours() -> None:
-    found = words.found_in("A topic of the laboratory doubles it.", message=True)
-    assert [one.split()[0] for one in found] == ["topic", "laboratory", "doubles"]
+    refused = words.refused("A topic of the laboratory doubles it.", message=True)
+    assert [phrase.split()[0] for phrase in refused] == ["topic", "laboratory", "doubles"]

@@ -25,8 +25,8 @@ def test_kernel_sources() -> None:
 
 
 def test_sources_of_an_architecture_are_compiled_for_it() -> None:
-    found = compilers.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
-    assert found == {"base": ["mm/a.c", "arch/x86/lib/c.c"], "arm64": ["arch/arm64/mm/b.c"]}
+    sources = compilers.by_config(["mm/a.c", "arch/arm64/mm/b.c", "arch/x86/lib/c.c"])
+    assert sources == {"base": ["mm/a.c", "arch/x86/lib/c.c"], "arm64": ["arch/arm64/mm/b.c"]}
 
 
 def complaint(file: str, kind: str, text: str = "") -> Diagnostic:

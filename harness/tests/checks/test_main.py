@@ -23,8 +23,8 @@ def result(verdict: vm.Verdict, *cases: Case) -> suite.SuiteResult:
 
 
 def failures(verdict: vm.Verdict, *cases: Case) -> list[str]:
-    found = main.suite_cases(result(verdict, *cases))
-    return [case.name for case in found if case.status is Status.FAILED]
+    judged = main.suite_cases(result(verdict, *cases))
+    return [case.name for case in judged if case.status is Status.FAILED]
 
 
 def finished(status: int) -> vm.Verdict:
@@ -120,7 +120,7 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
         return result(finished(0), GOOD)
 
     monkeypatch.setattr(suite, "run_suite", run)
-    (stage,) = (one for one in main.tests(default_paths(), GROUPS[2:]) if one.name == "base-faults")
+    (stage,) = (job for job in main.tests(default_paths(), GROUPS[2:]) if job.name == "base-faults")
     assert stage.run(None, default_paths().out) == [GOOD]
     assert told == ["faults,engines"]
 
@@ -138,10 +138,10 @@ def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall(
 def test_layouts_on_several_processors_have_the_clock_of_the_seed(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    asked: list[tuple[Machine, int]] = []
+    boots: list[tuple[Machine, int]] = []
 
     def run(_: object, machine: Machine, first: int, __: int) -> Outcome:
-        asked.append((machine, first))
+        boots.append((machine, first))
         return Outcome(machine)
 
     monkeypatch.setattr(layouts, "prepare", lambda *_: None)
@@ -152,7 +152,7 @@ def test_layouts_on_several_processors_have_the_clock_of_the_seed(
         monkeypatch.setenv("SEED", seed)
         known["layouts-base-vcpus"].run(None, default_paths().out)
     known["layouts-base-vcpus-seed-10"].run(None, default_paths().out)
-    assert asked == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
+    assert boots == [(Machine(2, clock=vm.Clock(seed)), layouts.SEED) for seed in (1, 7, 10)]
     assert not [name for name in known if name.startswith(("layouts-base-seed", "layouts-arm64-"))]
 
 

@@ -18,8 +18,8 @@ KEY = {"Linux": f"{source.PACKAGE}_7", "compiler": "gcc", "QEMU": "10", "suite":
 
 def statuses(known: Entry | None, now: Entry) -> list[tuple[Status, str]]:
     told = {"g": lambda old, new: [f"{old} is {new}"] if old != new else []}
-    found = record.cases({"g": known} if known else {}, {"g": now}, told)
-    return [(case.status, case.detail) for case in found]
+    cases = record.cases({"g": known} if known else {}, {"g": now}, told)
+    return [(case.status, case.detail) for case in cases]
 
 
 def test_what_is_as_recorded_passes() -> None:
@@ -34,7 +34,7 @@ def test_a_record_of_another_machine_is_not_compared() -> None:
     ((status, why),) = statuses(Entry(KEY, "1"), Entry(KEY | {"compiler": "cc"}, "2"))
     assert (status, why) == (Status.SKIPPED, "the record is of compiler gcc, here is cc")
     for more in ({"compiler": "cc", "QEMU": "11"}, {"Linux": "mine 7"}):
-        assert [one[0] for one in statuses(Entry(KEY, "1"), Entry(KEY | more, "2"))] == [
+        assert [status for status, _ in statuses(Entry(KEY, "1"), Entry(KEY | more, "2"))] == [
             Status.SKIPPED
         ]
 

@@ -153,8 +153,7 @@ def test_suites_run_again_when_nothing_runs_beside_them(tmp_path: Path, check: C
         time.sleep(0.3)
         return [GOOD]
 
-    some = (Stage("churn", run, counts=("few/*",)), Stage("lint", slow, background=True))
-    check(*some)
+    check(Stage("churn", run, counts=("few/*",)), Stage("lint", slow, background=True))
     assert beside == [True, False, False]
 
 
@@ -179,12 +178,12 @@ def test_the_time_goes_to_the_stage_that_took_it(tmp_path: Path, check: Check) -
     def burn(seconds: float) -> Run:
         script = f"import time\nwhile time.process_time() < {seconds}: pass"
 
-        def one(_: object) -> None:
+        def task(_: object) -> None:
             process.attempt([sys.executable, "-c", script], tmp_path)
 
         def run(*_: object) -> list[Case]:
             with process.Threads(2) as pool:
-                list(pool.map(one, range(2)))
+                list(pool.map(task, range(2)))
             return [GOOD]
 
         return run

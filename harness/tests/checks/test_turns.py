@@ -87,8 +87,8 @@ def test_continuous_integration_runs_the_turn_with_a_cache_of_its_own(
 ) -> None:
     tool("make", 'echo "$PWD $CACHE_DIR $*"')
     monkeypatch.setenv("CACHE_DIR", "/cache/of/others")
-    said = process.capture([str(root / ".ci/run")], cwd=Path("/"))
-    assert said == f"{root} {root}/.cache check TURN=faults\n"
+    output = process.capture([str(root / ".ci/run")], cwd=Path("/"))
+    assert output == f"{root} {root}/.cache check TURN=faults\n"
 
 
 def test_groups_that_turn_names(root: Path) -> None:

@@ -71,15 +71,15 @@ def names(place: Path) -> set[str]:
 
 
 def test_of_two_clones_one_makes_an_entry_and_both_see_it_whole(tmp_path: Path) -> None:
-    one, two = Clone(tmp_path, 0.5), Clone(tmp_path, 0.5)
-    said = {clone: clone.line() for clone in (one, two)}
-    for clone in (one, two):
-        while said[clone] != "one two":
-            assert said[clone] == "half" or "waiting for another harness" in said[clone]
-            said[clone] = clone.line()
+    first, second = Clone(tmp_path, 0.5), Clone(tmp_path, 0.5)
+    lines = {clone: clone.line() for clone in (first, second)}
+    for clone in (first, second):
+        while lines[clone] != "one two":
+            assert lines[clone] == "half" or "waiting for another harness" in lines[clone]
+            lines[clone] = clone.line()
     assert (tmp_path / "log").read_text() == "filled "
     assert names(tmp_path) == {"kernel"}
-    for clone in (one, two):
+    for clone in (first, second):
         clone.end()
 
 

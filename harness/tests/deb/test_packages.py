@@ -33,8 +33,8 @@ def test_only_the_package_that_is_wanted_stays(tmp_path: Path) -> None:
     for name in ("linux-image-7_2_amd64.deb", "linux-libc-dev_2_amd64.deb",
                  "linux-u_2_amd64.changes", "linux-image-7_1_amd64.deb"):  # fmt: skip
         (tmp_path / name).write_text(name)
-    (found,) = packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
-    assert found == out / "linux-image-7_2_amd64.deb"
+    (kept,) = packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
+    assert kept == out / "linux-image-7_2_amd64.deb"
     assert sorted(path.name for path in tmp_path.iterdir()) == ["linux-image-7_1_amd64.deb", "out"]
     with pytest.raises(HarnessError, match="has 0 files linux-image"):
         packages._collect(tmp_path, "linux-*_2_*", out, "linux-image-*_2_*.deb")
@@ -67,8 +67,8 @@ def test_an_administrator_turns_copy_offload_on_and_off(
 
     def run(words: str, wanted: int = 0) -> list[str]:
         command = [str(default_paths().root / "deb/migrate-offload"), *words.split()]
-        status, said = process.attempt(command, tmp_path)
-        assert status == wanted, said
+        status, output = process.attempt(command, tmp_path)
+        assert status == wanted, output
         files = sorted(path for name in ("sys", "etc") for path in (tmp_path / name).rglob("*"))
         return [f"{path.parent.name}: {line}" for path in files if path.is_file()
                 for line in path.read_text().splitlines() if line not in ("0", "none")]  # fmt: skip

@@ -40,8 +40,8 @@ def test_libraries_are_followed_and_found_in_either_layout(
     for name in ("ld-linux-aarch64.so.1", "libgcc_s.so.1"):
         (older / name).touch()
     tool("aarch64-linux-gnu-readelf", 'shift; cat "$@"')
-    found = image.program(tmp_path, "tool")
-    assert image.libraries(tmp_path, "aarch64-linux-gnu-", [found]) == {
+    program = image.program(tmp_path, "tool")
+    assert image.libraries(tmp_path, "aarch64-linux-gnu-", [program]) == {
         "/lib/libgcc_s.so.1": older / "libgcc_s.so.1",
         "/lib/ld-linux-aarch64.so.1": older / "ld-linux-aarch64.so.1",
         "/lib/liba.so.1": library / "liba.so.1",
@@ -51,7 +51,7 @@ def test_libraries_are_followed_and_found_in_either_layout(
         image.program(tmp_path, "fsck")
     (library / "libb.so.2").unlink()
     with pytest.raises(HarnessError, match=r"has no library libb\.so\.2"):
-        image.libraries(tmp_path, "aarch64-linux-gnu-", [found])
+        image.libraries(tmp_path, "aarch64-linux-gnu-", [program])
 
 
 def test_programs_of_debian_bring_their_own_libraries(
@@ -62,8 +62,8 @@ def test_programs_of_debian_bring_their_own_libraries(
     tool.write_text("program")
     library.write_text("library")
     monkeypatch.setattr(image, "libraries", lambda *_: {"/lib64/libx.so": library})
-    found = image.programs(tmp_path, ["tool"], "debian")
-    assert found == {"debian/usr/bin/tool": b"program", "debian/lib64/libx.so": b"library"}
+    files = image.programs(tmp_path, ["tool"], "debian")
+    assert files == {"debian/usr/bin/tool": b"program", "debian/lib64/libx.so": b"library"}
     (tmp_path / "usr/lib/own/share").mkdir(parents=True)
     for name in ("own", "share/file"):
         (tmp_path / "usr/lib/own" / name).write_text(name)
@@ -73,7 +73,7 @@ def test_programs_of_debian_bring_their_own_libraries(
         "debian/usr/lib/own/share/file": b"share/file",
         "debian/lib64/libx.so": b"library",
     }
-    (tmp_path / "cpio").write_bytes(image.archive(found))
+    (tmp_path / "cpio").write_bytes(image.archive(files))
     subprocess.run(["cpio", "--quiet", "-id", "-F", "cpio"], cwd=tmp_path, check=True)
     assert os.access(tmp_path / "debian/usr/bin/tool", os.X_OK)
     with pytest.raises(HarnessError, match="has no program other"):

@@ -73,8 +73,7 @@ def test_a_second_document_has_its_own_plan() -> None:
 
 
 def test_a_missing_test_of_a_nested_plan_fails() -> None:
-    text = "1..1\n  1..2\n  ok 1 a\nok 1 parent\n"
-    assert failed(text) == ["parent/plan"]
+    assert failed("1..1\n  1..2\n  ok 1 a\nok 1 parent\n") == ["parent/plan"]
 
 
 def test_a_parent_that_fails_alone_is_a_failure() -> None:
@@ -152,7 +151,7 @@ def test_one_line_says_that_a_test_failed(line: str, failed: bool) -> None:
 def test_a_long_detail_has_what_failed_first() -> None:
     first = "# a.c:1:case:Expected 1 (1) == 2 (2)"
     words = ["# a.c:1:case:20 written"] * 9
-    said = [*words, first, *("# more" for _ in range(30)), "not ok 1 a"]
-    [case] = ktap.parse("\n".join(said))
+    lines = [*words, first, *("# more" for _ in range(30)), "not ok 1 a"]
+    [case] = ktap.parse("\n".join(lines))
     assert case.detail.splitlines()[0] == first.removeprefix("# ")
     assert len(case.detail.splitlines()) == 25

@@ -39,8 +39,8 @@ def project(project: Project, monkeypatch: pytest.MonkeyPatch) -> Project:
 
 
 def test_what_fits_is_known(project: Project, capsys: pytest.CaptureFixture[str]) -> None:
-    found = recorded.known(project.paths, GUESTS)
-    assert found == {"plain": "printed by plain", "traced": "printed by traced"}
+    known = recorded.known(project.paths, GUESTS)
+    assert known == {"plain": "printed by plain", "traced": "printed by traced"}
     assert "building" not in capsys.readouterr().out
 
 
@@ -68,9 +68,9 @@ def test_each_part_of_the_checkout_decides_its_guests(
     assert old in path.read_text()
     path.write_text(path.read_text().replace(old, new))
     assert recorded.known(project.paths, GUESTS).keys() == left
-    said = capsys.readouterr().out
-    assert said.count("vanilla is not the recorded one, building") == 2 - len(left)
-    assert f"the record is of {part} " in said if part else not said
+    output = capsys.readouterr().out
+    assert output.count("vanilla is not the recorded one, building") == 2 - len(left)
+    assert f"the record is of {part} " in output if part else not output
 
 
 def test_a_guest_that_is_not_known_makes_its_kernel_be_built(project: Project) -> None:

@@ -95,8 +95,7 @@ def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
     suite.run_quietly(paths, kernel, "lab", tmp_path / "guest", {}, devices=devices)
     (guest,) = booted
     assert guest.qemu == paths.out / "qemu/bin"
-    command = vm.qemu_argv(guest, "stdio", tmp_path / "results")
-    assert devices in pairwise(command)
+    assert devices in pairwise(vm.qemu_argv(guest, "stdio", tmp_path / "results"))
     assert guest.memory_mib == suite.settings_of(paths, "lab").memory_mib
     suite.run_quietly(paths, kernel, "lab", tmp_path / "guest", {}, memory="10G")
     assert booted[-1].memory_mib == 10240

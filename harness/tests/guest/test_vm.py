@@ -181,15 +181,15 @@ def test_a_hang_is_told_from_silence_and_from_a_sudden_end() -> None:
 def test_a_guest_ends_at_the_line_that_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    said = "ok 1 a\n  not ok 2 b # XFAIL known\n  not ok 3 c\n"
-    script = f"printf '%s' '{said}' >{tmp_path}/results.log; exec sleep 60"
+    printed = "ok 1 a\n  not ok 2 b # XFAIL known\n  not ok 3 c\n"
+    script = f"printf '%s' '{printed}' >{tmp_path}/results.log; exec sleep 60"
     monkeypatch.setattr(vm, "qemu_argv", lambda *_: ["sh", "-c", script])
     heard: list[str] = []
-    one = replace(guest(), enough=ktap.is_failure)
-    done = vm.run(one, tmp_path, heard.append)
+    machine = replace(guest(), enough=ktap.is_failure)
+    done = vm.run(machine, tmp_path, heard.append)
     assert done.verdict.outcome is Outcome.STOPPED
     assert done.verdict.message == "the guest was stopped after: not ok 3 c"
-    assert heard == said.splitlines()
+    assert heard == printed.splitlines()
     patient = vm.run(replace(guest(), timeout=1), tmp_path, heard.append)
     assert patient.verdict.outcome is Outcome.HUNG
 
@@ -220,10 +220,10 @@ def test_a_panic_counts_whatever_was_enough() -> None:
     assert verdict.outcome is Outcome.PANICKED
 
 
-def late_after_a_sleep(one: vm.Guest) -> float:
+def late_after_a_sleep(machine: vm.Guest) -> float:
     """Return how late a guest is that got no processor for 0.3 s."""
     with subprocess.Popen(["sleep", "60"]) as child:
-        seconds = vm._stopwatch(one, child)
+        seconds = vm._stopwatch(machine, child)
         time.sleep(0.3)
         late = seconds()
         child.kill()
@@ -235,10 +235,10 @@ def test_a_guest_is_late_by_the_time_that_it_had_a_processor(
     clock: vm.Clock | None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(vm, "_PATIENCE", {True: 1e9, False: 1e9})
-    one = replace(guest(), clock=clock)
-    assert late_after_a_sleep(one) < 0.3
+    machine = replace(guest(), clock=clock)
+    assert late_after_a_sleep(machine) < 0.3
     with subprocess.Popen(["sh", "-c", "while :; do :; done"]) as child:
-        computes = vm._stopwatch(one, child)
+        computes = vm._stopwatch(machine, child)
         while computes() < 0.3:
             time.sleep(0.01)
         child.kill()

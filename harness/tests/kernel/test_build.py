@@ -37,9 +37,9 @@ def test_kasan_looks_at_all_that_the_series_touches(tmp_path: Path) -> None:
 
     def watched(directory: str) -> bool:
         variables = (*build.CONFIGS["debug"].variables, f"obj={directory}")
-        said = process.capture(["make", "-s", "-f", str(makefile), *variables]).strip()
-        assert said in ("y", "n")
-        return said == "y"
+        output = process.capture(["make", "-s", "-f", str(makefile), *variables]).strip()
+        assert output in ("y", "n")
+        return output == "y"
 
     steps = topics.all_steps(topics.read(default_paths()))
     touched = {
@@ -77,9 +77,9 @@ def test_commands_of_copied_objects_name_the_other_tree(tmp_path: Path) -> None:
     text = "-I{0}/include {0} {1}/mm/a.o {0}-two/b.c {1}.x {1}/mm {0}"
     (old / "mm/.a.o.cmd").write_text(text.format("/c/tree", old))
     build.copy_objects(old, new, {Path("/c/tree"): Path("/n/tree-b")})
-    said = (new / "mm/.a.o.cmd").read_text()
+    commands = (new / "mm/.a.o.cmd").read_text()
     kept = f"/c/tree-two/b.c {old}.x"
-    assert said == f"-I/n/tree-b/include /n/tree-b {new}/mm/a.o {kept} {new}/mm /n/tree-b"
+    assert commands == f"-I/n/tree-b/include /n/tree-b {new}/mm/a.o {kept} {new}/mm /n/tree-b"
 
 
 def test_copied_objects_are_older_than_what_the_tree_has_changed(tmp_path: Path) -> None:
@@ -158,26 +158,26 @@ def test_a_kernel_is_built_once_for_all_clones(
     monkeypatch.setattr(build, "configure", lambda *_: objects)
     monkeypatch.setattr(build, "object_dir", lambda *_: objects)
     monkeypatch.setattr(build, "_compile", compile_all)
-    one, two = (Paths(tmp_path, tmp_path, tmp_path / name) for name in ("one", "two"))
-    kernel = build.get(one, tree, "base")
+    first, second = (Paths(tmp_path, tmp_path, tmp_path / name) for name in ("one", "two"))
+    kernel = build.get(first, tree, "base")
     assert kernel.release == "7.3-test" and kernel.image.is_file()
     kept = [str(path.relative_to(kernel.objects)) for path in kernel.objects.rglob("*")]
     assert {"include/generated/a.h", "scripts/mod/modpost"} <= set(kept)
     assert not [name for name in kept if name.endswith(".o")]
-    assert build.get(two, tree, "base").image.read_text() == "7.3-test\n"
-    (two.out / "kernel/key").write_text("kernel-ba")  # while the disk was full
-    (two.out / "kernel/bzImage").unlink()
-    assert build.get(two, tree, "base").image.is_file()
+    assert build.get(second, tree, "base").image.read_text() == "7.3-test\n"
+    (second.out / "kernel/key").write_text("kernel-ba")  # while the disk was full
+    (second.out / "kernel/bzImage").unlink()
+    assert build.get(second, tree, "base").image.is_file()
     assert compiled == ["base"]
-    build.get(two, tree, "base", objects=True)
+    build.get(second, tree, "base", objects=True)
     assert compiled == ["base"] * 2
     monkeypatch.setattr(debian, "codename", lambda: "another")
-    build.get(replace(one, out=tmp_path / "three"), tree, "base")
-    assert compiled.pop() == "base" and len(list(one.shared.iterdir())) == 2
-    build.get(one, tree, "base-mutant")
-    build.get(two, tree, "base-mutant")
+    build.get(replace(first, out=tmp_path / "three"), tree, "base")
+    assert compiled.pop() == "base" and len(list(first.shared.iterdir())) == 2
+    build.get(first, tree, "base-mutant")
+    build.get(second, tree, "base-mutant")
     assert compiled[2:] == ["base-mutant"] * 2
-    assert len(list(one.shared.iterdir())) == 2
+    assert len(list(first.shared.iterdir())) == 2
 
 
 def test_a_copy_of_objects_keeps_the_configuration(tmp_path: Path) -> None:

@@ -39,16 +39,16 @@ def test_a_userland_is_whole_or_not_there(
 def test_the_next_mirror_is_asked_when_one_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(debian, "mirrors", lambda _: ["bad", "good"])
 
-    asked = []
+    mirrors = []
 
     def fetch(mirror: str) -> None:
-        asked.append(mirror)
+        mirrors.append(mirror)
         if mirror == "bad":
             raise HarnessError("no such package")
 
     with ui.step("test") as step:
         debian.from_any_mirror(fetch, step, "it")
-        assert asked == ["bad", "good"]
+        assert mirrors == ["bad", "good"]
         monkeypatch.setattr(debian, "mirrors", lambda _: ["bad", "bad"])
         with pytest.raises(HarnessError, match="cannot fetch it") as caught:
             debian.from_any_mirror(fetch, step, "it")
@@ -78,8 +78,8 @@ def test_a_package_is_fetched_once_and_the_newest_file_is_taken(
     paths = Paths(tmp_path, tmp_path, tmp_path)
     with ui.step("test") as step:
         for _ in range(2):
-            found = debian.download(paths, "linux", "backports", "linux_*.deb", step)
-            assert "7.3.12" in found.name and found.is_relative_to(paths.shared)
+            path = debian.download(paths, "linux", "backports", "linux_*.deb", step)
+            assert "7.3.12" in path.name and path.is_relative_to(paths.shared)
         assert fetched == ["linux", "linux"]
         with pytest.raises(HarnessError, match="cannot fetch linux from backports"):
             debian.download(paths, "linux", "backports", "linux_*.dsc", step)
@@ -94,10 +94,10 @@ def test_on_another_release_only_the_kernel_s_tools_are_pinned(
         tool = root / "usr/bin" / name
         tool.write_text('#!/bin/sh\necho "$0 $LD_LIBRARY_PATH ${PATH%%:*} $*"\n')
         tool.chmod(0o755)
-    asked: list[tuple[str, tuple[str, ...], str]] = []
+    calls: list[tuple[str, tuple[str, ...], str]] = []
 
     def userland(_: Paths, *given: Any) -> Path:
-        asked.append(given)
+        calls.append(given)
         return root
 
     monkeypatch.setattr(debian, "userland", userland)
@@ -106,19 +106,19 @@ def test_on_another_release_only_the_kernel_s_tools_are_pinned(
 
     monkeypatch.setattr(debian, "codename", lambda: debian.RELEASE)
     debian.pin(paths)
-    assert (debian.home(paths), os.environ["PATH"], asked) == (Path("/"), before, [])
+    assert (debian.home(paths), os.environ["PATH"], calls) == (Path("/"), before, [])
 
     monkeypatch.setattr(debian, "codename", lambda: "trixie")
     debian.pin(paths)
     debian.pin(paths)
     assert debian.home(paths) == root
-    assert asked[0] == asked[1] == asked[2]
-    architecture, packages, release = asked[0]
+    assert calls[0] == calls[1] == calls[2]
+    architecture, packages, release = calls[0]
     assert (architecture, release) == ("amd64", debian.RELEASE)
     assert {"gcc-12", "libc6-dev", *debian.PACKAGES} <= set(packages)
     where = f"{root}/usr/lib/x86_64-linux-gnu {root}/usr/bin"
-    said = process.capture([X86_64.compiler, "-c", "a b"])
-    assert said == f"{root}/usr/bin/gcc-12 {where} --sysroot={root} -c a b\n"
+    output = process.capture([X86_64.compiler, "-c", "a b"])
+    assert output == f"{root}/usr/bin/gcc-12 {where} --sysroot={root} -c a b\n"
     (prefix,) = (flag.partition("=")[2] for flag in X86_64.make_flags)
     assert process.capture([f"{prefix}ld", "-v"]) == (
         f"{root}/usr/bin/x86_64-linux-gnu-ld {where} -v\n"

@@ -30,25 +30,25 @@ def paths(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], Path]
 ) -> Paths:
     """Return a checkout with a device, a source that was fetched, and a fast compiler."""
-    found = Paths(tmp_path / "root", tmp_path / "cache", tmp_path / "out")
-    ours = found.root / "qemu"
+    made = Paths(tmp_path / "root", tmp_path / "cache", tmp_path / "out")
+    ours = made.root / "qemu"
     ours.mkdir(parents=True)
     (ours / "source.patch").write_text("--- a/one\n+++ b/one\n@@ -1 +1 @@\n-old\n+new\n")
     for name in ("x86_64.mak", "aarch64.mak", "meson.build"):
         (ours / name).touch()
     (ours / "device.c").write_text("first\n")
-    tarball = pack(found, "old\n")
+    tarball = pack(made, "old\n")
     monkeypatch.setattr(debian, "download", lambda *_, **__: tarball)
     tool("ninja", NINJA)
     monkeypatch.setattr(qemu, "_ROMS", (ours / "meson.build",))
-    return found
+    return made
 
 
-def pack(paths: Paths, one: str) -> Path:
+def pack(paths: Paths, content: str) -> Path:
     source = paths.root / "source"
     for name in ("hw/misc", "configs/devices/x86_64-softmmu", "configs/devices/aarch64-softmmu"):
         (source / name).mkdir(parents=True, exist_ok=True)
-    (source / "one").write_text(one)
+    (source / "one").write_text(content)
     (source / "configure").write_text(CONFIGURE)
     (source / "configure").chmod(0o755)
     tarball = paths.root / "qemu_10.0.9+ds.orig.tar.xz"
@@ -57,8 +57,8 @@ def pack(paths: Paths, one: str) -> Path:
 
 
 def log(paths: Paths) -> list[str]:
-    (found,) = (paths.cache / "qemu").glob("*/log")
-    return found.read_text().split()
+    (path,) = (paths.cache / "qemu").glob("*/log")
+    return path.read_text().split()
 
 
 def test_qemu_is_built_once_and_a_changed_device_is_compiled(paths: Paths) -> None:
@@ -113,18 +113,18 @@ def test_a_patch_that_changes_is_applied_to_the_source_that_is_there(paths: Path
     added.write_text("--- /dev/null\n+++ b/two\n@@ -0,0 +1 @@\n+added\n")
     qemu.get(paths)
     (source,) = (paths.cache / "qemu").glob("*/source")
-    one, two = source / "one", source / "two"
-    assert (one.read_text(), two.read_text()) == ("new\n", "added\n")
-    time = one.stat().st_mtime_ns
+    edited, brought = source / "one", source / "two"
+    assert (edited.read_text(), brought.read_text()) == ("new\n", "added\n")
+    time = edited.stat().st_mtime_ns
     added.unlink()
     qemu.get(paths)
-    assert one.stat().st_mtime_ns == time and not two.exists()
+    assert edited.stat().st_mtime_ns == time and not brought.exists()
     patch.write_text(patch.read_text().replace("new", "newer"))
     qemu.get(paths)
-    assert one.read_text() == "newer\n"
+    assert edited.read_text() == "newer\n"
     patch.unlink()
     qemu.get(paths)
-    assert one.read_text() == "old\n"
+    assert edited.read_text() == "old\n"
     assert log(paths) == ["configured", *["aarch64", "x86_64"] * 4]
 
 

@@ -110,9 +110,9 @@ def test_clones_link_to_one_tree_or_copy_it(
     with tarfile.open(tarball, "w") as archive:
         archive.add(make_tree(tmp_path / "linux-7.3.2", 7, 3, 2, ""), "linux-7.3.2")
     monkeypatch.setenv("LINUX_SRC", str(tarball))
-    one = paths_in(tmp_path)
-    first = source.get(one).pristine
-    assert first.is_symlink() and first.resolve().parent == one.shared
+    mine = paths_in(tmp_path)
+    first = source.get(mine).pristine
+    assert first.is_symlink() and first.resolve().parent == mine.shared
 
     def no_link(*_: object) -> None:
         raise OSError(errno.EXDEV, "Invalid cross-device link")
@@ -120,12 +120,12 @@ def test_clones_link_to_one_tree_or_copy_it(
     monkeypatch.setattr(Path, "hardlink_to", no_link)
     two = Paths(root=tmp_path, cache=tmp_path / "two", out=tmp_path)
     two.cache.mkdir()
-    (two.cache / "shared").symlink_to(one.shared)
+    (two.cache / "shared").symlink_to(mine.shared)
     second = source.get(two).pristine
     assert not second.is_symlink() and (second / "mm/migrate.c").exists()
     assert not (second / "mm/migrate.c").samefile(first / "mm/migrate.c")
     assert source.get(two).pristine == second
-    assert len([path for path in one.shared.iterdir() if path.is_dir()]) == 1
+    assert len([path for path in mine.shared.iterdir() if path.is_dir()]) == 1
 
 
 def test_a_tarball_of_another_version_is_refused_and_forgotten(

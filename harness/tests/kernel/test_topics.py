@@ -16,7 +16,7 @@ def problems(project: Project) -> str:
 def test_topics_in_order_with_steps_and_all_needs(project: Project) -> None:
     project.write(project.patch("lab/needs"), "speed # and so fix\n")
     read = topics.read(project.paths)
-    assert [(one.name, one.needs) for one in read] == [
+    assert [(topic.name, topic.needs) for topic in read] == [
         ("fix", ()), ("speed", ("fix",)), ("lab", ("fix", "speed")),
     ]  # fmt: skip
     assert read[1].steps[0].name == "speed/0001-ten.patch"
@@ -45,7 +45,7 @@ def test_contradictions(project: Project, file: str, text: str, problem: str) ->
 
 
 def test_each_topic_names_its_tests_or_says_that_it_has_none(project: Project) -> None:
-    assert [one.tests for one in topics.read(project.paths)] == [(), (), ()]
+    assert [topic.tests for topic in topics.read(project.paths)] == [(), (), ()]
     project.write(project.patch("fix/tests"), "kunit\none as-is move -t x machine=ptdma # y\n")
     first, second = topics.read(project.paths)[0].tests
     assert (first.suite, first.arguments, first.machine) == ("kunit", (), "")
@@ -81,8 +81,8 @@ def test_find_by_part_of_the_name(project: Project) -> None:
 def test_select_steps_and_whole_series(project: Project) -> None:
     steps = topics.all_steps(topics.read(project.paths))
     whole = [step.name for step in steps if step.topic == "speed"]
-    assert [one.name for one in topics.select(steps, ("speed",))] == whole
-    assert [one.name for one in topics.select(steps, ("more", "fix"))] == [
+    assert [step.name for step in topics.select(steps, ("speed",))] == whole
+    assert [step.name for step in topics.select(steps, ("more", "fix"))] == [
         "fix/0001-four.patch",
         "speed/0002-more.patch",
     ]

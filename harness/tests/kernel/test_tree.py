@@ -56,8 +56,7 @@ def test_a_patch_edits_what_an_earlier_one_brought(project: Project) -> None:
     project.write(project.paths.overlay / "mm/offload.c", LINES)
     edit = project.patch("speed/0002-more.patch")
     edit.write_text(edit.read_text().replace("mm/migrate.c", "mm/offload.c"))
-    tree = project.get()
-    assert "more" in (tree.path / "mm/offload.c").read_text()
+    assert "more" in (project.get().path / "mm/offload.c").read_text()
     assert (project.paths.overlay / "mm/offload.c").read_text() == LINES
 
 
@@ -113,8 +112,7 @@ def test_a_patch_that_does_not_fit_names_patch_file_and_hunk(
     project: Project, old: str, line: int
 ) -> None:
     # patch(1) would apply this with fuzz: only the outermost line of context is another
-    text = LINES.replace(old, "other\n")
-    project.write(project.source.pristine / "mm/migrate.c", text)
+    project.write(project.source.pristine / "mm/migrate.c", LINES.replace(old, "other\n"))
     with pytest.raises(HarnessError) as caught:
         project.get()
     assert str(caught.value) == (

@@ -121,15 +121,15 @@ def test_what_was_not_measured_stays_unknown() -> None:
     ],
 )
 def test_a_real_machine_says_what_it_ran(told: Any, expected: tuple[Any, ...]) -> None:
-    found = bench_module.from_benchmarks([("b.json", parse(bench(offload=told)))])
-    (run,) = found.runs
+    results = bench_module.from_benchmarks([("b.json", parse(bench(offload=told)))])
+    (run,) = results.runs
     assert (run.kernel, run.design, run.engine, run.channels, run.batch_pages) == expected
     assert run.gbps == 2.5
     assert run.first_folio_us == pytest.approx(900.0005)
     assert run.instructions_per_folio is None
-    assert found.calibration is None
-    assert (found.engine is None) == (expected[2] is None)
-    assert found.engine is None or not found.engine.is_model
+    assert results.calibration is None
+    assert (results.engine is None) == (expected[2] is None)
+    assert results.engine is None or not results.engine.is_model
 
 
 def test_files_of_one_machine_go_together_and_say_their_parameters() -> None:
@@ -142,16 +142,16 @@ def test_files_of_one_machine_go_together_and_say_their_parameters() -> None:
         ("m.json", parse(bench(offload=offload("mtcopy", parameters={"threads": "4"})))),
         *((f"{channels}.json", dcbm(channels)) for channels in (4, 8)),
     ]
-    found = bench_module.from_benchmarks(files)
-    assert [run.design for run in found.runs] == ["off", "threads", *["segments"] * 2]
-    assert [run.channels for run in found.runs] == [0, 4, 4, 8]
-    assert found.label == "engine: real hardware, 'idxd'"
-    assert "4.json: migrator dcbm segments=Y merge=Y" in found.notes
+    results = bench_module.from_benchmarks(files)
+    assert [run.design for run in results.runs] == ["off", "threads", *["segments"] * 2]
+    assert [run.channels for run in results.runs] == [0, 4, 4, 8]
+    assert results.label == "engine: real hardware, 'idxd'"
+    assert "4.json: migrator dcbm segments=Y merge=Y" in results.notes
 
 
 def test_files_that_do_not_go_together_are_refused() -> None:
     def refused(*documents: dict[str, Any]) -> str:
-        files = [(f"{i}.json", parse(one)) for i, one in enumerate(documents)]
+        files = [(f"{i}.json", parse(document)) for i, document in enumerate(documents)]
         with pytest.raises(HarnessError) as caught:
             bench_module.from_benchmarks(files)
         return str(caught.value)

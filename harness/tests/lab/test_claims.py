@@ -39,34 +39,34 @@ def changed(whole: Results, old: Run, **fields: Any) -> Results:
     return structs.replace(whole, runs=tuple(new if r is old else r for r in whole.runs))
 
 
-def worsened(one: Run, figure: str) -> Run:
+def worsened(row: Run, figure: str) -> Run:
     """Return a run of which one figure is a fifth worse, or by more than is granted."""
     name, _, part = figure.partition(": ")
-    value = getattr(one, name)
+    value = getattr(row, name)
     factor = 1 - LOSS if figure == "gbps" else 1 + LOSS
     if part:
         worse = getattr(value, part) + max(getattr(value, part) * LOSS, 2 * compare.LONGEST_US)
-        return structs.replace(one, **{name: structs.replace(value, **{part: worse})})
+        return structs.replace(row, **{name: structs.replace(value, **{part: worse})})
     worse = math.ceil(value * factor) if isinstance(value, int) else value * factor
     granted = compare.LEAST_FOLIOS if name == "folios_failed" else 0
-    return structs.replace(one, **{name: worse + granted + (not value)})
+    return structs.replace(row, **{name: worse + granted + (not value)})
 
 
 @BOTH
 def test_what_is_recorded_is_all_that_was_planned_and_keeps_its_bounds(whole: Results) -> None:
     assert {run.name for run in whole.runs} == {key.name for key in claims.planned(whole)}
-    for one in whole.runs:
+    for row in whole.runs:
         figures = set(compare.figures(run()))
-        probed = one.addresses == "heads" and one.memory != "hugetlb" and one.kernel != "heart"
-        if one.touch or not probed:
+        probed = row.addresses == "heads" and row.memory != "hugetlb" and row.kernel != "heart"
+        if row.touch or not probed:
             figures = {name for name in figures if not name.startswith(NOT_WITH_THREADS)}
         # Not all that moves memory is seen phase by phase, and few folios have no p99.
-        assert set(compare.figures(one)) | {"inaccessible_us: p99"} >= figures, one.name
-        assert bool(one.touch) == bool(one.writes_per_ms)
-        assert one.latency_lost == 0
-        assert not one.folios_failed or one.addresses in plan.BY_KERNEL
-        assert (one.huge_pages_missing is None) == (one.addresses not in ("compaction", "contig"))
-        assert one.folios_split >= 0
+        assert set(compare.figures(row)) | {"inaccessible_us: p99"} >= figures, row.name
+        assert bool(row.touch) == bool(row.writes_per_ms)
+        assert row.latency_lost == 0
+        assert not row.folios_failed or row.addresses in plan.BY_KERNEL
+        assert (row.huge_pages_missing is None) == (row.addresses not in ("compaction", "contig"))
+        assert row.folios_split >= 0
     assert not any(math.isnan(claim.value) for claim in claims_of(whole))
     assert failed(whole) == {}
 
@@ -75,7 +75,7 @@ def test_every_claim_is_there() -> None:
     counts = [Counter(claim.group for claim in claims_of(whole)) for whole in (QUICK, FULL)]
     groups = (reproduced.CALIBRATION, reproduced.BATCHES, reproduced.SIZES, goals.OFF,
               goals.GAIN, goals.WHOLE, goals.SEGMENTS, goals.KINDS, goals.CALLERS)  # fmt: skip
-    assert [one[group] for one in counts for group in groups] == [
+    assert [count[group] for count in counts for group in groups] == [
         17, 14, 0, 0, 12, 6, 7, 12, 12,
         45, 120, 36, 6, 19, 12, 10, 15, 44,
     ]  # fmt: skip
@@ -98,17 +98,17 @@ def test_what_misses_its_goal_is_a_known_miss_with_a_cause(whole: Results) -> No
 @pytest.mark.parametrize("figure", sorted(compare.figures(run())))
 def test_a_figure_that_is_a_fifth_worse_fails_in_every_run(whole: Results, figure: str) -> None:
     runs = tuple(
-        worsened(one, figure) if figure in compare.figures(one) else one for one in whole.runs
+        worsened(row, figure) if figure in compare.figures(row) else row for row in whole.runs
     )
     affected = [
         new.name
         for old, new in zip(whole.runs, runs, strict=True)
         if compare.figures(old).get(figure) != compare.figures(new).get(figure)
     ]
-    found = failed(structs.replace(whole, runs=runs))
+    failures = failed(structs.replace(whole, runs=runs))
     assert affected
     for name in affected:
-        assert figure in found.get(name, ""), name
+        assert figure in failures.get(name, ""), name
 
 
 @BOTH
@@ -136,12 +136,12 @@ def test_no_claim_disappears_with_its_runs(whole: Results) -> None:
     for name, value in (("design", "segments"), ("kernel", "vanilla"), ("kernel", "without")):
         if whole.quick and value == "without":
             continue
-        kept = tuple(one for one in whole.runs if getattr(one, name) != value)
-        found = structs.replace(whole, runs=kept)
-        assert len(judge(found)) == before
-        gone = {one.name for one in whole.runs} - {one.name for one in kept}
+        kept = tuple(row for row in whole.runs if getattr(row, name) != value)
+        fewer = structs.replace(whole, runs=kept)
+        assert len(judge(fewer)) == before
+        gone = {row.name for row in whole.runs} - {row.name for row in kept}
         assert gone
-        assert gone <= {key for key, detail in failed(found).items() if "nothing" in detail}
+        assert gone <= {key for key, detail in failed(fewer).items() if "nothing" in detail}
     statuses = [case.status for case in judge(structs.replace(whole, runs=()))]
     assert len(statuses) == before
     assert statuses.count(Status.FAILED) == len(statuses) - 1  # the dilation is there
@@ -149,19 +149,19 @@ def test_no_claim_disappears_with_its_runs(whole: Results) -> None:
 
 def test_a_figure_that_is_not_there_fails() -> None:
     for name in ("first_folio_us", "inaccessible_us", "phases_us", "instructions_per_folio"):
-        for one in (one for one in QUICK.runs if getattr(one, name) is not None):
-            assert one.name in failed(changed(QUICK, one, **{name: None}))
+        for row in (row for row in QUICK.runs if getattr(row, name) is not None):
+            assert row.name in failed(changed(QUICK, row, **{name: None}))
 
 
 def test_split_folios_and_such_as_cannot_be_seen_fail() -> None:
     wanted = ("ours", "off", "heads")
-    off = [one for one in QUICK.runs if (one.kernel, one.design, one.addresses) == wanted]
+    off = [row for row in QUICK.runs if (row.kernel, row.design, row.addresses) == wanted]
     assert len(off) == 6
-    for one in off:
+    for row in off:
         for count in (-1, 1):
-            found = failed(changed(QUICK, one, folios_split=count))
-            assert one.name in found
-            assert [name for name in found if name.startswith("stays whole")]
+            failures = failed(changed(QUICK, row, folios_split=count))
+            assert row.name in failures
+            assert [name for name in failures if name.startswith("stays whole")]
 
 
 def test_what_is_measured_again_must_be_the_same() -> None:
@@ -229,7 +229,7 @@ def test_fitted_rows_are_not_judged_and_what_was_held_out_is() -> None:
     for row in rows(OFFLOAD):
         what = f"{row.name}: throughput"
         if 16 <= row.folio_kib <= 1024:
-            assert [one.published for one in held_out if one.what == what] == [row.gbps]
+            assert [claim.published for claim in held_out if claim.what == what] == [row.gbps]
         if row.folio_kib == 2048:
             assert what in fitted
     assert {what for what in fitted if "baseline" in what} == {
@@ -246,20 +246,20 @@ def of(*runs: Run) -> dict[str, float]:
     measured = Measured(
         [Key(**{n: getattr(r, n) for n in Key.__struct_fields__}) for r in runs], runs
     )
-    return {one.what: one.value for one in goals.claims_of(measured)}
+    return {claim.what: claim.value for claim in goals.claims_of(measured)}
 
 
 def test_the_copy_is_counted() -> None:
-    found = of(
+    values = of(
         by_cpu("ours", "off", instructions_per_folio=30_000.0, gbps=9.0, **SIZE),
         by_cpu("vanilla", "off", instructions_per_folio=50_000.0, gbps=6.0, **SIZE),
     )
     counted = 1553 * 16
-    assert found["64 KB: instructions outside a counted copy, of vanilla's"] == pytest.approx(
+    assert values["64 KB: instructions outside a counted copy, of vanilla's"] == pytest.approx(
         (30_000 - counted) / (50_000 - counted)
     )
-    assert found["64 KB: first move"] == pytest.approx(1.5)
-    assert "64 KB: moved back" not in found
+    assert values["64 KB: first move"] == pytest.approx(1.5)
+    assert "64 KB: moved back" not in values
 
 
 def test_gains_compare_the_same_workload() -> None:
@@ -270,7 +270,7 @@ def test_gains_compare_the_same_workload() -> None:
 
 def test_goals_are_found_in_the_right_runs() -> None:
     cut = {"design": "segments", "batch_pages": 512, "folios_per_call": 32, "total_mib": 64}
-    found = of(
+    values = of(
         by_cpu("vanilla", "off", folios_per_call=1, first_folio_us=200.0),
         by_cpu("vanilla", "off", folios_per_call=32, instructions_per_folio=1000.0),
         run(**cut, gbps=55.0, first_folio_us=39.0),
@@ -279,7 +279,7 @@ def test_goals_are_found_in_the_right_runs() -> None:
         run(**{**cut, "batch_pages": 16384}, instructions_per_folio=40.0),
         run(**{**cut, "batch_pages": 16384, "folio_kib": 64}, gbps=31.0),
     )
-    assert found == {
+    assert values == {
         "16 channels, 2 MB, 512 pages: speed": 55.0,
         "16 channels, 2 MB, 512 pages: first folio": 39.0,
         "4 channels, 2 MB, 512 pages: speed": 26.0,

@@ -37,15 +37,15 @@ def test_what_may_grow_by_how_much(name: str, first: float, second: float, worse
 
 
 def test_a_figure_on_one_side_only_is_a_difference() -> None:
-    found = worst(*two(first_folio_us=None))
-    assert math.isinf(found.relative)
-    assert str(found) == f"{run().name}: first_folio_us: 480 against none"
+    gap = worst(*two(first_folio_us=None))
+    assert math.isinf(gap.relative)
+    assert str(gap) == f"{run().name}: first_folio_us: 480 against none"
 
 
 def test_the_calibration_is_compared() -> None:
     first = results(run())
     assert first.calibration is not None
     slower = structs.replace(first.calibration, dilation=first.calibration.dilation * 1.25)
-    found = worst(first, structs.replace(first, calibration=slower))
-    assert str(found).startswith("calibration: dilation: ")
-    assert str(found).endswith("(20.000 %)")
+    gap = worst(first, structs.replace(first, calibration=slower))
+    assert str(gap).startswith("calibration: dilation: ")
+    assert str(gap).endswith("(20.000 %)")

@@ -12,30 +12,30 @@ from harness.lab.results import ENGINE_DESIGNS
 def measurements(quick: bool) -> list[tuple[Boot, Measurement]]:
     boots = [*plan.vanilla(quick), *plan.ours(quick)]
     assert len({boot.name for boot in boots}) == len(boots)
-    return [(boot, one) for boot in boots for one in boot.measurements]
+    return [(boot, job) for boot in boots for job in boot.measurements]
 
 
 @pytest.mark.parametrize("quick", [False, True])
 def test_every_kernel_exists_and_every_engine_has_its_channels(quick: bool) -> None:
-    for boot, one in measurements(quick):
+    for boot, job in measurements(quick):
         assert boot.config in build.CONFIGS
-        assert one.channels == boot.channels
-        if one.design != "live":
-            assert (one.design in ENGINE_DESIGNS) == (one.channels > 0)
-        assert one.mib * 1024 >= (one.batch_pages or 0) * 4 or one.design == "off"
+        assert job.channels == boot.channels
+        if job.design != "live":
+            assert (job.design in ENGINE_DESIGNS) == (job.channels > 0)
+        assert job.mib * 1024 >= (job.batch_pages or 0) * 4 or job.design == "off"
 
 
 def test_every_published_row_is_measured() -> None:
-    found = {
-        (boot.config, one.channels, size, one.batch_pages)
-        for boot, one in measurements(quick=False)
-        for size in one.folio_kib
-        if one.design == "batch"
+    measured = {
+        (boot.config, job.channels, size, job.batch_pages)
+        for boot, job in measurements(quick=False)
+        for size in job.folio_kib
+        if job.design == "batch"
     }
     for config, table in ((plan.OURS, SWEEP), (plan.HEART, OFFLOAD)):
         for row in rows(table):
             batch = row.batch_pages or plan.SIZE_BATCH_PAGES
-            assert (config, row.channels, row.folio_kib, batch) in found
+            assert (config, row.channels, row.folio_kib, batch) in measured
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -44,9 +44,9 @@ def test_the_calibration_has_all_sizes_and_both_kernels_the_same(quick: bool) ->
     assert plain.measurements[0].folio_kib == plan.FOLIO_KIB
     for left, right in ((plain, traced), (calls, traced_calls)):
         assert (left.config, right.config) == (plan.VANILLA, plan.TRACED)
-        for one, other in zip(left.measurements, right.measurements, strict=True):
-            assert (one.instrument, other.instrument) == ("off", "only")
-            assert one.line("0").replace("=off", "=only") == other.line("0")
+        for job, other in zip(left.measurements, right.measurements, strict=True):
+            assert (job.instrument, other.instrument) == ("off", "only")
+            assert job.line("0").replace("=off", "=only") == other.line("0")
 
 
 @pytest.mark.parametrize("quick", [False, True])
@@ -54,12 +54,12 @@ def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
     keys = plan.keys(quick, "toy")
     names = {key.name for key in keys}
     assert len(names) == len(keys)
-    for boot, one in measurements(quick):
+    for boot, job in measurements(quick):
         for key in boot.keys("toy"):
             assert (boot.config == plan.TRACED) or key.name in names
-            assert key.engine == ("toy" if one.channels else None)
-        assert len(Boot("b", boot.config, boot.channels, (one,)).keys("toy")) == (
-            len(one.folio_kib) * one.moves
+            assert key.engine == ("toy" if job.channels else None)
+        assert len(Boot("b", boot.config, boot.channels, (job,)).keys("toy")) == (
+            len(job.folio_kib) * job.moves
         )
     more = set() if quick else {"without", "heart"}
     assert {key.kernel for key in keys} == {"vanilla", "ours", *more}
@@ -69,8 +69,8 @@ def test_a_run_is_expected_for_each_size_and_move(quick: bool) -> None:
 
 
 def test_a_plan_is_lines_for_the_guest() -> None:
-    one = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
-    boot = Boot("b", plan.OURS, 4, (one,))
+    job = Measurement("batch", 4, (4, 64), 16, 512, moves=1)
+    boot = Boot("b", plan.OURS, 4, (job,))
     assert boot.plan() == (
         "engine 4\n"
         "measure 0 batch 512 0 --folio-kib=4,64 --mib=16 --folios-per-call=0 --moves=1 "
@@ -93,8 +93,8 @@ def test_a_plan_asks_for_what_its_measurements_need() -> None:
 
 
 def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
-    one = Measurement("live", 4, (64,), 16, None, moves=1, writes_per_ms=10)
-    boot = Boot("b", plan.OURS, 4, (one,))
+    job = Measurement("live", 4, (64,), 16, None, moves=1, writes_per_ms=10)
+    boot = Boot("b", plan.OURS, 4, (job,))
     assert boot.plan(4.0).endswith(" --instrument=auto --touch=25000,2500\n")
     (key,) = boot.keys("toy")
     assert key.writes_per_ms == 10

@@ -20,14 +20,14 @@ def test_predictions_are_what_is_recorded() -> None:
 
 
 def test_a_report_of_an_hour_is_beside_predictions(tmp_path: Path) -> None:
-    def one(round_: int, gbps: float) -> dict[str, object]:
+    def measured(round_: int, gbps: float) -> dict[str, object]:
         told = offload(parameters={"segments": "Y", "merge": "Y"}, providers=["ptdma"], live=True)
         document = bench(offload=told)
         document["runs"] = [{**document["runs"][0], "gbps_mean": gbps}]
         return {"way": "default", "round": round_, "bench": document}
 
     path = tmp_path / "r.json"
-    benches = [one(number, gbps) for number, gbps in enumerate((60.0, 10.0, 33.92), 1)]
+    benches = [measured(number, gbps) for number, gbps in enumerate((60.0, 10.0, 33.92), 1)]
     path.write_text(json.dumps({"program": "migrate_offload_report", "benches": benches}))
     results = report.load([path])
     (row,) = predicted.rows(results)

@@ -60,11 +60,11 @@ late: 3
 def test_pgbench_is_told_in_the_time_of_the_machine_too() -> None:
     boot = Boot(workloads.POSTGRES, "off", 4)
     text = f"{PGBENCH}{PGBENCH.replace('rest', 'moving')}{MOVED}"
-    found = list(programs.cases_of(text, boot, 5.0))
-    for one in found:
-        assert (one.per_s, one.late) == (50_002.5, 3)
-        assert (one.p50_us, one.p99_us, one.p999_us, one.longest_us) == (80, 400, 800, 1000)
-    assert [(one.workload, one.state, one.moves) for one in found] == [
+    rows = list(programs.cases_of(text, boot, 5.0))
+    for row in rows:
+        assert (row.per_s, row.late) == (50_002.5, 3)
+        assert (row.p50_us, row.p99_us, row.p999_us, row.longest_us) == (80, 400, 800, 1000)
+    assert [(row.workload, row.state, row.moves) for row in rows] == [
         ("postgres", "rest", 0), ("postgres", "moving", 4),
     ]  # fmt: skip
     for word in ("tps", "latency", "late:"):
@@ -101,12 +101,12 @@ def program(per_s: float, p999: float, **changes: Any) -> Program:
     return Program(**{**fields, **changes})
 
 
-def results(*found: Program) -> Results:
-    return structs.replace(FULL, runs=(), programs=found)
+def results(*rows: Program) -> Results:
+    return structs.replace(FULL, runs=(), programs=rows)
 
 
 CASE = "2 MB pages, mixed"
-FOUND = (
+MEASURED = (
     *(program(60, us, seed=seed) for seed, us in ((1, 400), (2, 500))),
     program(60, 1, quantum_ns=2500),
     *(program(72, 480, way="off", seed=seed) for seed in (1, 2)),
@@ -115,8 +115,8 @@ FOUND = (
 
 
 def test_a_way_is_compared_with_vanilla_of_its_seed() -> None:
-    found = {claim.what: claim for claim in judge.claims_of(FOUND)}
-    assert {what: claim.value for what, claim in found.items()} == pytest.approx({
+    promised = {claim.what: claim for claim in judge.claims_of(MEASURED)}
+    assert {what: claim.value for what, claim in promised.items()} == pytest.approx({
         f"{CASE}, ours, off: 99.9th percentile, of vanilla's": (1.2 + 0.96) / 2,
         f"{CASE}, ours, off: late per GB, of vanilla's": 1,
         f"{CASE}, ours, off: CPU time per GB, of vanilla's": 1,
@@ -127,31 +127,31 @@ def test_a_way_is_compared_with_vanilla_of_its_seed() -> None:
         f"{CASE}, engine: IPIs per GB, of vanilla's": 2,
     })  # fmt: skip
     name = f"{REDIS.group}: {CASE}, ours, off: 99.9th percentile, of vanilla's"
-    assert judge.spread(FOUND)[name] == pytest.approx(0.12 / 1.08)
+    assert judge.spread(MEASURED)[name] == pytest.approx(0.12 / 1.08)
 
 
-def verdicts(*found: Program) -> list[tuple[str, str]]:
-    judged = claims.judged(results(*found))
+def verdicts(*rows: Program) -> list[tuple[str, str]]:
+    judged = claims.judged(results(*rows))
     cases = [case for claim, case in judged if case and claim.group == REDIS.group]
     return [(case.status.value, case.detail) for case in cases]
 
 
 def test_a_workload_is_judged_by_what_is_recorded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(claims, "recorded_programs", lambda: FOUND)
+    monkeypatch.setattr(claims, "recorded_programs", lambda: MEASURED)
     passed, known = "passed", "known misses"
-    assert [status for status, _ in verdicts(*FOUND)] == [known, *[passed] * 7]
+    assert [status for status, _ in verdicts(*MEASURED)] == [known, *[passed] * 7]
     # A tenth more, and a third more of what is a single stall.
-    more = structs.replace(FOUND[-1], mover_ms=3.2, p999_us=105)
-    assert {status for status, _ in verdicts(*FOUND[:-1], more)[1:]} == {passed}
-    more = structs.replace(FOUND[-1], mover_ms=3.6, p999_us=120)
-    assert [word for word, _ in verdicts(*FOUND[:-1], more)].count("failed") == 2
+    more = structs.replace(MEASURED[-1], mover_ms=3.2, p999_us=105)
+    assert {status for status, _ in verdicts(*MEASURED[:-1], more)[1:]} == {passed}
+    more = structs.replace(MEASURED[-1], mover_ms=3.6, p999_us=120)
+    assert [word for word, _ in verdicts(*MEASURED[:-1], more)].count("failed") == 2
     monkeypatch.setattr(claims, "recorded_programs", tuple)
-    assert set(verdicts(*FOUND)) == {("failed", "no figure is recorded")}
+    assert set(verdicts(*MEASURED)) == {("failed", "no figure is recorded")}
 
 
 def test_the_table_says_how_much_the_quantum_changes() -> None:
-    other = structs.replace(FOUND[0], quantum_ns=10000, p999_us=1000)
-    head, rows = report.table((*FOUND, other))
+    other = structs.replace(MEASURED[0], quantum_ns=10000, p999_us=1000)
+    head, rows = report.table((*MEASURED, other))
     assert len(rows) == 5
     assert rows[0][-6:] == ["99.0", "60.0", "9.0", "0.0", "1", "150% by quantum"]
     assert rows[1][-2:] == ["2", "-"] and len(head) == len(rows[0])

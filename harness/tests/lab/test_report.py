@@ -23,7 +23,7 @@ AGAINST, SPEED, MET = (
 )  # fmt: skip
 PROGRAMS = claims.recorded_programs()
 MOVING = [f"What does a program get? {workload.group}" for workload in WORKLOADS.values()
-          if any(one.workload == workload.name for one in PROGRAMS)]  # fmt: skip
+          if any(row.workload == workload.name for row in PROGRAMS)]  # fmt: skip
 TITLES = [AGAINST, SPEED, MET, *lab_report.CLAIMS.values(), *MOVING]
 WHOLE = structs.replace(FULL, programs=PROGRAMS)
 
@@ -35,11 +35,11 @@ def titles(page: str) -> list[str]:
 def cells(page: str, first: str) -> list[list[str]]:
     """Return the cells of each row that begins with this cell."""
     rows = re.findall(r"<tr[^>]*>(.*)</tr>", page)
-    found = [
+    parsed = [
         [html.unescape(cell) for cell in re.findall(r"<t[dh][^>]*>(.*?)</t[dh]>", row)]
         for row in rows
     ]
-    return [row for row in found if row[:1] == [first]]
+    return [row for row in parsed if row[:1] == [first]]
 
 
 def table(page: str, title: str) -> str:
@@ -66,7 +66,7 @@ def page(written: Path) -> str:
 def test_every_question_is_there_and_names_the_model(page: str, tmp_path: Path) -> None:
     assert titles(page) == TITLES
     missing = {MET, "Do programs get more than on vanilla while memory moves?", *MOVING}
-    assert titles(report(tmp_path, QUICK)) == [one for one in TITLES if one not in missing]
+    assert titles(report(tmp_path, QUICK)) == [title for title in TITLES if title not in missing]
     captions = re.findall(r"<(?:fig)?caption>(.*)</", page)
     assert len(captions) == page.count("<table>") + page.count("<img ")
     assert all("engine: model &#39;zen3-ptdma&#39;" in caption for caption in captions)
@@ -165,12 +165,12 @@ def test_memory_that_threads_use_has_a_table_of_its_own(tmp_path: Path) -> None:
 
 
 def test_a_gb_costs_what_requests_and_the_mover_lose_in_a_move() -> None:
-    rest, *_ = (one for one in PROGRAMS if one.workload == "redis")
+    rest, *_ = (row for row in PROGRAMS if row.workload == "redis")
     slow = structs.replace(rest, state="moving", late=1000, moves=2, gb=0.5, mover_ms=25)
     seeds = [structs.replace(slow, longest_us=us) for us in (500, 300, 400)]
     ((title, (cost,)),) = programs.costs([rest, *seeds]).items()
     assert title == f"{rest.case}, 2 MB pages"
-    assert [one.median for one in cost.figures] == pytest.approx([1000, 50, 400])
+    assert [figure.median for figure in cost.figures] == pytest.approx([1000, 50, 400])
     assert cost.figures[2] == plots.Interval(400, 300, 500)
     assert not cost.default
 

@@ -84,7 +84,7 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
 
 
 def test_what_another_quantum_changes_is_told() -> None:
-    (boot,) = (one for one in plan.ours(False) if one.name == "touched-live")
+    (boot,) = (boot for boot in plan.ours(False) if boot.name == "touched-live")
     halved, doubled = plan.other_quanta(boot)
     assert (boot.cpus, halved.quantum_ns, doubled.quantum_ns) == (4, 2500, 10000)
     assert not plan.other_quanta(BOOT)
@@ -102,16 +102,16 @@ def test_strips_are_traced_with_the_engine_where_one_copies(
         booted.append((kernel, args.partition(",")[0], bool(devices)))
         trace = "".join(f"{i}.0 unmapped {i}\n{i}.5 accessible {i}\n" for i in range(128))
         wanted = 128 if args.endswith("64,8") else 32
-        said = "\n".join(trace.splitlines()[: 2 * wanted])
+        output = "\n".join(trace.splitlines()[: 2 * wanted])
         done = SimpleNamespace(verdict=SimpleNamespace(status=0))
-        return SimpleNamespace(finished=lambda _: done, results=said)
+        return SimpleNamespace(finished=lambda _: done, results=output)
 
     booted: list[tuple[str, str, bool]] = []
     monkeypatch.setattr("harness.guest.suite.run_quietly", run_quietly)
     kernels: Any = {name: name for name in plan.KERNEL}
     made = lab.Lab(Paths(tmp_path, tmp_path, tmp_path), kernels, tmp_path)
-    found = list(lab._strips(made, preset.load(preset.DEFAULT), 5.0))
-    assert [(one.way, len(one.folios)) for one in found][:2] == [("vanilla", 32), ("vanilla", 128)]
+    rows = list(lab._strips(made, preset.load(preset.DEFAULT), 5.0))
+    assert [(row.way, len(row.folios)) for row in rows][:2] == [("vanilla", 32), ("vanilla", 128)]
     assert booted[::2] == [
         (plan.TRACED, "off", False), (plan.HEART, "batch", True),
         (plan.OURS, "cut", True), (plan.OURS, "live", True),
@@ -126,9 +126,9 @@ def test_a_failed_claim_is_the_exit_status(
 ) -> None:  # fmt: skip
     last = whole.runs[-1]
     runs = (*whole.runs[:-1], structs.replace(last, gbps=last.gbps * loss))
-    found = structs.replace(whole, runs=runs)
+    worse = structs.replace(whole, runs=runs)
     monkeypatch.setattr(lab, "prepare", lambda *_: None)
-    monkeypatch.setattr(lab, "run", lambda *_: found)
+    monkeypatch.setattr(lab, "run", lambda *_: worse)
     paths = Paths(tmp_path, tmp_path, tmp_path)
     assert lab.main(paths, "zen3-ptdma", whole.quick) == status
     printed = capsys.readouterr().out.splitlines()
@@ -138,7 +138,7 @@ def test_a_failed_claim_is_the_exit_status(
 
 
 def test_a_guest_whose_output_is_known_does_not_boot(tmp_path: Path) -> None:
-    known = {one.name: one.name for one in plan.recorded()}
+    known = {boot.name: boot.name for boot in plan.recorded()}
     assert set(plan.kernels(True)) == {plan.OURS, plan.VANILLA, plan.TRACED}
     assert plan.kernels(True, known) == [plan.OURS]
     made = lab.Lab(Paths(tmp_path, tmp_path, tmp_path), {}, tmp_path, known)
@@ -157,7 +157,7 @@ def test_output_is_as_recorded_within_the_limit() -> None:
     known = printed(None, pages=0)
     assert lab.unlike(off, known, printed(None, pages=0, gbps_mean=12.2)) == []
     for speed in (12.3, 11.7):
-        (said,) = lab.unlike(off, known, printed(None, pages=0, gbps_mean=speed))
-        assert "gbps" in said
-    (said,) = lab.unlike(off, known, printed(None, pages=0, first_folio_ns=None))
-    assert "first_folio_us" in said
+        (line,) = lab.unlike(off, known, printed(None, pages=0, gbps_mean=speed))
+        assert "gbps" in line
+    (line,) = lab.unlike(off, known, printed(None, pages=0, first_folio_ns=None))
+    assert "first_folio_us" in line

@@ -22,9 +22,9 @@ TRACE = """0.000001 protected
 
 
 def test_a_folio_is_read_only_since_its_chunk_was_protected() -> None:
-    found = strips.parse(TRACE, LIVE, 2.0)
+    strip = strips.parse(TRACE, LIVE, 2.0)
     wanted = ((0, 2, 2.5), (1, 4, 5), (1, 5.5, 6))
-    assert [pytest.approx(times) for times in wanted] == list(found.folios)
+    assert [pytest.approx(times) for times in wanted] == list(strip.folios)
     with pytest.raises(HarnessError, match="2 folios of 3"):
         strips.parse(TRACE.replace("accessible 0x2", ""), LIVE, 2.0)
 

@@ -55,8 +55,8 @@ GOOD = dump.parse(TEXT)[7]
 
 def compare(vanilla: Layout, ours: Layout) -> list[str]:
     """Return all that is said of a layout of ours."""
-    found = dump.judge(ours, vanilla)
-    return found.wrong + found.different
+    finding = dump.judge(ours, vanilla)
+    return finding.wrong + finding.different
 
 
 def with_stage(stage: str, *lines: str, layout: Layout = GOOD) -> Layout:
@@ -93,7 +93,7 @@ def test_pages_are_taken_out_of_their_runs() -> None:
 def test_small_folios_in_one_line_are_different_ones() -> None:
     line = "10+2 soft folio 5.0 order 0 node 1 map 1 large 0 entire 0 pages 0 anon"
     folios = [page.folio for page in dump.parse_stage([line]).pages.values()]
-    assert [(one.number, one.index) for one in folios if one] == [(5, 0), (6, 0)]
+    assert [(folio.number, folio.index) for folio in folios if folio] == [(5, 0), (6, 0)]
 
 
 def test_a_layout_without_an_end_is_an_error() -> None:
@@ -136,9 +136,9 @@ VANILLA = changed("there", "anon,", "anon,partial,queued,")
 def test_labels_of_vanilla_are_forgiven_and_those_of_ours_are_not() -> None:
     assert compare(VANILLA, GOOD) == []
     assert compare(changed("back", "anon,", "anon,partial,queued,"), GOOD) == []
-    said = compare(GOOD, VANILLA)
-    assert len(said) == 8
-    assert "there: process 0 page 10: now partial, queued" in said[0]
+    wrong = compare(GOOD, VANILLA)
+    assert len(wrong) == 8
+    assert "there: process 0 page 10: now partial, queued" in wrong[0]
     assert compare(GOOD, changed("back", "anon,", "anon,partial,queued,"))
 
 
@@ -275,8 +275,8 @@ def test_of_what_a_pmd_maps_the_first_page_tells_whether_it_is_exclusive() -> No
 
     def head_and_rest(word: str, flags: str = ANON) -> Layout:
         lines = [head.format(node=0, flags=flags), rest.format(node=0, flags="anon,swapbacked")]
-        said = [line.replace("write,", f"{word}write,") for line in lines]
-        return with_stage("back", "process 0", *said)
+        marked = [line.replace("write,", f"{word}write,") for line in lines]
+        return with_stage("back", "process 0", *marked)
 
     assert whole in GOOD.stages["back"]
     assert compare(VANILLA, head_and_rest("pmd,")) == []
@@ -423,10 +423,10 @@ def test_large_folios_in_one_batch_are_counted() -> None:
         "before", "paused: 9 of 9 pages named are unmapped, 2 large folios", "process 0"
     )
     assert (dump.moved_together(paused), dump.moved_together(GOOD)) == (1, 0)
-    one = changed("before", "2 large", "1 large", paused)
-    assert dump.moved_together(one) == 0
-    assert compare(paused, one)
-    assert not dump.compare(paused, one, live=True)
+    smaller = changed("before", "2 large", "1 large", paused)
+    assert dump.moved_together(smaller) == 0
+    assert compare(paused, smaller)
+    assert not dump.compare(paused, smaller, live=True)
 
 
 def test_a_live_copy_leaves_the_dirty_bit_of_a_protected_page_to_its_folio() -> None:
@@ -438,7 +438,7 @@ def test_a_live_copy_leaves_the_dirty_bit_of_a_protected_page_to_its_folio() -> 
     assert not dump.compare(vanilla, ours, live=True)
     assert compare(vanilla, ours)
     for word in (",fdirty", ",uffd"):
-        old, new = (changed("there", word, "", one) for one in (vanilla, ours))
+        old, new = (changed("there", word, "", layout) for layout in (vanilla, ours))
         assert dump.compare(old, new, live=True)
 
 
@@ -450,33 +450,33 @@ def test_writes_that_vanilla_misses_are_forgiven_if_soft_dirty_was_cleared() -> 
     ours = added("written", " pagemap 10+4:141", layout=ours)
     assert compare(vanilla, ours)
     cleared, late = (
-        added("before", "p0 clear_soft_dirty 10+4 = 0", layout=one) for one in (vanilla, ours)
+        added("before", "p0 clear_soft_dirty 10+4 = 0", layout=layout) for layout in (vanilla, ours)
     )
     assert compare(cleared, late) == []
     assert compare(late, cleared)
     lost = changed("written", "write,young,dirty,soft", "young,dirty,soft", late)
     assert compare(cleared, lost)
     early = [
-        changed("before", "write,young,dirty,soft", bits, one)
-        for bits, one in (("write,young,dirty", cleared), ("young,dirty", late))
+        changed("before", "write,young,dirty,soft", bits, layout)
+        for bits, layout in (("write,young,dirty", cleared), ("young,dirty", late))
     ]
     assert compare(*early)
     soft, dirty = (
-        changed("there", f"{old}young,dirty", f"{new}young,dirty,soft", one)
-        for old, new, one in (("write,", "write,", cleared), ("", "", late))
+        changed("there", f"{old}young,dirty", f"{new}young,dirty,soft", layout)
+        for old, new, layout in (("write,", "write,", cleared), ("", "", late))
     )
     assert compare(soft, dirty)
     moved, kept = (
-        [added("before", f"p0 move 10+4 = {result}", layout=one) for one in (soft, dirty)]
+        [added("before", f"p0 move 10+4 = {result}", layout=layout) for layout in (soft, dirty)]
         for result in (0, -16)
     )
     assert dump.compare(moved[0], moved[1]) == []
     assert compare(*kept)
-    other = [added("before", "p0 differ 10+4 = 0", layout=one) for one in (vanilla, ours)]
+    other = [added("before", "p0 differ 10+4 = 0", layout=layout) for layout in (vanilla, ours)]
     assert compare(*other)
     line = "p0 clear_soft_dirty to differ = 0"
-    assert compare(*(added("before", line, layout=one) for one in other)) == []
-    soft, dirty = (changed("there", "10+4 ", "10+4 pmd,", one) for one in (soft, dirty))
+    assert compare(*(added("before", line, layout=layout) for layout in other)) == []
+    soft, dirty = (changed("there", "10+4 ", "10+4 pmd,", layout) for layout in (soft, dirty))
     assert dump.compare(soft, dirty) == []
     unseen = changed("written", ",soft", "", late)
     assert compare(with_stage("written", *GOOD.stages["written"], layout=cleared), unseen)
@@ -505,12 +505,12 @@ def test_a_write_while_others_are_unmapped_may_copy_what_has_no_owner() -> None:
 
 
 def test_what_is_freed_while_others_are_unmapped_may_stay_swapbacked() -> None:
-    def pair(*said: str, at: str = "30") -> list[str]:
+    def pair(*lines: str, at: str = "30") -> list[str]:
         small = "folio 9.0 order 0 node 1 map 1 large 0 entire 0 pages 0"
         start = added(
             "before", "30+1 - folio 9.0 order 0 node 0 map 1 large 0 entire 0 pages 0 anon"
         )
-        start = added("before", "process 0", *said, layout=start)
+        start = added("before", "process 0", *lines, layout=start)
         vanilla = added(
             "there", " smaps 30+1: Rss 4 LazyFree 4", f"{at}+1 - {small} anon", layout=start
         )
@@ -571,12 +571,12 @@ def test_contiguous_ptes_are_required_where_there_are_any() -> None:
     outcome = Outcome(Machine(1, "arm64"), seeds=4, together=4, contiguous=4)
     assert failed(outcome) == []
     assert failed(replace(outcome, contiguous=3))
-    assert failed(replace(outcome, contiguous=0, machine=ONE)) == []
+    assert failed(replace(outcome, contiguous=0, machine=SINGLE)) == []
 
 
 def test_machines_have_kernels_and_arguments() -> None:
-    one = Machine(1)
-    assert (one.configs, one.args(range(5, 8), "base")) == (("base", "lab-vanilla"), "5,3")
+    machine = Machine(1)
+    assert (machine.configs, machine.args(range(5, 8), "base")) == (("base", "lab-vanilla"), "5,3")
     assert Machine(2).args(range(5, 8), "base") == "5,3,threads"
     engine = Machine(1, offload=True)
     assert engine.args(range(5, 8), "base") == "5,3,offload"
@@ -585,7 +585,7 @@ def test_machines_have_kernels_and_arguments() -> None:
     assert Machine(1, "debug").configs == ("debug",)
 
 
-ONE = Machine(1)
+SINGLE = Machine(1)
 GOOD_TOTALS = {
     **dict.fromkeys(("anon", "anon_thp", "shmem", "file_mapped", "unevictable"), 0),
     "lost_pages": 40,
@@ -593,7 +593,7 @@ GOOD_TOTALS = {
 
 
 def test_totals_of_a_boot_are_judged() -> None:
-    def judge(machine: Machine = ONE, **changes: int) -> list[str]:
+    def judge(machine: Machine = SINGLE, **changes: int) -> list[str]:
         return run.wrong_totals({**GOOD_TOTALS, **changes}, machine)
 
     assert judge() == []
@@ -621,7 +621,7 @@ def failed(outcome: Outcome) -> list[str]:
 
 
 def test_wrong_contents_are_a_failure_whatever_else_is_forgiven() -> None:
-    good = Outcome(ONE, seeds=100, together=30)
+    good = Outcome(SINGLE, seeds=100, together=30)
     two = replace(good, machine=Machine(2))
     assert failed(good) == failed(two) == []
     assert failed(replace(two, wrong={3: ["there: CONTENTS"]}))
@@ -637,7 +637,7 @@ def test_how_many_seeds_are_forgiven_is_in_the_name() -> None:
     assert failed(replace(outcome, unsteady=[3, 4])) == [
         "base, 2 vCPU: 25 layouts, seeds 1 to 25: at most 1 differed once"
     ]
-    (name,) = failed(replace(outcome, machine=ONE))
+    (name,) = failed(replace(outcome, machine=SINGLE))
     assert "at most 0 differed once" in name
 
 
@@ -666,14 +666,14 @@ def kernels(tmp_path: Path) -> run.Kernels:
 @pytest.fixture
 def booted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, range]]:
     """Return the kernel and the seeds of each guest, which gives GOOD layouts at once."""
-    asked: list[tuple[str, range]] = []
+    boots: list[tuple[str, range]] = []
 
     def boot(_kernels: Any, config: str, _machine: Machine, seeds: range, *_: Any) -> Boot:
-        asked.append((config, seeds))
+        boots.append((config, seeds))
         return Boot({seed: replace(GOOD, seed=seed) for seed in seeds}, GOOD_TOTALS)
 
     monkeypatch.setattr(run, "_boot", boot)
-    return asked
+    return boots
 
 
 @pytest.mark.usefixtures("booted")
@@ -681,16 +681,16 @@ def test_only_what_differs_in_flags_is_run_again(
     monkeypatch: pytest.MonkeyPatch, kernels: run.Kernels
 ) -> None:
     findings = {1: Finding(wrong=["a"]), 2: Finding(different=["b"])}
-    asked = []
+    judged = []
 
     def judge(ours: Boot, _vanilla: Boot, live: bool) -> dict[int, Finding]:
-        asked.append(sorted(ours.layouts))
+        judged.append(sorted(ours.layouts))
         return findings if len(ours.layouts) == 2 else {}
 
     monkeypatch.setattr(run, "judge", judge)
     outcome = run.run(kernels, Machine(2), 1, 2)
     assert (outcome.wrong, outcome.differences) == ({1: ["a"]}, {})
-    assert (outcome.unsteady, asked) == ([2], [[1, 2], [2]])
+    assert (outcome.unsteady, judged) == ([2], [[1, 2], [2]])
     outcome = run.run(kernels, Machine(1), 1, 2)
     assert (outcome.differences, outcome.unsteady) == ({2: ["b"]}, [])
 
@@ -766,8 +766,7 @@ def test_a_twin_that_is_not_as_recorded_is_told() -> None:
     assert run.unlike(old, old) == []
     for other in (changed("there", "write,", ""), changed("back", "anon,", "anon,active,"),
                   replace(GOOD, built=()), replace(GOOD, stages={})):  # fmt: skip
-        said = run.unlike(old, dump.text_of([other]))
-        assert said[0].startswith("seed 7: ")
+        assert run.unlike(old, dump.text_of([other]))[0].startswith("seed 7: ")
     assert run.unlike(old, "") == ["seed 7 is there once"]
 
 

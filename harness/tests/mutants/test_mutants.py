@@ -53,7 +53,7 @@ def add(directory: Path, name: str, room: str = "room", **more: str | list[str])
         file.write(f"[{name}]\n{text}")
 
 
-def one(tmp_path: Path, **more: str) -> model.Mutant:
+def example(tmp_path: Path, **more: str) -> model.Mutant:
     (tmp_path / "room.toml").unlink(missing_ok=True)
     add(tmp_path, "one", **more)
     return model.load(tmp_path)[0]
@@ -84,8 +84,8 @@ def test_mutants_of_a_group_have_what_it_says(tmp_path: Path) -> None:
     both = '[in.{0}]\nclaim = "c"\nold = "x"\n{1}'
     own = both.format("two", 'test = "pytest b"\n')
     (tmp_path / "room.toml").write_text(group + both.format("one", "") + own)
-    found = {(one.name, one.file, one.test) for one in model.load(tmp_path)}
-    assert found == {("one", "a.c", "pytest a"), ("two", "a.c", "pytest b")}
+    loaded = {(mutant.name, mutant.file, mutant.test) for mutant in model.load(tmp_path)}
+    assert loaded == {("one", "a.c", "pytest a"), ("two", "a.c", "pytest b")}
 
 
 def test_lines_are_replaced_where_they_are_there_once(tmp_path: Path) -> None:
@@ -93,7 +93,7 @@ def test_lines_are_replaced_where_they_are_there_once(tmp_path: Path) -> None:
     (tmp_path / "a.c").write_text(f"one\n{rest}four\n")
 
     def broken(**fields: str | tuple[str, ...]) -> str:
-        mutant = msgspec.structs.replace(one(tmp_path, file="a.c", old="x"), **fields)
+        mutant = msgspec.structs.replace(example(tmp_path, file="a.c", old="x"), **fields)
         return mutant.broken(tmp_path)
 
     assert broken(old="four", new="4\n5") == f"one\n{rest}4\n5\n"
@@ -127,22 +127,22 @@ def test_mutants_are_chosen_by_room_name_prefix_and_glob(tmp_path: Path) -> None
 
 
 def test_only_the_expected_end_of_a_test_that_was_green_kills(tmp_path: Path) -> None:
-    mutant = one(tmp_path)
+    mutant = example(tmp_path)
     case, panic = Result(Kind.CASE, "test_add"), Result(Kind.PANIC, "BUG: x")
     assert model.judge(mutant, GREEN, case) == (Fate.KILLED, "test_add")
     assert model.judge(mutant, GREEN, GREEN)[0] is Fate.SURVIVED
     assert model.judge(mutant, GREEN, panic)[0] is Fate.INVALID
     assert model.judge(mutant, case, case)[0] is Fate.INVALID
     assert model.judge(mutant, GREEN, Result(Kind.BROKEN, "stale"))[0] is Fate.INVALID
-    assert model.judge(one(tmp_path, expect="panic"), GREEN, panic)[0] is Fate.KILLED
-    either = one(tmp_path, expect="case or panic")
+    assert model.judge(example(tmp_path, expect="panic"), GREEN, panic)[0] is Fate.KILLED
+    either = example(tmp_path, expect="case or panic")
     assert model.judge(either, GREEN, panic)[0] is Fate.KILLED
     assert model.judge(either, GREEN, Result(Kind.CASE, "a"))[0] is Fate.KILLED
     assert model.judge(either, GREEN, Result(Kind.BUILD))[0] is Fate.INVALID
 
 
 def test_a_known_survivor_is_not_bad(tmp_path: Path) -> None:
-    mutant, known = one(tmp_path), one(tmp_path, survives="no test can tell")
+    mutant, known = example(tmp_path), example(tmp_path, survives="no test can tell")
     assert Outcome(mutant, Fate.SURVIVED, "").bad
     assert Outcome(mutant, Fate.INVALID, "").bad
     assert not Outcome(mutant, Fate.KILLED, "").bad
@@ -222,8 +222,8 @@ def test_mutants_of_a_small_project(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert run.main(paths, "a,b") == 0
     assert run.main(paths, "") == 1
     assert capsys.readouterr().out.splitlines()[-1] == "5 mutants, 1 killed"
-    said = (root / "out/mutants/results.md").read_text().splitlines()[2:7]
-    rows = [[cell.strip() for cell in line.split("|")] for line in said]
+    lines = (root / "out/mutants/results.md").read_text().splitlines()[2:7]
+    rows = [[cell.strip() for cell in line.split("|")] for line in lines]
     assert [(row[1], row[3], row[4].split(":")[0]) for row in rows] == [
         ("a_killed", "killed", "test_sum.test_add"),
         ("b_survives", "survived", "zero is zero"),
@@ -259,9 +259,9 @@ def test_what_is_known_is_not_run_again(
 
     write()
     subprocess.run(["git", "init", "-q"], cwd=project.paths.root, check=True)
-    one, two = "without: pytest 1", "without: pytest 2"
-    assert mutants("b") == ([one, "b"], "1 mutants, 1 killed")
-    assert mutants() == (["a", two, "c"], "3 mutants, 2 killed")
+    first, second = "without: pytest 1", "without: pytest 2"
+    assert mutants("b") == ([first, "b"], "1 mutants, 1 killed")
+    assert mutants() == (["a", second, "c"], "3 mutants, 2 killed")
     assert mutants() == (["c"], "3 mutants, 2 killed")  # it taught nothing
     (project.paths.root / "README.md").write_text("words\n")
     write(claim="other words")
@@ -269,7 +269,7 @@ def test_what_is_known_is_not_run_again(
     write(new="    return b")
     assert mutants("a,b")[0] == ["b"]
     (project.paths.root / "sum.py").write_text("")
-    assert mutants("a,b")[0] == [one, "a", "b"]
+    assert mutants("a,b")[0] == [first, "a", "b"]
 
 
 def test_cases_that_are_red_together_run_alone(
@@ -296,10 +296,10 @@ def test_cases_that_are_red_together_run_alone(
 
 
 def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> None:
-    one = "guest base one as-is"
+    call = "guest base one as-is"
     tests = {
-        "a": f"{one} rules -t x", "b": f"{one} live", "c": f"{one} rules -f y -t z",
-        "d": f"{one} live -t w", "e": "guest debug one as-is rules -t x",
+        "a": f"{call} rules -t x", "b": f"{call} live", "c": f"{call} rules -f y -t z",
+        "d": f"{call} live -t w", "e": "guest debug one as-is rules -t x",
         "f": "pytest p -k 'x or y'", "g": "pytest p -k z", "h": "layouts 1 9",
     }  # fmt: skip
     for name, test in tests.items():
@@ -308,22 +308,22 @@ def test_cases_of_one_program_run_at_once_without_mutants(tmp_path: Path) -> Non
     def names(job: model.Job) -> str:
         return "".join(mutant.name for mutant in job.mutants)
 
-    found = list(model.jobs(model.load(tmp_path), lambda mutant, _: mutant.name == "e"))
-    assert {names(job): job.test for job in found if not job.broken} == {
+    jobs = list(model.jobs(model.load(tmp_path), lambda mutant, _: mutant.name == "e"))
+    assert {names(job): job.test for job in jobs if not job.broken} == {
         "fg": "pytest p",
-        "bd": f"{one} live",
-        "ac": f"{one} rules -t x -f y -t z",
+        "bd": f"{call} live",
+        "ac": f"{call} rules -t x -f y -t z",
         "h": "layouts 1 9",
     }
-    broken = {names(job): job.test for job in found if job.broken}
+    broken = {names(job): job.test for job in jobs if job.broken}
     assert broken == {name: test for name, test in tests.items() if name != "e"}
-    for number, job in enumerate(found):
-        alone = [names(one) for one in found[:number] if not one.broken]
+    for number, job in enumerate(jobs):
+        alone = [names(job) for job in jobs[:number] if not job.broken]
         assert not job.broken or names(job) == "e" or names(job) in "".join(alone)
 
 
 def test_a_mutant_of_a_header_may_compile_one_source(tmp_path: Path) -> None:
-    mutant = one(tmp_path, file="a.h", compiles="a.c")
+    mutant = example(tmp_path, file="a.h", compiles="a.c")
     ours, tree = tmp_path / "ours", tmp_path / "tree"
     for home in (ours, tree):
         home.mkdir()
@@ -364,7 +364,7 @@ def test_what_decides_a_test_in_a_guest(project: Project, monkeypatch: pytest.Mo
     def changed(path: Path, text: str = "int changed;\n") -> list[bool]:
         before = keys()
         path.write_text(path.read_text() + text)
-        return [one != other for one, other in zip(before, keys(), strict=True)]
+        return [old != new for old, new in zip(before, keys(), strict=True)]
 
     assert changed(overlay / tests / "prog.c") == [True, True, False]
     assert changed(overlay / tests / "other.c") == [False, False, False]

@@ -38,13 +38,13 @@ class Compiler:
         assert (config, targets) == (CONFIG, ("vmlinux_o", "modules"))
         text = (tree.path / "mm/migrate.c").read_text()
         self.built.append(text)
-        return next((said for word, said in self.says.items() if word in text), "  CC  mm/x.o")
+        return next((output for word, output in self.says.items() if word in text), "  CC  mm/x.o")
 
 
 def test_each_step_is_built_once(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     make, undefined = Compiler(), {"__start"}
-    one = build.Config(())
-    monkeypatch.setattr(build, "CONFIGS", {CONFIG: one, "base": one})
+    plain = build.Config(())
+    monkeypatch.setattr(build, "CONFIGS", {CONFIG: plain, "base": plain})
     monkeypatch.setattr(build, "compiler", lambda: "gcc 12")
     monkeypatch.setattr(build, "get", lambda *_, **__: None)
     monkeypatch.setattr(build, "configure", lambda _, tree, config: Path(config))

@@ -66,8 +66,8 @@ def guests(project: Project, monkeypatch: pytest.MonkeyPatch) -> Guests:
 
 @pytest.fixture
 def made(project: Project, guests: Guests) -> Iterator[Stack]:
-    with stack.assemble(project.paths, project.source) as one:
-        yield one
+    with stack.assemble(project.paths, project.source) as assembled:
+        yield assembled
 
 
 def states(cases: list[Case]) -> dict[str, str]:

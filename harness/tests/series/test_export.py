@@ -16,8 +16,8 @@ from harness.tests.kernel_project import Project, patch
 
 @pytest.fixture
 def made(project: Project) -> Iterator[Stack]:
-    with stack.assemble(project.paths, project.source) as one:
-        yield one
+    with stack.assemble(project.paths, project.source) as assembled:
+        yield assembled
 
 
 def test_each_topic_has_a_directory(
@@ -88,8 +88,8 @@ def test_topics_must_give_the_whole_stack(project: Project, made: Stack) -> None
 @pytest.fixture
 def configs(project: Project, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have one configuration, with an edit on top of `fix`."""
-    one = {"edited": build.Config((), only=("fix",), edit="edit.patch")}
-    monkeypatch.setattr(build, "CONFIGS", one)
+    known = {"edited": build.Config((), only=("fix",), edit="edit.patch")}
+    monkeypatch.setattr(build, "CONFIGS", known)
     text = patch("mm: edit", "mm/migrate.c", 17, "line 17", "edited")
     project.write(project.paths.configs / "edit.patch", text)
 

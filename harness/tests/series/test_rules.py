@@ -54,8 +54,8 @@ def test_a_patch_without_problems() -> None:
 )
 def test_patch_problems(old: str, new: str, problem: str) -> None:
     assert old in PATCH
-    found = patch_problems(PATCH.replace(old, new, 1))
-    assert any(problem in one for one in found), found
+    problems = patch_problems(PATCH.replace(old, new, 1))
+    assert any(problem in line for line in problems), problems
 
 
 def test_long_link_is_allowed() -> None:
@@ -81,7 +81,7 @@ def test_overlay_files_alone_are_a_patch() -> None:
     ],
 )
 def test_cover_problems(cover: str, problem: str) -> None:
-    assert any(problem in one for one in cover_problems(cover))
+    assert any(problem in line for line in cover_problems(cover))
 
 
 def test_check_names_topic_and_step() -> None:

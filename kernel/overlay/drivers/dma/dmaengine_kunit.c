@@ -23,11 +23,8 @@ struct engine {
 
 	struct notifier_block nb;
 	struct dma_chan *held;
-	unsigned int greetings;
-	unsigned int goodbyes;
-	unsigned int given_away;
-	int clients_meanwhile;
-	int clients_left;
+	unsigned int greetings, goodbyes, given_away;
+	int clients_meanwhile, clients_left;
 	bool found;
 };
 
@@ -43,8 +40,7 @@ static void free_resources(struct dma_chan *chan)
 }
 
 static struct dma_async_tx_descriptor *
-prep_nothing(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len,
-	     unsigned long flags)
+prep_nothing(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len, unsigned long flags)
 {
 	return NULL;
 }
@@ -246,23 +242,22 @@ static void copy(struct kunit *test, dma_async_tx_callback callback)
 		tx->callback = callback;
 		tx->callback_param = &provider->calls;
 	}
-	KUNIT_ASSERT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
-			DMA_COMPLETE);
+	KUNIT_ASSERT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)), DMA_COMPLETE);
 }
 
 /* A descriptor without a callback calls none, also not that of its last user. */
 static void used_descriptor_calls_nobody(struct kunit *test)
 {
 	struct provider *provider = test->priv;
-	int i, calls;
+	int calls;
 
-	for (i = 0; i < MANY; i++)
+	for (int i = 0; i < MANY; i++)
 		copy(test, count_call);
 	/* A call may come after its cookie is complete. */
 	KUNIT_ASSERT_EQ(test, 0,
 			read_poll_timeout(atomic_read, calls, calls == MANY, 1000,
 					  10 * USEC_PER_SEC, false, &provider->calls));
-	for (i = 0; i < MANY; i++)
+	for (int i = 0; i < MANY; i++)
 		copy(test, NULL);
 	dmaengine_synchronize(provider->chan);
 	KUNIT_EXPECT_EQ(test, atomic_read(&provider->calls), MANY);
@@ -279,8 +274,7 @@ static void offered_interrupt_comes(struct kunit *test)
 		return;
 	tx = dma->device_prep_dma_interrupt(provider->chan, DMA_PREP_INTERRUPT);
 	KUNIT_ASSERT_NOT_NULL(test, tx);
-	KUNIT_EXPECT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)),
-			DMA_COMPLETE);
+	KUNIT_EXPECT_EQ(test, dma_sync_wait(provider->chan, dmaengine_submit(tx)), DMA_COMPLETE);
 }
 
 static int provider_test_init(struct kunit *test)

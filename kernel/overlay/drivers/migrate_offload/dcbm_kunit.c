@@ -1,9 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have
- * merged, the shares of the channels, and the accounting of completions; with an
- * engine that copies nothing also when channels are acquired, and the stop before a
- * suspend or a reboot.
+ * KUnit tests for dcbm: the walk over scatterlists that an IOMMU may have merged, the shares of the
+ * channels, and the accounting of completions; with an engine that copies nothing also when
+ * channels are acquired, and the stop before a suspend or a reboot.
  */
 
 #include <kunit/device.h>
@@ -33,16 +32,11 @@
 struct dcbm_test {
 	struct migrate_offload_batch batch;
 	struct dcbm_job job;
-	struct scatterlist src_sg[MAX_ENTRIES];
-	struct scatterlist dst_sg[MAX_ENTRIES];
-	struct sg_table src;
-	struct sg_table dst;
+	struct scatterlist src_sg[MAX_ENTRIES], dst_sg[MAX_ENTRIES];
+	struct sg_table src, dst;
 };
 
-static void put_folio(void *folio)
-{
-	folio_put(folio);
-}
+KUNIT_DEFINE_ACTION_WRAPPER(put_folio, folio_put, struct folio *);
 
 static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 {
@@ -64,6 +58,12 @@ static void add_pair(struct kunit *test, unsigned int order)
 	ctx->batch.pairs[ctx->batch.nr_pairs].dst = folio;
 	ctx->job.left[ctx->batch.nr_pairs++] = folio_size(folio);
 	ctx->batch.nr_pages += folio_nr_pages(folio);
+}
+
+static void add_pairs(struct kunit *test, unsigned int nr, unsigned int order)
+{
+	while (nr--)
+		add_pair(test, order);
 }
 
 /*
@@ -146,9 +146,8 @@ static unsigned int expect_walk(struct kunit *test)
 static void walk_unmerged(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 6; i++) {
+	for (unsigned int i = 0; i < 6; i++) {
 		add_pair(test, i % 3 * 2);
 		map(&ctx->src, SRC_BASE, PAGE_SIZE << (i % 3 * 2));
 		map(&ctx->dst, DST_BASE, PAGE_SIZE << (i % 3 * 2));
@@ -159,10 +158,8 @@ static void walk_unmerged(struct kunit *test)
 static void walk_merged_on_both_sides(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 8; i++)
-		add_pair(test, 0);
+	add_pairs(test, 8, 0);
 	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
 	/* Neighbours that the IOMMU merged stay one segment. */
@@ -172,9 +169,8 @@ static void walk_merged_on_both_sides(struct kunit *test)
 static void walk_merged_on_one_side(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		add_pair(test, 0);
 		map(&ctx->src, SRC_BASE, PAGE_SIZE);
 	}
@@ -201,8 +197,7 @@ static void map_at_random(struct rnd_state *rnd, struct sg_table *table,
 			  u64 base, unsigned int nr_pages)
 {
 	while (nr_pages) {
-		unsigned int nr = 1 + prandom_u32_state(rnd) %
-				      min(nr_pages, 16);
+		unsigned int nr = 1 + prandom_u32_state(rnd) % min(nr_pages, 16);
 
 		map(table, base, nr * PAGE_SIZE);
 		nr_pages -= nr;
@@ -214,14 +209,13 @@ static void walk_at_random(struct kunit *test)
 	struct dcbm_test *ctx = test->priv;
 	u64 seed = get_random_u64();
 	struct rnd_state rnd;
-	unsigned int i;
 
 	kunit_info(test, "seed %llu", seed);
 	prandom_seed_state(&rnd, seed);
-	for (i = 0; i < MAX_PAIRS; i++)
+	for (unsigned int i = 0; i < MAX_PAIRS; i++)
 		add_pair(test, prandom_u32_state(&rnd) % 4);
 
-	for (i = 0; i < 1000; i++) {
+	for (unsigned int i = 0; i < 1000; i++) {
 		ctx->src.nents = 0;
 		ctx->dst.nents = 0;
 		map_at_random(&rnd, &ctx->src, SRC_BASE, ctx->batch.nr_pages);
@@ -233,14 +227,10 @@ static void walk_at_random(struct kunit *test)
 /* A range that begins and ends within folios. */
 static void walk_part_of_a_batch(struct kunit *test)
 {
-	const struct dcbm_range range = {
-		.first = 1, .offset = 2 * PAGE_SIZE, .len = 7 * PAGE_SIZE,
-	};
+	const struct dcbm_range range = { 1, 2 * PAGE_SIZE, 7 * PAGE_SIZE };
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 4; i++)
-		add_pair(test, 2);
+	add_pairs(test, 4, 2);
 	map(&ctx->src, SRC_BASE, 7 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 4 * PAGE_SIZE);
@@ -254,8 +244,7 @@ static void walk_ends_with_its_range(struct kunit *test)
 	const struct dcbm_range range = { .len = 3 * PAGE_SIZE };
 	struct dcbm_test *ctx = test->priv;
 
-	add_pair(test, 2);
-	add_pair(test, 2);
+	add_pairs(test, 2, 2);
 	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
 	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
@@ -293,9 +282,9 @@ static void expect_shares(struct kunit *test, unsigned int nr_chans, size_t spre
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest = { .len = all_bytes(test) };
 	size_t least = SIZE_MAX, most = 0, offset = 0;
-	unsigned int item = 0, i;
+	unsigned int item = 0;
 
-	for (i = nr_chans; i; i--) {
+	for (unsigned int i = nr_chans; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_EQ(test, item, share.first);
 		KUNIT_EXPECT_EQ(test, offset, share.offset);
@@ -321,15 +310,13 @@ static void shares_of_small_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest;
-	unsigned int i;
 
-	for (i = 0; i < 16; i++)
-		add_pair(test, 0);
-	for (i = 1; i <= 20; i++)
+	add_pairs(test, 16, 0);
+	for (unsigned int i = 1; i <= 20; i++)
 		expect_shares(test, i, PAGE_SIZE);
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
-	for (i = 5; i; i--) {
+	for (unsigned int i = 5; i; i--) {
 		dcbm_share(&ctx->job, &rest, i, &share);
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
 		KUNIT_EXPECT_EQ(test, 0, rest.offset);
@@ -338,32 +325,26 @@ static void shares_of_small_folios(struct kunit *test)
 
 static void shares_of_one_large_folio(struct kunit *test)
 {
-	unsigned int i;
-
 	add_pair(test, 7);
-	for (i = 1; i <= DCBM_MAX_CHANS; i++)
+	for (unsigned int i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, SZ_512);
 }
 
 static void shares_of_mixed_sizes(struct kunit *test)
 {
-	unsigned int i;
-
 	add_pair(test, 5);
-	for (i = 0; i < 6; i++)
-		add_pair(test, 0);
+	add_pairs(test, 6, 0);
 	add_pair(test, 4);
-	for (i = 1; i <= DCBM_MAX_CHANS; i++)
+	for (unsigned int i = 1; i <= DCBM_MAX_CHANS; i++)
 		expect_shares(test, i, PAGE_SIZE);
 }
 
-static void account(struct kunit *test, unsigned int item, size_t offset, size_t len, bool error)
+/* A descriptor of these bytes has completed; one that failed is not accounted. */
+static void account(struct kunit *test, unsigned int item, size_t offset, size_t len)
 {
-	const struct dcbm_range range = { item, offset, len };
 	struct dcbm_test *ctx = test->priv;
 
-	if (!error)
-		dcbm_account(&ctx->job, range);
+	dcbm_account(&ctx->job, (struct dcbm_range){ item, offset, len });
 }
 
 static enum migrate_offload_status status(struct kunit *test, unsigned int item)
@@ -438,12 +419,12 @@ static void every_completion_counts(struct kunit *test)
 	add_pair(test, 0);
 
 	/* The completion of the last descriptor proves nothing about the others. */
-	account(test, 1, 0, PAGE_SIZE, false);
-	account(test, 0, 3 * PAGE_SIZE, PAGE_SIZE, false);
-	account(test, 0, PAGE_SIZE, 2 * PAGE_SIZE, false);
+	account(test, 1, 0, PAGE_SIZE);
+	account(test, 0, 3 * PAGE_SIZE, PAGE_SIZE);
+	account(test, 0, PAGE_SIZE, 2 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 1));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
-	account(test, 0, 0, PAGE_SIZE, false);
+	account(test, 0, 0, PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
 }
 
@@ -451,15 +432,12 @@ static void every_completion_counts(struct kunit *test)
 static void one_completion_for_several_folios(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 3; i++)
-		add_pair(test, 1);
-	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE, false);
+	add_pairs(test, 3, 1);
+	account(test, 0, PAGE_SIZE, 4 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[0]);
 	KUNIT_EXPECT_EQ(test, 0, ctx->job.left[1]);
 	KUNIT_EXPECT_EQ(test, PAGE_SIZE, ctx->job.left[2]);
-	account(test, 0, 0, PAGE_SIZE, true);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 1));
 }
@@ -467,8 +445,7 @@ static void one_completion_for_several_folios(struct kunit *test)
 static void one_error_fails_the_folio(struct kunit *test)
 {
 	add_pair(test, 1);
-	account(test, 0, 0, PAGE_SIZE, true);
-	account(test, 0, PAGE_SIZE, PAGE_SIZE, false);
+	account(test, 0, PAGE_SIZE, PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_ERROR, status(test, 0));
 }
 
@@ -476,9 +453,8 @@ static void time_out_fails_what_is_left(struct kunit *test)
 {
 	struct dcbm_test *ctx = test->priv;
 
-	add_pair(test, 0);
-	add_pair(test, 0);
-	account(test, 0, 0, PAGE_SIZE, false);
+	add_pairs(test, 2, 0);
+	account(test, 0, 0, PAGE_SIZE);
 	ctx->job.timed_out = true;
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_TIMEOUT, status(test, 1));
@@ -487,27 +463,18 @@ static void time_out_fails_what_is_left(struct kunit *test)
 /* A stuck channel loses each folio of which it had a part, and no other. */
 static void stuck_channel_loses_its_folios(struct kunit *test)
 {
-	const struct dcbm_range range = {
-		.first = 1, .offset = PAGE_SIZE, .len = 3 * PAGE_SIZE,
-	};
-	const struct dcbm_range other = {
-		.first = 4, .offset = PAGE_SIZE, .len = 2 * PAGE_SIZE,
-	};
+	const struct dcbm_range range = { 1, PAGE_SIZE, 3 * PAGE_SIZE };
+	const struct dcbm_range other = { 4, PAGE_SIZE, 2 * PAGE_SIZE };
 	struct dcbm_test *ctx = test->priv;
-	unsigned int i;
 
-	for (i = 0; i < 6; i++)
-		add_pair(test, 1);
-	account(test, 0, 0, 12 * PAGE_SIZE, false);
+	add_pairs(test, 6, 1);
+	account(test, 0, 0, 12 * PAGE_SIZE);
 	ctx->job.timed_out = true;
 	dcbm_lose(&ctx->job, range);
 	dcbm_lose(&ctx->job, other);
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 1));
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 2));
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 3));
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 4));
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_LOST, status(test, 5));
+	for (unsigned int i = 0; i < 6; i++)
+		KUNIT_EXPECT_EQ(test, i % 3 ? MIGRATE_OFFLOAD_LOST : MIGRATE_OFFLOAD_DONE,
+				status(test, i));
 }
 
 /* Let dcbm use only engines of these names. */
@@ -524,28 +491,6 @@ static void use_none(void *unused)
 }
 
 /*
- * Register a provider with one channel, whose operations the caller adds. From here
- * on dcbm may use no other provider.
- */
-static void describe(struct kunit *test, struct dma_device *dma,
-		     struct dma_chan *chan, const char *name)
-{
-	struct device *dev = kunit_device_register(test, name);
-
-	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
-	KUNIT_ASSERT_EQ(test, 0, dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
-	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE "," ANOTHER));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
-
-	dma->dev = dev;
-	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
-	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
-	INIT_LIST_HEAD(&dma->channels);
-	chan->device = dma;
-	list_add_tail(&chan->device_node, &dma->channels);
-}
-
-/*
  * An engine that copies nothing, with room for one descriptor, whose interrupt comes
  * at the worst moment: while dcbm prepares the next descriptor, which gets the room.
  */
@@ -554,8 +499,7 @@ struct ring_of_one {
 	struct dma_chan chan;
 	struct dma_async_tx_descriptor tx;
 	size_t left;	/* bytes that no descriptor covers yet */
-	bool busy;
-	bool issued;
+	bool busy, issued;
 };
 
 static struct ring_of_one *to_ring(struct dma_chan *chan)
@@ -619,25 +563,39 @@ static int ring_stop(struct dma_chan *chan)
 	return 0;
 }
 
-static void ring_goes(void *dma)
+KUNIT_DEFINE_ACTION_WRAPPER(ring_goes, dma_async_device_unregister, struct dma_device *);
+
+/* Register an engine. From here on dcbm may use no other provider than ours. */
+static void register_engine(struct kunit *test, struct ring_of_one *ring, const char *name)
 {
-	dma_async_device_unregister(dma);
+	struct device *dev = kunit_device_register(test, name);
+	struct dma_device *dma = &ring->dma;
+
+	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
+	KUNIT_ASSERT_EQ(test, 0, dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
+	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE "," ANOTHER));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
+
+	dma->dev = dev;
+	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
+	dma_cap_set(DMA_PRIVATE, dma->cap_mask);
+	dma->device_prep_dma_memcpy = ring_prep;
+	dma->device_tx_status = ring_status;
+	dma->device_issue_pending = ring_issue;
+	dma->device_stop = ring_stop;
+	INIT_LIST_HEAD(&dma->channels);
+	ring->chan.device = dma;
+	list_add_tail(&ring->chan.device_node, &dma->channels);
+	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
 }
 
 static struct ring_of_one *add_engine(struct kunit *test, const char *name)
 {
 	struct ring_of_one *ring = kunit_kzalloc(test, sizeof(*ring), GFP_KERNEL);
-	struct dma_device *dma;
 
 	KUNIT_ASSERT_NOT_NULL(test, ring);
-	dma = &ring->dma;
-	describe(test, dma, &ring->chan, name);
-	dma->device_prep_dma_memcpy = ring_prep;
-	dma->device_tx_status = ring_status;
-	dma->device_issue_pending = ring_issue;
-	dma->device_stop = ring_stop;
-	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, dma));
+	register_engine(test, ring, name);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, ring_goes, &ring->dma));
 	return ring;
 }
 
@@ -661,6 +619,12 @@ static void route_none(void *unused)
 	dcbm_routed(NULL, false);
 }
 
+static void route(struct kunit *test)
+{
+	dcbm_routed(NULL, true);
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
+}
+
 /* Return a job for a batch with a deadline in @timeout jiffies. */
 static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 {
@@ -671,8 +635,7 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 		add_pair(test, 0);
 		add_engine(test, ENGINE);
 		KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
-		dcbm_routed(NULL, true);
-		KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
+		route(test);
 	}
 	ctx->batch.deadline = jiffies + timeout;
 	job = dcbm_get_job(&ctx->batch);
@@ -680,14 +643,17 @@ static struct dcbm_job *get_job(struct kunit *test, unsigned long timeout)
 	return job;
 }
 
+static struct dma_chan *channel_of(struct dcbm_job *job)
+{
+	return list_first_entry(&job->chans, struct dcbm_chan, node)->chan;
+}
+
 /* The event waits while a job has a channel. Afterwards no job gets one. */
 static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job = get_job(test, 10 * HZ);
-	struct dma_chan *chan;
-
-	chan = list_first_entry(&job->chans, struct dcbm_chan, node)->chan;
+	struct dma_chan *chan = channel_of(job);
 
 	init_completion(&event->done);
 	INIT_WORK_ONSTACK(&event->work, event_work);
@@ -728,10 +694,9 @@ static void wake_up_again(struct kunit *test, unsigned long event)
 {
 	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job = NULL;
-	unsigned int i;
 
 	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
-	for (i = 0; i < 500 && !job; i++) {
+	for (unsigned int i = 0; i < 500 && !job; i++) {
 		job = dcbm_get_job(&ctx->batch);
 		if (!job)
 			msleep(20);
@@ -747,12 +712,9 @@ static void channels_are_given_back_for_sleep(struct kunit *test)
 		{ PM_HIBERNATION_PREPARE, PM_POST_HIBERNATION },
 		{ PM_RESTORE_PREPARE, PM_POST_RESTORE },
 	};
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(events); i++) {
-		struct event event = {
-			.notify = dcbm_pm_event, .event = events[i][0],
-		};
+	for (unsigned int i = 0; i < ARRAY_SIZE(events); i++) {
+		struct event event = { .notify = dcbm_pm_event, .event = events[i][0] };
 		struct dma_chan *chan = notify_during_job(test, &event);
 
 		KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
@@ -784,11 +746,6 @@ static void stuck_job_is_left_alone(struct kunit *test)
 	wake_up_again(test, PM_POST_SUSPEND);
 }
 
-static struct dma_chan *channel_of(struct dcbm_job *job)
-{
-	return list_first_entry(&job->chans, struct dcbm_chan, node)->chan;
-}
-
 /* dcbm holds channels only as long as a reason is routed to it. */
 static void channels_are_held_while_routed(struct kunit *test)
 {
@@ -803,40 +760,22 @@ static void channels_are_held_while_routed(struct kunit *test)
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
 
-/* An engine that copies nothing, and that leaves while its channel is acquired. */
+/* An engine that leaves while its channel is acquired. */
 struct leaver {
-	struct dma_device dma;
-	struct dma_chan chan;
+	struct ring_of_one ring;
 	struct notifier_block nb;
-	struct completion requested;
-	struct completion left;
+	struct completion requested, left;
 	struct work_struct work;
 	bool overtaken;
 	unsigned int held;
 };
-
-static struct dma_async_tx_descriptor *
-leaver_prep(struct dma_chan *chan, dma_addr_t dst, dma_addr_t src, size_t len, unsigned long flags)
-{
-	return NULL;
-}
-
-static enum dma_status leaver_status(struct dma_chan *chan, dma_cookie_t cookie,
-				     struct dma_tx_state *state)
-{
-	return DMA_ERROR;
-}
-
-static void leaver_issue(struct dma_chan *chan)
-{
-}
 
 static void leaver_goes(struct work_struct *work)
 {
 	struct leaver *leaver = container_of(work, struct leaver, work);
 
 	wait_for_completion_timeout(&leaver->requested, 10 * HZ);
-	dma_async_device_unregister(&leaver->dma);
+	dma_async_device_unregister(&leaver->ring.dma);
 }
 
 /* Called after the notifier of dcbm, which has given the channel back. */
@@ -844,8 +783,8 @@ static int leaver_event(struct notifier_block *nb, unsigned long event, void *ch
 {
 	struct leaver *leaver = container_of(nb, struct leaver, nb);
 
-	if (event == DMA_CHAN_REMOVING && chan == &leaver->chan) {
-		leaver->held += leaver->chan.client_count;
+	if (event == DMA_CHAN_REMOVING && chan == &leaver->ring.chan) {
+		leaver->held += leaver->ring.chan.client_count;
 		complete(&leaver->left);
 	}
 	return NOTIFY_OK;
@@ -858,12 +797,11 @@ static int leaver_event(struct notifier_block *nb, unsigned long event, void *ch
 static bool leave_now(struct device *dev)
 {
 	struct leaver *leaver = kunit_get_current_test()->priv;
-	unsigned int i;
 
 	complete(&leaver->requested);
-	for (i = 0; i < 10000 && !READ_ONCE(leaver->chan.removing); i++)
+	for (unsigned int i = 0; i < 10000 && !READ_ONCE(leaver->ring.chan.removing); i++)
 		usleep_range(1000, 2000);
-	leaver->overtaken = READ_ONCE(leaver->chan.removing);
+	leaver->overtaken = READ_ONCE(leaver->ring.chan.removing);
 	wait_for_completion_timeout(&leaver->left, HZ / 5);
 	return false;
 }
@@ -871,21 +809,15 @@ static bool leave_now(struct device *dev)
 static void channel_leaves_while_acquired(struct kunit *test)
 {
 	struct leaver *leaver = kunit_kzalloc(test, sizeof(*leaver), GFP_KERNEL);
-	struct dma_device *dma;
 
 	KUNIT_ASSERT_NOT_NULL(test, leaver);
 	test->priv = leaver;
-	dma = &leaver->dma;
-	describe(test, dma, &leaver->chan, ENGINE);
-	dma->device_prep_dma_memcpy = leaver_prep;
-	dma->device_tx_status = leaver_status;
-	dma->device_issue_pending = leaver_issue;
 	init_completion(&leaver->requested);
 	init_completion(&leaver->left);
 	INIT_WORK(&leaver->work, leaver_goes);
 	leaver->nb.notifier_call = leaver_event;
 	leaver->nb.priority = -1;
-	KUNIT_ASSERT_EQ(test, 0, dma_async_device_register(dma));
+	register_engine(test, &leaver->ring, ENGINE);
 	KUNIT_EXPECT_EQ(test, 0, dma_register_notifier(&leaver->nb));
 	kunit_activate_static_stub(test, dcbm_may_bounce, leave_now);
 
@@ -900,21 +832,27 @@ static void channel_leaves_while_acquired(struct kunit *test)
 	KUNIT_EXPECT_EQ(test, 0, leaver->held);
 }
 
+/* Return what dcbm reports of a pair whose folios have this order. */
+static enum migrate_offload_status copy_pair(struct kunit *test, unsigned int order)
+{
+	struct dcbm_test *ctx = test->priv;
+
+	ctx->batch.pairs[0].dst = alloc_folio(test, order);
+	ctx->batch.deadline = jiffies + 5 * HZ;
+	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
+	dcbm_wait(NULL, &ctx->batch);
+	return ctx->batch.pairs[0].status;
+}
+
 /* dcbm must not rely on an interrupt that is still to come when it prepares the next. */
 static void interrupt_while_preparing(struct kunit *test)
 {
 	struct ring_of_one *ring = add_engine(test, ENGINE);
-	struct dcbm_test *ctx = test->priv;
 
-	dcbm_routed(NULL, true);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
+	route(test);
 	add_pair(test, 3);
-	ctx->batch.pairs[0].dst = alloc_folio(test, 3);
 	ring->left = all_bytes(test);
-	ctx->batch.deadline = jiffies + 5 * HZ;
-	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
-	dcbm_wait(NULL, &ctx->batch);
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, ctx->batch.pairs[0].status);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, copy_pair(test, 3));
 	KUNIT_EXPECT_EQ(test, 0, ring->left);
 }
 
@@ -950,8 +888,7 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 	add_engine(test, ANOTHER);
 	add_pair(test, 5);
 	add_engine(test, ENGINE);
-	dcbm_routed(NULL, true);
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, route_none, NULL));
+	route(test);
 	job = dcbm_get_job(&ctx->batch);
 	KUNIT_ASSERT_NOT_NULL(test, job);
 	KUNIT_ASSERT_EQ(test, 1, list_count_nodes(&job->chans));
@@ -961,11 +898,7 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 
 	snprintf(name, sizeof(name), "%s." ANOTHER, __func__);
 	KUNIT_EXPECT_EQ(test, 0, name_engines(name));
-	ctx->batch.deadline = jiffies + HZ;
-	ctx->batch.pairs[0].dst = alloc_folio(test, 5);
-	KUNIT_ASSERT_EQ(test, 0, dcbm_submit(NULL, &ctx->batch));
-	dcbm_wait(NULL, &ctx->batch);
-	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_UNREACHABLE, ctx->batch.pairs[0].status);
+	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_UNREACHABLE, copy_pair(test, 5));
 	kunit_deactivate_static_stub(test, dcbm_may_bounce);
 }
 

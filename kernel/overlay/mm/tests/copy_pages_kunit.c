@@ -41,13 +41,12 @@ static struct page *alloc_range(struct kunit *test, int nid, unsigned int order)
 {
 	struct page *page = alloc_pages_node(nid, GFP_KERNEL | __GFP_THISNODE | __GFP_NOWARN,
 					     order);
-	unsigned long i;
 
 	if (!page)
 		kunit_skip(test, "no contiguous memory");
 	/* Free page by page: poisoned pages are not freed. */
 	split_page(page, order);
-	for (i = 0; i < 1UL << order; i++)
+	for (unsigned long i = 0; i < 1UL << order; i++)
 		KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, free_page_action,
 								   page + i));
 	return page;
@@ -73,9 +72,8 @@ static int far_node(struct kunit *test)
 static void fill_differently(struct page *page, unsigned int nr_pages)
 {
 	u32 *word = page_address(page);
-	unsigned long i;
 
-	for (i = 0; i < nr_pages * PAGE_SIZE / sizeof(*word); i++)
+	for (unsigned long i = 0; i < nr_pages * PAGE_SIZE / sizeof(*word); i++)
 		word[i] = i * 2654435761U;
 }
 
@@ -190,10 +188,10 @@ static struct folio *alloc_folio(struct kunit *test, unsigned int order)
 static void folios(struct kunit *test)
 {
 	struct copy_test *ctx = test->priv;
-	unsigned int order, nr = 1;
+	unsigned int nr = 1;
 
 	kunit_activate_static_stub(test, copy_range_by, noted_copy);
-	for (order = 0; nr <= MAX_PAGES; order++, nr *= 2) {
+	for (unsigned int order = 0; nr <= MAX_PAGES; order++, nr *= 2) {
 		struct folio *src = alloc_folio(test, order), *dst = alloc_folio(test, order);
 
 		fill_differently(&src->page, nr);
@@ -244,11 +242,10 @@ static void rest_is_copied_page_by_page(struct kunit *test)
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, numa_mem_id());
 	struct copy_test *ctx = test->priv;
-	unsigned int i;
 
 	kunit_activate_static_stub(test, copy_range_by, stopping_copy);
 	fill_differently(src, MAX_PAGES);
-	for (i = 0; i < ARRAY_SIZE(copied); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(copied); i++) {
 		ctx->stop_after = copied[i];
 		ctx->calls = 0;
 		memset(page_address(dst), FILL, MAX_PAGES * PAGE_SIZE);
@@ -283,7 +280,6 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	};
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, far_node(test));
-	unsigned int i, page, waits;
 
 	if (!IS_ENABLED(CONFIG_MEMORY_FAILURE))
 		kunit_skip(test, "CONFIG_MEMORY_FAILURE is not set");
@@ -292,7 +288,7 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	choose(test);
 	fill_differently(src, MAX_PAGES);
 
-	for (i = 0; i < ARRAY_SIZE(poisoned); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(poisoned); i++) {
 		struct page *hole = src + poisoned[i];
 
 		memset(page_address(dst), FILL, MAX_PAGES * PAGE_SIZE);
@@ -303,9 +299,9 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 		kunit_release_action(test, map_again, hole);
 
 		/* A worker sets the flag. */
-		for (waits = 0; waits < 50 && !PageHWPoison(hole); waits++)
+		for (unsigned int waits = 0; waits < 50 && !PageHWPoison(hole); waits++)
 			msleep(20);
-		for (page = 0; page < MAX_PAGES; page++)
+		for (unsigned int page = 0; page < MAX_PAGES; page++)
 			KUNIT_EXPECT_EQ(test, PageHWPoison(src + page), page == poisoned[i]);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(page_address(dst), page_address(src),
 						poisoned[i] * PAGE_SIZE));
@@ -316,15 +312,14 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 /* The guard page of a vmalloc area simulates poison: the same fixups handle both. */
 static void unreadable_bytes_are_left(struct kunit *test)
 {
-	unsigned long bytes = 3 * PAGE_SIZE, readable;
+	unsigned long bytes = 3 * PAGE_SIZE;
 	u8 *to = page_address(alloc_range(test, numa_mem_id(), 2));
 	u8 *src = vmalloc(bytes);
-	enum copy_routine routine;
 
 	KUNIT_ASSERT_NOT_NULL(test, src);
 	memset(src, ~FILL, bytes);
-	for (routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++)
-		for (readable = 0; readable < bytes; readable += SMP_CACHE_BYTES) {
+	for (enum copy_routine routine = COPY_MOVSQ; routine <= COPY_NONTEMPORAL; routine++)
+		for (unsigned long readable = 0; readable < bytes; readable += SMP_CACHE_BYTES) {
 			unsigned long left;
 
 			memset(to, FILL, bytes);

@@ -1,19 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * KUnit tests for copy offload: the registry, routes, which folios may be copied
- * early, and the result for a folio that the migrator copied, failed to copy, or
- * lost.
+ * KUnit tests for copy offload: the registry, routes, which folios may be copied early, and the
+ * result for a folio that the migrator copied, failed to copy, or lost.
  *
- * migrate_pages() itself moves folios of shmem files, with a migrator that the
- * test controls.
+ * migrate_pages() itself moves folios of shmem files, with a migrator that the test controls.
  */
 
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
 #include <linux/buffer_head.h>
 #include <linux/file.h>
-#include <linux/highmem.h>
-#include <linux/hugetlb.h>
 #include <linux/kthread.h>
 #include <linux/ktime.h>
 #include <linux/migrate.h>
@@ -34,15 +30,9 @@
 
 struct offload_test {
 	struct kunit *test;
-	struct migrator migrator;
-	struct migrator twin;
-	bool registered;
-	bool was_enabled;
-	unsigned int was_bound;
-	unsigned int was_min_pages;
-	unsigned int was_live_min_order;
-	struct migrator *cpu;
-	unsigned int was_cpu_ns;
+	struct migrator migrator, twin, *cpu;
+	bool registered, was_enabled;
+	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
 	const struct address_space_operations *aops;
@@ -50,20 +40,15 @@ struct offload_test {
 
 	/* Called by the migrator for each pair. */
 	enum migrate_offload_status (*copy)(struct offload_test *ctx,
-					    struct migrate_offload_pair *pair,
-					    unsigned int i);
+					    struct migrate_offload_pair *pair, unsigned int i);
 	int submit_error;
-	unsigned int nr_submits;
-	unsigned int nr_batches;
+	unsigned int nr_submits, nr_batches, nr_pairs;
+	unsigned int nr_dsts_at_first_submit, nr_dsts_at_first_copy;
 	unsigned long deadline;
-	unsigned int nr_pairs;
-	unsigned int nr_dsts_at_first_submit;
-	unsigned int nr_dsts_at_first_copy;
 
 	int nid;
 	struct folio *dsts[MAX_FOLIOS];
-	unsigned int nr_dsts;
-	unsigned int nr_put;
+	unsigned int nr_dsts, nr_put;
 	bool put_with_marker;
 	/* The so-manyeth from now on never comes; 0: none. */
 	unsigned int missing_dst;
@@ -72,9 +57,7 @@ struct offload_test {
 	size_t nr_left;
 
 	struct folio *held;
-	struct completion started;
-	struct completion go;
-	struct completion done;
+	struct completion started, go, done;
 
 	unsigned long stats[NR_MIGRATE_OFFLOAD_STATS];
 };
@@ -137,14 +120,13 @@ static void put_dst(struct folio *dst, unsigned long private)
 static int test_submit(struct migrator *migrator, struct migrate_offload_batch *batch)
 {
 	struct offload_test *ctx = container_of(migrator, struct offload_test, migrator);
-	unsigned int i;
 
 	ctx->deadline = batch->deadline;
 	if (!ctx->nr_submits++)
 		ctx->nr_dsts_at_first_submit = ctx->nr_dsts;
 	ctx->nr_pairs += batch->nr_pairs;
 
-	for (i = 0; i < batch->nr_pairs; i++)
+	for (unsigned int i = 0; i < batch->nr_pairs; i++)
 		migrate_offload_report(&batch->pairs[i], ctx->copy(ctx, &batch->pairs[i], i));
 
 	return ctx->submit_error;
@@ -157,19 +139,22 @@ static void test_wait(struct migrator *migrator, struct migrate_offload_batch *b
 /* Set the averages of a migrator for folios of a page. */
 static void set_folio_ns(const struct migrator *migrator, unsigned int ns)
 {
-	unsigned int nid;
-
-	for (nid = 0; nid < nr_node_ids; nid++)
+	for (unsigned int nid = 0; nid < nr_node_ids; nid++)
 		migrator->folio_ns[nid * NR_PAGE_ORDERS] = ns;
 }
 
-static void unregister(void *data)
+static void unregister(struct offload_test *ctx)
 {
-	struct offload_test *ctx = data;
-
 	if (ctx->registered)
 		migrate_offload_unregister(&ctx->migrator);
 	ctx->registered = false;
+}
+
+static void clean_up(void *data)
+{
+	struct offload_test *ctx = data;
+
+	unregister(ctx);
 	migrate_offload_set_route(TEST_REASON, "none");
 	migrate_max_inaccessible_us = ctx->was_bound;
 	migrate_batch_min_pages = ctx->was_min_pages;
@@ -186,8 +171,7 @@ static void put_file(void *file)
 
 static struct file *new_file(struct kunit *test, unsigned int nr)
 {
-	struct file *file = shmem_file_setup("migrate_offload_kunit",
-					     nr * PAGE_SIZE,
+	struct file *file = shmem_file_setup("migrate_offload_kunit", nr * PAGE_SIZE,
 					     mk_vma_flags(VMA_NORESERVE_BIT));
 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, file);
@@ -219,25 +203,20 @@ static struct folio *add_folio(struct offload_test *ctx, struct file *file, unsi
 
 static void add_folios(struct offload_test *ctx, unsigned int nr)
 {
-	unsigned int page;
-
-	for (page = 0; page < nr; page++)
+	for (unsigned int page = 0; page < nr; page++)
 		add_folio(ctx, ctx->file, page);
 }
 
 static void save_stats(struct offload_test *ctx)
 {
-	int i;
-
-	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+	for (int i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
 		ctx->stats[i] = migrate_offload_read_stat(i);
 }
 
 /* Expect that a counter has grown by @nr since save_stats(). */
 static void expect_stat(struct offload_test *ctx, unsigned int stat, unsigned long nr)
 {
-	KUNIT_EXPECT_EQ_MSG(ctx->test, nr,
-			    migrate_offload_read_stat(stat) - ctx->stats[stat],
+	KUNIT_EXPECT_EQ_MSG(ctx->test, nr, migrate_offload_read_stat(stat) - ctx->stats[stat],
 			    "stat %d", stat);
 }
 
@@ -249,9 +228,8 @@ static int migrate(struct offload_test *ctx)
 	if (ctx->aops)
 		ctx->file->f_mapping->a_ops = ctx->aops;
 	save_stats(ctx);
-	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst,
-				  (unsigned long)ctx, MIGRATE_ASYNC,
-				  TEST_REASON, NULL);
+	nr_failed = migrate_pages(&ctx->folios, get_dst, put_dst, (unsigned long)ctx,
+				  MIGRATE_ASYNC, TEST_REASON, NULL);
 	ctx->file->f_mapping->a_ops = old_aops;
 	ctx->nr_left = list_count_nodes(&ctx->folios);
 	putback_movable_pages(&ctx->folios);
@@ -270,39 +248,41 @@ static void expect_content(struct offload_test *ctx, unsigned int index, u8 byte
 
 static void expect_contents(struct offload_test *ctx, unsigned int nr)
 {
-	unsigned int i;
-
-	for (i = 0; i < nr; i++)
+	for (unsigned int i = 0; i < nr; i++)
 		expect_content(ctx, i, stamp(i));
 }
 
-static enum migrate_offload_status copy_done(struct offload_test *ctx,
-					     struct migrate_offload_pair *pair,
-					     unsigned int i)
+/* Expect that @failed folios stay, and that each page of @nr has its contents. */
+static void expect_migrated(struct offload_test *ctx, unsigned int nr, int failed)
+{
+	KUNIT_EXPECT_EQ(ctx->test, failed, migrate(ctx));
+	expect_contents(ctx, nr);
+}
+
+static enum migrate_offload_status
+copy_done(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	folio_copy(pair->dst, pair->src);
 	return MIGRATE_OFFLOAD_DONE;
 }
 
-static enum migrate_offload_status scribble_done(struct offload_test *ctx,
-						 struct migrate_offload_pair *pair,
-						 unsigned int i)
+static enum migrate_offload_status
+scribble_done(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	fill(pair->dst, SCRIBBLE);
 	return MIGRATE_OFFLOAD_DONE;
 }
 
-/* Return false if the architecture, or KMSAN, declines every folio. */
-static bool arch_copies_bytes(void)
+/* The architecture, or KMSAN, may decline every folio. */
+static void skip_unless_copied(struct kunit *test)
 {
 	struct folio *folio = folio_alloc(GFP_KERNEL, 0);
-	bool bytes;
+	bool bytes = folio && folio_content_is_bytes(folio);
 
-	if (!folio)
-		return false;
-	bytes = folio_content_is_bytes(folio);
-	folio_put(folio);
-	return bytes;
+	if (folio)
+		folio_put(folio);
+	if (!bytes)
+		kunit_skip(test, "every folio is declined here");
 }
 
 /* Replaces migrate_folio_was_mapped(), as no page table maps the files of these tests. */
@@ -316,9 +296,7 @@ static struct offload_test *setup(struct kunit *test, unsigned int nr)
 {
 	struct offload_test *ctx = test->priv;
 
-	if (!arch_copies_bytes())
-		kunit_skip(test, "every folio is declined here");
-
+	skip_unless_copied(test);
 	ctx->copy = copy_done;
 	kunit_activate_static_stub(test, migrate_folio_was_mapped, was_mapped);
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_register(&ctx->migrator));
@@ -358,7 +336,7 @@ static int offload_test_init(struct kunit *test)
 	ctx->nid = numa_mem_id();
 	ctx->was_live_min_order = migrate_live_min_order;
 	test->priv = ctx;
-	return kunit_add_action_or_reset(test, unregister, ctx);
+	return kunit_add_action_or_reset(test, clean_up, ctx);
 }
 
 /* Registry and routes */
@@ -370,12 +348,10 @@ static void register_validates(struct kunit *test)
 	static const char * const bad_names[] = {
 		NULL, "", "none", "two words", "new\nline",
 	};
-	int i;
 
-	for (i = 0; i < ARRAY_SIZE(bad_names); i++) {
+	for (int i = 0; i < ARRAY_SIZE(bad_names); i++) {
 		migrator->name = bad_names[i];
-		KUNIT_EXPECT_EQ_MSG(test, -EINVAL,
-				    migrate_offload_register(migrator),
+		KUNIT_EXPECT_EQ_MSG(test, -EINVAL, migrate_offload_register(migrator),
 				    "name %d", i);
 	}
 
@@ -448,9 +424,8 @@ static void unregister_resets_routes(struct kunit *test)
 	struct offload_test *ctx = setup(test, 0);
 
 	KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE, "cpu"));
-	/* unregister() would reset the route itself. */
-	migrate_offload_unregister(&ctx->migrator);
-	ctx->registered = false;
+	/* clean_up() would reset the route itself. */
+	unregister(ctx);
 	KUNIT_EXPECT_PTR_EQ(test, NULL, migrate_offload_get_route(TEST_REASON));
 	KUNIT_EXPECT_STREQ(test, "cpu", migrate_offload_get_route(MR_CONTIG_RANGE)->name);
 	KUNIT_EXPECT_EQ(test, 0, migrate_offload_set_route(MR_CONTIG_RANGE, "none"));
@@ -460,15 +435,12 @@ static void unregister_resets_routes(struct kunit *test)
 static void off_hands_out_nothing(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 4);
-	int i;
 
 	migrate_offload_set_enabled(false);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
-	for (i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
-		KUNIT_EXPECT_EQ_MSG(test, ctx->stats[i],
-				    migrate_offload_read_stat(i), "stat %d", i);
-	expect_contents(ctx, 4);
+	for (int i = 0; i < NR_MIGRATE_OFFLOAD_STATS; i++)
+		expect_stat(ctx, i, 0);
 }
 
 /* Which folios may be copied early */
@@ -477,9 +449,7 @@ static struct folio *eligible_anon_folio(struct kunit *test)
 {
 	struct folio *folio;
 
-	if (!arch_copies_bytes())
-		kunit_skip(test, "every folio is declined here");
-
+	skip_unless_copied(test);
 	folio = folio_alloc(GFP_KERNEL | __GFP_ZERO, 0);
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 	folio->mapping = (void *)FOLIO_MAPPING_ANON;
@@ -544,9 +514,8 @@ static void folio_with_more_than_bytes_is_declined(struct kunit *test)
 	folio_put(folio);
 }
 
-static int unknown_migrate_folio(struct address_space *mapping,
-				 struct folio *dst, struct folio *src,
-				 enum migrate_mode mode)
+static int unknown_migrate_folio(struct address_space *mapping, struct folio *dst,
+				 struct folio *src, enum migrate_mode mode)
 {
 	return migrate_folio(mapping, dst, src, mode);
 }
@@ -567,11 +536,8 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	struct address_space *mapping;
 	struct inode *inode;
 	struct folio *folio;
-	int i;
 
-	if (!arch_copies_bytes())
-		kunit_skip(test, "every folio is declined here");
-
+	skip_unless_copied(test);
 	mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
 	inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
 	folio = folio_alloc(GFP_KERNEL, 0);
@@ -583,7 +549,7 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	/* A reference as from the page cache. */
 	folio_get(folio);
 
-	for (i = 0; i < ARRAY_SIZE(kinds); i++) {
+	for (int i = 0; i < ARRAY_SIZE(kinds); i++) {
 		kunit_info(test, "%ps", kinds[i].aops.migrate_folio);
 		mapping->a_ops = &kinds[i].aops;
 		if (kinds[i].eligible)
@@ -614,11 +580,10 @@ static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
 	struct offload_test *ctx = setup(test, 2);
 
 	kunit_deactivate_static_stub(test, migrate_folio_was_mapped);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 2, 0);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_pairs);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_DECLINED, 2);
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 0);
-	expect_contents(ctx, 2);
 }
 
 /* Results of copies */
@@ -626,7 +591,6 @@ static void shmem_that_is_not_mapped_is_declined(struct kunit *test)
 static void copied_folio_is_not_copied_again(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 8);
-	unsigned int i;
 
 	ctx->copy = scribble_done;
 	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
@@ -635,15 +599,14 @@ static void copied_folio_is_not_copied_again(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 8);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_PAGES_COPIED, 8);
 
-	for (i = 0; i < 8; i++) {
+	for (unsigned int i = 0; i < 8; i++) {
 		expect_content(ctx, i, SCRIBBLE);
 		KUNIT_EXPECT_PTR_EQ(test, NULL, ctx->dsts[i]->private);
 	}
 }
 
-static enum migrate_offload_status every_other_fails(struct offload_test *ctx,
-						     struct migrate_offload_pair *pair,
-						     unsigned int i)
+static enum migrate_offload_status
+every_other_fails(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	static const enum migrate_offload_status failures[] = {
 		MIGRATE_OFFLOAD_ERROR, MIGRATE_OFFLOAD_TIMEOUT, MIGRATE_OFFLOAD_PENDING,
@@ -661,11 +624,10 @@ static void failed_folios_fall_back_one_by_one(struct kunit *test)
 	struct offload_test *ctx = setup(test, 12);
 
 	ctx->copy = every_other_fails;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 12, 0);
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 6);
 	expect_stat(ctx, MIGRATE_OFFLOAD_ERROR, 4);
 	expect_stat(ctx, MIGRATE_OFFLOAD_TIMEOUT, 2);
-	expect_contents(ctx, 12);
 }
 
 static void refused_batch_is_copied_by_cpu(struct kunit *test)
@@ -679,20 +641,17 @@ static void refused_batch_is_copied_by_cpu(struct kunit *test)
 		{ -EOPNOTSUPP,	MIGRATE_OFFLOAD_UNREACHABLE },
 		{ -EIO,		MIGRATE_OFFLOAD_ERROR },
 	};
-	unsigned int i, page;
 
 	ctx->file = new_file(test, 4);
 	/* The migrator reports pairs as done and then refuses: core ignores the reports. */
 	ctx->copy = scribble_done;
-	for (i = 0; i < ARRAY_SIZE(refusals); i++) {
-		for (page = 0; page < 4; page++)
-			add_folio(ctx, ctx->file, page);
+	for (unsigned int i = 0; i < ARRAY_SIZE(refusals); i++) {
+		add_folios(ctx, 4);
 		ctx->submit_error = refusals[i].error;
-		KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+		expect_migrated(ctx, 4, 0);
 		expect_stat(ctx, refusals[i].stat, 4);
 		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_BATCHES, 0);
 		expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 0);
-		expect_contents(ctx, 4);
 	}
 }
 
@@ -724,10 +683,9 @@ static void small_batch_is_copied_by_cpu(struct kunit *test)
 
 	ctx->migrator.min_pages = 5;
 	setup(test, 4);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 4);
-	expect_contents(ctx, 4);
 }
 
 /* A route that requires its migrator */
@@ -743,12 +701,11 @@ static void required_leaves_what_is_not_copied(struct kunit *test)
 
 	ctx->copy = every_other_fails;
 	require(test);
-	KUNIT_EXPECT_EQ(test, 6, migrate(ctx));
+	expect_migrated(ctx, 12, 6);
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 6);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 6);
 	KUNIT_EXPECT_EQ(test, 6, ctx->nr_put);
 	KUNIT_EXPECT_FALSE(test, ctx->put_with_marker);
-	expect_contents(ctx, 12);
 }
 
 static void required_route_without_migrator_is_closed(struct kunit *test)
@@ -756,8 +713,7 @@ static void required_route_without_migrator_is_closed(struct kunit *test)
 	struct offload_test *ctx = setup(test, 4);
 
 	require(test);
-	migrate_offload_unregister(&ctx->migrator);
-	ctx->registered = false;
+	unregister(ctx);
 	KUNIT_ASSERT_NULL(test, migrate_offload_get_route(TEST_REASON));
 	KUNIT_EXPECT_EQ(test, 4, migrate(ctx));
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 4);
@@ -765,9 +721,8 @@ static void required_route_without_migrator_is_closed(struct kunit *test)
 
 	migrate_offload_set_route(TEST_REASON, "none");
 	add_folios(ctx, 4);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, 0);
-	expect_contents(ctx, 4);
 }
 
 /* The main switch takes migrators away; it does not let the CPU copy. */
@@ -783,9 +738,8 @@ static void required_route_that_is_off_is_closed(struct kunit *test)
 
 	migrate_offload_set_enabled(true);
 	add_folios(ctx, 4);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
-	expect_contents(ctx, 4);
 }
 
 /* A route that requires its migrator concerns no other one, nor turns anything on. */
@@ -795,10 +749,9 @@ static void off_is_off_beside_a_required_route(struct kunit *test)
 
 	migrate_offload_set_enabled(false);
 	migrate_offload_set_route(MR_DEMOTION, "none required");
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	migrate_offload_set_route(MR_DEMOTION, "none");
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
-	expect_contents(ctx, 4);
 }
 
 static void required_has_no_smallest_batch(struct kunit *test)
@@ -808,16 +761,14 @@ static void required_has_no_smallest_batch(struct kunit *test)
 	ctx->migrator.min_pages = 5;
 	setup(test, 4);
 	require(test);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 4);
-	expect_contents(ctx, 4);
 }
 
 /* A copy that timed out ends offloading for its call */
 
-static enum migrate_offload_status copy_times_out(struct offload_test *ctx,
-						  struct migrate_offload_pair *pair,
-						  unsigned int i)
+static enum migrate_offload_status
+copy_times_out(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	return MIGRATE_OFFLOAD_TIMEOUT;
 }
@@ -827,10 +778,9 @@ static void time_out_ends_offload(struct kunit *test)
 	struct offload_test *ctx = setup(test, MAX_FOLIOS);
 
 	ctx->copy = copy_times_out;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, MAX_FOLIOS, 0);
 	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
 	expect_stat(ctx, MIGRATE_OFFLOAD_TIMEOUT, MAX_FOLIOS);
-	expect_contents(ctx, MAX_FOLIOS);
 }
 
 static void time_out_ends_a_required_call(struct kunit *test)
@@ -839,12 +789,11 @@ static void time_out_ends_a_required_call(struct kunit *test)
 
 	ctx->copy = copy_times_out;
 	require(test);
-	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, migrate(ctx));
+	expect_migrated(ctx, MAX_FOLIOS, MAX_FOLIOS);
 	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_REQUIRED_FAILED, MAX_FOLIOS);
 	/* The folios after the first batch were not even unmapped. */
 	KUNIT_EXPECT_EQ(test, ctx->nr_pairs, ctx->nr_dsts);
-	expect_contents(ctx, MAX_FOLIOS);
 }
 
 /* A batch is allocated when the first folio has turned out to be eligible. */
@@ -869,10 +818,9 @@ static void no_batch_without_eligible_folio(struct kunit *test)
 
 	ctx->migrator.min_order = 0;
 	add_folios(ctx, 2);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 2, 0);
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_BUSY, 2);
 	KUNIT_EXPECT_GT(test, ctx->nr_batches, 0);
-	expect_contents(ctx, 2);
 }
 
 /* The bound on how long memory is inaccessible */
@@ -889,9 +837,8 @@ static void be_slow(void)
 		cpu_relax();
 }
 
-static enum migrate_offload_status copy_slowly(struct offload_test *ctx,
-					       struct migrate_offload_pair *pair,
-					       unsigned int i)
+static enum migrate_offload_status
+copy_slowly(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	be_slow();
 	return copy_done(ctx, pair, i);
@@ -988,9 +935,8 @@ static void bound_learns_nothing_from_one_folio(struct kunit *test)
 
 	migrate_max_inaccessible_us = 1;
 	ctx->submit_error = -EBUSY;
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 1, 0);
 	KUNIT_EXPECT_EQ(test, SLOW_NS / 8, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS]);
-	expect_contents(ctx, 1);
 }
 
 /* Memory of one node may be slower than that of another. */
@@ -1034,10 +980,9 @@ static void bound_learns_by_share(struct kunit *test)
 	set_folio_ns(ctx->cpu, NSEC_PER_USEC);
 	add_folios(ctx, 4);
 	add_folio(ctx, new_file(test, 1), 0);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 4, 0);
 	KUNIT_EXPECT_LT(test, ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS], SLOW_NS);
 	KUNIT_EXPECT_EQ(test, NSEC_PER_USEC, *cpu_ns);
-	expect_contents(ctx, 4);
 }
 
 /* However short the time is, one folio after the other migrates, and mostly a few together. */
@@ -1057,10 +1002,9 @@ static void dsts_come_first(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 20);
 
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, 20, 0);
 	KUNIT_EXPECT_EQ(test, 20, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_FALSE(test, ctx->locked_at_dst);
-	expect_contents(ctx, 20);
 }
 
 /* Without memory for more, the folios that have a dst migrate. */
@@ -1069,10 +1013,9 @@ static void dst_missing(struct kunit *test)
 	struct offload_test *ctx = setup(test, 50);
 
 	ctx->missing_dst = 26;
-	KUNIT_EXPECT_EQ(test, -ENOMEM, migrate(ctx));
+	expect_migrated(ctx, 50, -ENOMEM);
 	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_put);
-	expect_contents(ctx, 50);
 }
 
 /* A folio that is locked is tried often, with one dst. */
@@ -1101,12 +1044,6 @@ static int count_first_batch(struct folio *dst, struct folio *src)
 	return 0;
 }
 
-static int not_plainly(struct address_space *mapping, struct folio *dst,
-		       struct folio *src, enum migrate_mode mode)
-{
-	return migrate_folio(mapping, dst, src, mode);
-}
-
 /* The CPU takes @cpu_ns for a folio, the migrator nothing: the first batch has @most. */
 static void expect_first_batch(struct offload_test *ctx, unsigned int nr,
 			       unsigned int cpu_ns, unsigned int most)
@@ -1128,7 +1065,7 @@ static void bound_knows_what_the_cpu_copies(struct kunit *test)
 {
 	static const struct address_space_operations aops = {
 		.dirty_folio	= noop_dirty_folio,
-		.migrate_folio	= not_plainly,
+		.migrate_folio	= unknown_migrate_folio,
 	};
 	struct offload_test *ctx = setup(test, 0);
 
@@ -1167,16 +1104,14 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 }
 
 /*
- * The migrator copies the first folio and takes a reference to it, so that the
- * move fails with -EAGAIN. Before the retry, the callback of the second folio
- * changes the first and drops the reference. The retry must not use the stale
- * copy.
+ * The migrator copies the first folio and takes a reference to it, so that the move fails with
+ * -EAGAIN. Before the retry, the callback of the second folio changes the first and drops the
+ * reference. The retry must not use the stale copy.
  */
 static struct offload_test *between_ctx;
 
-static enum migrate_offload_status copy_then_hold(struct offload_test *ctx,
-						  struct migrate_offload_pair *pair,
-						  unsigned int i)
+static enum migrate_offload_status
+copy_then_hold(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	folio_copy(pair->dst, pair->src);
 	ctx->held = pair->src;
@@ -1184,9 +1119,8 @@ static enum migrate_offload_status copy_then_hold(struct offload_test *ctx,
 	return MIGRATE_OFFLOAD_DONE;
 }
 
-static int change_and_drop_held(struct address_space *mapping,
-				struct folio *dst, struct folio *src,
-				enum migrate_mode mode)
+static int change_and_drop_held(struct address_space *mapping, struct folio *dst,
+				struct folio *src, enum migrate_mode mode)
 {
 	if (between_ctx->held) {
 		fill(between_ctx->held, SCRIBBLE);
@@ -1253,15 +1187,14 @@ static void poison_fails_one_folio(struct kunit *test)
 {
 	struct offload_test *ctx = setup(test, 0);
 	static const char * const names[] = { "cpu", "kunit", "none" };
-	unsigned int i, page;
 
 	ctx->file = new_file(test, 5);
 	ctx->copy = every_other_fails;
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
 
-	for (i = 0; i < ARRAY_SIZE(names); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(names); i++) {
 		KUNIT_ASSERT_EQ(test, 0, migrate_offload_set_route(TEST_REASON, names[i]));
-		for (page = 0; page < 5; page++) {
+		for (unsigned int page = 0; page < 5; page++) {
 			struct folio *folio = add_folio(ctx, ctx->file, page);
 
 			/* The migrator "kunit" reports odd pairs as failed. */
@@ -1273,19 +1206,17 @@ static void poison_fails_one_folio(struct kunit *test)
 		expect_contents(ctx, 5);
 
 		/* Only the poisoned folio has not moved. */
-		for (page = 0; page < 5; page++) {
-			struct folio *folio;
+		for (unsigned int page = 0; page < 5; page++) {
+			struct folio *folio = shmem_read_folio(ctx->file->f_mapping, page);
 
-			folio = shmem_read_folio(ctx->file->f_mapping, page);
 			KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
 			folio_put(folio);
 		}
 	}
 }
 
-static enum migrate_offload_status second_gets_poison(struct offload_test *ctx,
-						      struct migrate_offload_pair *pair,
-						      unsigned int i)
+static enum migrate_offload_status
+second_gets_poison(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	if (i == 1) {
 		poisoned = pair->src;
@@ -1324,9 +1255,8 @@ static struct folio *mapped_folio(struct kunit *test, unsigned long addr)
 static unsigned long write_to;
 
 /* The engine does not copy what is poisoned, and the user writes to another folio. */
-static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
-						 struct migrate_offload_pair *pair,
-						 unsigned int i)
+static enum migrate_offload_status
+fail_or_write(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	enum migrate_offload_status status = copy_done(ctx, pair, i);
 
@@ -1339,8 +1269,7 @@ static enum migrate_offload_status fail_or_write(struct offload_test *ctx,
 static void poisoned_and_written_live_folios(struct kunit *test)
 {
 	struct offload_test *ctx = test->priv;
-	unsigned long start, addr;
-	unsigned int page;
+	unsigned long start;
 
 	/* So its routes are live. */
 	ctx->migrator.asynchronous = true;
@@ -1349,15 +1278,12 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 	ctx->copy = fail_or_write;
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
 
-	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE,
-			      PROT_READ | PROT_WRITE,
+	start = kunit_vm_mmap(test, NULL, 0, 5 * PAGE_SIZE, PROT_READ | PROT_WRITE,
 			      MAP_PRIVATE | MAP_ANONYMOUS, 0);
 	KUNIT_ASSERT_NE(test, 0, start);
-	for (page = 0; page < 5; page++) {
-		struct folio *folio;
+	for (unsigned int page = 0; page < 5; page++) {
+		struct folio *folio = mapped_folio(test, start + page * PAGE_SIZE);
 
-		addr = start + page * PAGE_SIZE;
-		folio = mapped_folio(test, addr);
 		fill(folio, stamp(page));
 		if (page == 1)
 			poisoned = folio;
@@ -1372,11 +1298,9 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_LIVE_WRITTEN, 1);
 
 	/* Only the poisoned folio has not moved. */
-	for (page = 0; page < 5; page++) {
-		struct folio *folio;
+	for (unsigned int page = 0; page < 5; page++) {
+		struct folio *folio = mapped_folio(test, start + page * PAGE_SIZE);
 
-		addr = start + page * PAGE_SIZE;
-		folio = mapped_folio(test, addr);
 		KUNIT_EXPECT_EQ(test, folio == poisoned, page == 1);
 		KUNIT_EXPECT_TRUE_MSG(test, filled(folio, page == 3 ? 0 : stamp(page)),
 				      "page %u", page);
@@ -1387,9 +1311,8 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 #endif
 
 /* Folios that an engine may still access are never freed. */
-static enum migrate_offload_status second_is_lost(struct offload_test *ctx,
-						  struct migrate_offload_pair *pair,
-						  unsigned int i)
+static enum migrate_offload_status
+second_is_lost(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	if (i != 1)
 		return copy_done(ctx, pair, i);
@@ -1443,17 +1366,15 @@ static void long_list_comes_in_batches(struct kunit *test)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
 	ctx = setup(test, MAX_FOLIOS);
-	KUNIT_EXPECT_EQ(test, 0, migrate(ctx));
+	expect_migrated(ctx, MAX_FOLIOS, 0);
 	KUNIT_EXPECT_EQ(test, limit, ctx->nr_dsts_at_first_submit);
 	KUNIT_EXPECT_EQ(test, MAX_FOLIOS, ctx->nr_pairs);
-	expect_contents(ctx, MAX_FOLIOS);
 }
 
 /* migrate_offload_unregister() waits for no call that has another migrator. */
 
-static enum migrate_offload_status copy_when_told(struct offload_test *ctx,
-						  struct migrate_offload_pair *pair,
-						  unsigned int i)
+static enum migrate_offload_status
+copy_when_told(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
 	complete(&ctx->started);
 	wait_for_completion_timeout(&ctx->go, 60 * HZ);

@@ -23,9 +23,7 @@ struct table {
 /* Map consecutive pages, all with the bits of an old and clean PTE. */
 static void map_pages(struct table *table)
 {
-	unsigned int i;
-
-	for (i = 0; i < NR; i++) {
+	for (unsigned int i = 0; i < NR; i++) {
 		pte_t pte = pfn_pte(table->pfn + i, PAGE_SHARED);
 
 		table->ptes[i] = pte_clear_soft_dirty(pte_mkclean(pte_mkold(pte)));
@@ -45,13 +43,12 @@ static void expect_same(struct kunit *test, pte_t pte, pte_t other)
 static void young_and_dirty_are_collected(struct kunit *test)
 {
 	struct table *table = test->priv;
-	unsigned int i;
 	pte_t first, pte;
 
 	map_pages(table);
 	first = table->ptes[0];
 	expect_same(test, clear_all(table), first);
-	for (i = 0; i < NR; i++)
+	for (unsigned int i = 0; i < NR; i++)
 		KUNIT_EXPECT_TRUE(test, pte_none(table->ptes[i]));
 
 	map_pages(table);
@@ -92,11 +89,10 @@ static void shadow_stack_stays_one(struct kunit *test)
 {
 #ifdef CONFIG_X86_64
 	struct table *table = test->priv;
-	unsigned int i;
 	pte_t first;
 
 	map_pages(table);
-	for (i = 0; i < NR; i++)
+	for (unsigned int i = 0; i < NR; i++)
 		table->ptes[i] = pte_mkwrite_shstk(table->ptes[i]);
 	first = table->ptes[0];
 	expect_same(test, clear_all(table), first);
@@ -129,9 +125,8 @@ static void runs_of_migration_entries(struct kunit *test)
 	struct table *table = test->priv;
 	const unsigned long pfn = table->pfn + ODD;
 	swp_entry_t entry = make_readable_migration_entry(pfn);
-	unsigned int i;
 
-	for (i = 0; i < NR; i++)
+	for (unsigned int i = 0; i < NR; i++)
 		table->ptes[i] = migration_entry(table, i);
 	KUNIT_EXPECT_EQ(test, run_length(table), NR);
 	KUNIT_EXPECT_EQ(test, swap_pte_batch(table->ptes, ODD, table->ptes[0]), ODD);

@@ -6,7 +6,6 @@
 
 #include <kunit/static_stub.h>
 #include <kunit/test.h>
-#include <linux/bitops.h>
 #include <linux/cpumask.h>
 #include <linux/gfp.h>
 #include <linux/highmem.h>
@@ -34,9 +33,8 @@ static struct history copy_batches(struct mtcopy_trial *trial, unsigned int nr,
 				   unsigned int percent, unsigned int odd)
 {
 	struct history history = { };
-	unsigned int i;
 
-	for (i = 1; i <= nr; i++) {
+	for (unsigned int i = 1; i <= nr; i++) {
 		bool helped = mtcopy_pays(trial);
 		u64 cost = helped ? ALONE / 100 * percent : ALONE;
 
@@ -62,9 +60,8 @@ static void helpers_that_pay_are_asked(struct kunit *test)
 static void helpers_that_cost_time_are_not_asked(struct kunit *test)
 {
 	static const unsigned int percent[] = { 94, 100, 110, 150, 200 };
-	unsigned int i;
 
-	for (i = 0; i < ARRAY_SIZE(percent); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(percent); i++) {
 		struct mtcopy_trial trial = { };
 		struct history history = copy_batches(&trial, 10 * MTCOPY_TRIAL, percent[i], 0);
 
@@ -77,9 +74,8 @@ static void gain_comes_and_goes(struct kunit *test)
 {
 	const unsigned int change = (2 * MTCOPY_SCORE + 1) * MTCOPY_TRIAL;
 	struct mtcopy_trial trial = { };
-	unsigned int i;
 
-	for (i = 0; i < 10; i++) {
+	for (unsigned int i = 0; i < 10; i++) {
 		copy_batches(&trial, change, 70, 0);
 		KUNIT_EXPECT_EQ(test, copy_batches(&trial, MTCOPY_TRIAL, 70, 0).helped,
 				MTCOPY_TRIAL - 1);
@@ -104,9 +100,8 @@ static void odd_batches_hardly_matter(struct kunit *test)
 static void nothing_is_learned_without_helpers(struct kunit *test)
 {
 	struct mtcopy_trial trial = { .helped = 1 };
-	unsigned int i;
 
-	for (i = 0; i < 10 * MTCOPY_TRIAL; i++)
+	for (unsigned int i = 0; i < 10 * MTCOPY_TRIAL; i++)
 		mtcopy_learn(&trial, false, ALONE);
 	KUNIT_EXPECT_EQ(test, trial.score, 0);
 }
@@ -159,10 +154,9 @@ struct batch_test {
 static int copy_unless_poisoned(struct page *dst, struct page *src, unsigned int nr_pages)
 {
 	struct batch_test *b = kunit_get_current_test()->priv;
-	unsigned int i;
 
 	b->copied += nr_pages;
-	for (i = 0; i < nr_pages; i++) {
+	for (unsigned int i = 0; i < nr_pages; i++) {
 		if (src + i == b->poisoned)
 			return -EHWPOISON;
 		copy_highpage(dst + i, src + i);
@@ -186,13 +180,12 @@ static struct batch_test *make_batch(struct kunit *test, u64 seed)
 {
 	struct batch_test *b = kunit_kzalloc(test, sizeof(*b), GFP_KERNEL);
 	struct rnd_state rnd;
-	unsigned int i;
 
 	KUNIT_ASSERT_NOT_NULL(test, b);
 	test->priv = b;
 	kunit_activate_static_stub(test, copy_mc_pages, copy_unless_poisoned);
 	prandom_seed_state(&rnd, seed);
-	for (i = 0; i < NR_BATCH; i++) {
+	for (unsigned int i = 0; i < NR_BATCH; i++) {
 		/* The first one has more than one piece. */
 		unsigned int order = i ? prandom_u32_state(&rnd) % MAX_ORDER : MAX_ORDER;
 		struct migrate_offload_pair *pair = &b->batch.pairs[i];
@@ -211,9 +204,8 @@ static struct batch_test *make_batch(struct kunit *test, u64 seed)
 static void check_copied(struct kunit *test, unsigned int first)
 {
 	struct batch_test *b = test->priv;
-	unsigned int i;
 
-	for (i = first; i < NR_BATCH; i++) {
+	for (unsigned int i = first; i < NR_BATCH; i++) {
 		const struct migrate_offload_pair *pair = &b->batch.pairs[i];
 
 		KUNIT_EXPECT_EQ(test, pair->status, MIGRATE_OFFLOAD_DONE);
@@ -226,10 +218,9 @@ static void check_copied(struct kunit *test, unsigned int first)
 static void each_page_is_in_one_piece(struct kunit *test)
 {
 	struct rnd_state rnd;
-	unsigned int round;
 
 	prandom_seed_state(&rnd, 1);
-	for (round = 0; round < 20; round++) {
+	for (unsigned int round = 0; round < 20; round++) {
 		struct batch_test *b = make_batch(test, round);
 		unsigned int nr = 1;
 

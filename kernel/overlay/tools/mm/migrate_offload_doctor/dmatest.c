@@ -5,7 +5,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -94,12 +93,9 @@ static int configure(const struct exam *exam)
 
 	if (timeout < TIMEOUT_MS)
 		timeout = TIMEOUT_MS;
-	for (unsigned int i = 0; !error && i < ARRAY_SIZE(parameters); i++) {
-		char path[128];
-
-		snprintf(path, sizeof(path), PARAMETERS "%s", parameters[i].name);
-		error = setting_write_number(path, parameters[i].value);
-	}
+	for (unsigned int i = 0; !error && i < ARRAY_SIZE(parameters); i++)
+		error = setting_write_number(setting_path(PARAMETERS "%s", parameters[i].name),
+					     parameters[i].value);
 	return error ?: setting_write(PARAMETERS "device", "") ?:
 	       setting_write_number(PARAMETERS "iterations", exam->options->iterations) ?:
 	       setting_write_number(PARAMETERS "timeout", timeout);
@@ -138,28 +134,21 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	int log, error;
 
 	progress(exam, "dmatest %s", engine->driver);
-	if (module_load("dmatest", "")) {
-		hinder(exam, "the module dmatest cannot be loaded");
-		return false;
-	}
-	if (is_running() || is_configured()) {
-		hinder(exam, "another program uses dmatest");
-		return false;
-	}
+	if (module_load("dmatest", ""))
+		return hinder(exam, "the module dmatest cannot be loaded");
+	if (is_running() || is_configured())
+		return hinder(exam, "another program uses dmatest");
 	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
-	if (log < 0 || lseek(log, 0, SEEK_END) < 0) {
-		hinder(exam, "/dev/kmsg cannot be read: %s", strerror(errno));
-		return false;
-	}
+	if (log < 0 || lseek(log, 0, SEEK_END) < 0)
+		return hinder(exam, "/dev/kmsg cannot be read: %s", strerror(errno));
 	error = configure(exam);
 	channels = error ? 0 : add_channels(engine);
 	if (!error && channels)
 		error = setting_write_number(PARAMETERS "run", 1);
 	if (error || !channels) {
-		hinder(exam, "dmatest does not start on %s: %s", engine->driver,
-		       error ? strerror(-error) : "no channel is free");
 		close(log);
-		return false;
+		return hinder(exam, "dmatest does not start on %s: %s", engine->driver,
+			      error ? strerror(-error) : "no channel is free");
 	}
 	wait_for_end(engine, &counts, channels, log);
 	/* Threads say how many failures they saw before they end. */
@@ -170,8 +159,7 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 	engine->tests = counts.tests;
 	engine->failures = counts.failures;
 	engine->tested = counts.ended >= channels;
-	if (!engine->tested)
-		hinder(exam, "the results of dmatest on %s are not in the kernel log",
-		       engine->driver);
-	return engine->tested;
+	return engine->tested ||
+	       hinder(exam, "the results of dmatest on %s are not in the kernel log",
+		      engine->driver);
 }

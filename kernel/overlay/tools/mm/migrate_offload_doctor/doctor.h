@@ -60,7 +60,7 @@ struct engine {
 	/* Channels that another client has. */
 	unsigned int in_use;
 	/* dcbm told what follows. */
-	bool asked;
+	bool described;
 	/* Channels that dcbm gets: the others do not copy memory, or are in use. */
 	unsigned int for_memory;
 	/* Its driver can tell whether the engine has stopped. */
@@ -89,11 +89,7 @@ struct point {
 	double figure[NR_FIGURES][ROUNDS];
 	size_t bytes;
 	size_t bytes_wrong;
-	uint64_t copied;
-	uint64_t errors;
-	uint64_t timeouts;
-	uint64_t lost;
-	uint64_t unreachable;
+	unsigned long long copied, errors, timeouts, lost, unreachable;
 };
 
 /* How memory is moved: by the kernel without copy offload, by mtcopy, by dcbm with an engine. */
@@ -128,7 +124,8 @@ struct exam {
 
 /* say.c: nothing is said if it must be quiet, and of hindrances only the first is kept. */
 void progress(const struct exam *exam, const char *format, ...);
-void hinder(struct exam *exam, const char *format, ...);
+/* Returns false. */
+bool hinder(struct exam *exam, const char *format, ...);
 
 /* engines.c */
 void find_engines(struct exam *exam);

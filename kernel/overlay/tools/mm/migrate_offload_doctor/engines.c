@@ -4,11 +4,9 @@
  * which of them copy memory, and what their drivers state, dcbm tells of the channels
  * that it holds: it gets those of one driver after the other.
  */
-#include <errno.h>
 #include <glob.h>
 #include <libgen.h>
 #include <limits.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -40,25 +38,24 @@ static const char *iommu_mode(const char *type)
 /* Channels of one driver may differ: @list gets each value once. */
 static void add_word(char *list, size_t size, const char *word)
 {
-	char copy[64], *place = copy, *found;
+	char copy[64], *place = copy, *entry;
 	size_t len = strlen(list);
 
 	snprintf(copy, sizeof(copy), "%s", list);
-	while ((found = strsep(&place, ",")))
-		if (!strcmp(found, word))
+	while ((entry = strsep(&place, ",")))
+		if (!strcmp(entry, word))
 			return;
 	snprintf(list + len, size - len, "%s%s", len ? "," : "", word);
 }
 
 static void add_channel(struct exam *exam, const char *channel)
 {
-	char path[PATH_MAX], link[PATH_MAX], text[32];
+	char link[PATH_MAX], text[32];
 	struct engine *engine;
 	const char *driver;
 	ssize_t len;
 
-	snprintf(path, sizeof(path), DMA_DIR "/%s/device/driver", channel);
-	len = readlink(path, link, sizeof(link) - 1);
+	len = readlink(setting_path(DMA_DIR "/%s/device/driver", channel), link, sizeof(link) - 1);
 	if (len < 0)
 		return;
 	link[len] = '\0';
@@ -68,28 +65,23 @@ static void add_channel(struct exam *exam, const char *channel)
 	engine = engine_of(exam, driver);
 	if (!engine || engine->nr_channels == MAX_CHANNELS)
 		return;
-	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s",
-		 channel);
+	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s", channel);
 
-	snprintf(path, sizeof(path), DMA_DIR "/%s/device/iommu_group/type", channel);
-	if (setting_read(path, text, sizeof(text)))
-		snprintf(text, sizeof(text), "none");
+	if (setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel), text,
+			 sizeof(text)))
+		strcpy(text, "none");
 	add_word(engine->iommu, sizeof(engine->iommu), iommu_mode(text));
-	snprintf(path, sizeof(path), DMA_DIR "/%s/in_use", channel);
-	engine->in_use += setting_read_number(path) > 0;
+	engine->in_use += setting_read_number(setting_path(DMA_DIR "/%s/in_use", channel)) > 0;
 }
 
 int set_way(const struct way *way)
 {
-	int error = offload_set_enabled(false);
+	const struct engine *engine = way->engine;
 
-	if (!error && way->engine)
-		error = setting_write(DCBM_DIR "/providers", way->engine->driver);
-	if (!error)
-		error = offload_set_route(REASON, way->migrator);
-	if (!error && strcmp(way->migrator, "none"))
-		error = offload_set_enabled(true);
-	return error;
+	return offload_set_enabled(false) ?:
+	       (engine ? setting_write(DCBM_DIR "/providers", engine->driver) : 0) ?:
+	       offload_set_route(REASON, way->migrator) ?:
+	       (strcmp(way->migrator, "none") ? offload_set_enabled(true) : 0);
 }
 
 /* Asks dcbm about the channels that it holds. */
@@ -98,22 +90,19 @@ static void read_channels(struct exam *exam, struct engine *engine)
 	FILE *file = fopen(DCBM_CHANNELS, "re");
 	char line[512], driver[32], stops[32];
 
-	if (!file || !fgets(line, sizeof(line), file) || !strstr(line, "stops")) {
+	engine->described = file && fgets(line, sizeof(line), file) && strstr(line, "stops");
+	if (!engine->described)
 		hinder(exam, "%s does not tell what engines can do: is debugfs mounted?",
 		       DCBM_CHANNELS);
-		if (file)
-			fclose(file);
-		return;
-	}
-	engine->asked = true;
-	while (fgets(line, sizeof(line), file)) {
+	while (engine->described && fgets(line, sizeof(line), file)) {
 		if (sscanf(line, "%*s %31s %*s %*s %*s %*s %*s %*s %31s", driver,
 			   stops) != 2 || strcmp(driver, engine->driver))
 			continue;
 		engine->for_memory++;
 		engine->stops = !strcmp(stops, "yes");
 	}
-	fclose(file);
+	if (file)
+		fclose(file);
 }
 
 /* dcbm takes channels, and gives them back, while a route is written. */
@@ -138,22 +127,20 @@ static bool remove_routes(struct exam *exam)
 {
 	int error = offload_set_enabled(false) ?: offload_route_only(NULL, "none");
 
-	if (error)
-		hinder(exam, "routes cannot be set: %s", strerror(-error));
-	return !error;
+	return !error || hinder(exam, "routes cannot be set: %s", strerror(-error));
 }
 
 void find_engines(struct exam *exam)
 {
-	glob_t found;
+	glob_t paths;
 
 	progress(exam, "find engines");
 	if (!remove_routes(exam))
 		return;
-	if (!glob(DMA_DIR "/dma*chan*", 0, NULL, &found)) {
-		for (size_t i = 0; i < found.gl_pathc; i++)
-			add_channel(exam, basename(found.gl_pathv[i]));
-		globfree(&found);
+	if (!glob(DMA_DIR "/dma*chan*", 0, NULL, &paths)) {
+		for (size_t i = 0; i < paths.gl_pathc; i++)
+			add_channel(exam, basename(paths.gl_pathv[i]));
+		globfree(&paths);
 	}
 	if (!exam->nr_engines && exam->options->engine)
 		hinder(exam, "there is no engine with the driver %s", exam->options->engine);

@@ -48,11 +48,9 @@ static void print_point(const struct way *way, const struct point *point)
 		printf("], ");
 	}
 	printf("\"bytes\": %zu, \"bytes_wrong\": %zu, ", point->bytes, point->bytes_wrong);
-	printf("\"copied\": %llu, \"unreachable\": %llu, ",
-	       (unsigned long long)point->copied, (unsigned long long)point->unreachable);
-	printf("\"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}",
-	       (unsigned long long)point->errors, (unsigned long long)point->timeouts,
-	       (unsigned long long)point->lost);
+	printf("\"copied\": %llu, \"unreachable\": %llu, ", point->copied, point->unreachable);
+	printf("\"errors\": %llu, \"timeouts\": %llu, \"lost\": %llu}", point->errors,
+	       point->timeouts, point->lost);
 }
 
 void print_json(const struct exam *exam)

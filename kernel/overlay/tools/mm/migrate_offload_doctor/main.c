@@ -69,12 +69,8 @@ static void remember_all(void)
 	memory_settings_save();
 	offload_save();
 	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
-		char pattern[128];
-
 		modules[i].loaded = module_loaded(modules[i].name);
-		snprintf(pattern, sizeof(pattern), "/sys/module/%s/parameters/*",
-			 modules[i].name);
-		settings_save(pattern);
+		settings_save(setting_path("/sys/module/%s/parameters/*", modules[i].name));
 	}
 }
 
@@ -131,9 +127,8 @@ static bool is_idle(struct exam *exam)
 		return true;
 	sleep(1);
 	busy += busy_seconds();
-	if (busy > BUSY)
-		hinder(exam, "others use %.1f processors: stop them, or give --force", busy);
-	return busy <= BUSY;
+	return busy <= BUSY ||
+	       hinder(exam, "others use %.1f processors: stop them, or give --force", busy);
 }
 
 static int examine(const struct options *options)
@@ -301,13 +296,9 @@ int main(int argc, char **argv)
 		fprintf(stderr, "doctor: unexpected '%s'\n", argv[optind]);
 		return COULD_NOT_TELL;
 	}
-	if (geteuid()) {
-		fprintf(stderr, "doctor: must be run by root\n");
-		return COULD_NOT_TELL;
-	}
-	if (!offload_available()) {
-		fprintf(stderr, "doctor: this kernel has no %s\n", OFFLOAD_DIR);
-		return COULD_NOT_TELL;
-	}
-	return supervise(&options);
+	if (!geteuid() && offload_available())
+		return supervise(&options);
+	fprintf(stderr, "doctor: %s\n", geteuid() ? "must be run by root" :
+		"this kernel has no " OFFLOAD_DIR);
+	return COULD_NOT_TELL;
 }

@@ -8,7 +8,6 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <time.h>
-#include <unistd.h>
 #include <linux/mempolicy.h>
 
 #include "doctor.h"
@@ -45,15 +44,6 @@ static void stamp(struct area *area)
 	memset(area->written, 0, area->size / memory_page_size() * sizeof(*area->written));
 }
 
-static bool touch(struct toucher *toucher, const struct area *area)
-{
-	*toucher = (struct toucher) {
-		.addr = area->addr, .len = area->size, .write_every = WRITE_EVERY,
-		.written = area->written, .random = 1,
-	};
-	return !toucher_start(toucher);
-}
-
 static void area_unmap(struct area *area)
 {
 	munmap(area->addr, area->size);
@@ -86,7 +76,6 @@ static bool area_map(struct area *area, const struct exam *exam, size_t kib)
 	return false;
 }
 
-/* Adds what has been counted since then. */
 static void count(struct point *point, const struct offload_stats *then)
 {
 	point->copied += offload_grown_since(then, REASON, "folios_copied");
@@ -100,9 +89,9 @@ static void count(struct point *point, const struct offload_stats *then)
 static void move_area(struct area *area, struct point *point, int node, bool touched)
 {
 	double took = 0, cpu = 0;
-	size_t moved = 0, offset, size;
+	size_t moved = 0, size;
 
-	for (offset = 0; offset < area->size; offset += size) {
+	for (size_t offset = 0; offset < area->size; offset += size) {
 		struct offload_stats then;
 		clock_t cpu_begin;
 		double begin;
@@ -134,10 +123,13 @@ static void measure(struct exam *exam, struct area *area, struct point *point)
 {
 	for (unsigned int back = 0; back < 2; back++) {
 		bool touched = back != point->rounds % 2;
-		struct toucher toucher;
+		struct toucher toucher = {
+			.addr = area->addr, .len = area->size, .write_every = WRITE_EVERY,
+			.written = area->written, .random = 1,
+		};
 
 		stamp(area);
-		if (touched && !touch(&toucher, area))
+		if (touched && toucher_start(&toucher))
 			return;
 		move_area(area, point, exam->node[!back], touched);
 		if (touched) {
@@ -198,16 +190,14 @@ static void try_ways(struct exam *exam, size_t kib, unsigned int size)
 	area_unmap(&area);
 }
 
-static size_t free_bytes(int node)
+static long free_kib(int node)
 {
-	long kib = memory_node_kib(node, "MemFree:");
-
-	return kib < 0 ? 0 : kib * KIB;
+	return memory_node_kib(node, "MemFree:");
 }
 
 bool node_exists(int node)
 {
-	return node < MEMORY_MAX_NODES && memory_node_kib(node, "MemFree:") >= 0;
+	return node < MEMORY_MAX_NODES && free_kib(node) >= 0;
 }
 
 /* Memory has tiers: from the fastest to the slowest, whose number is the highest. */
@@ -237,7 +227,7 @@ bool find_nodes(struct exam *exam)
 		find_tiers(given);
 	for (int node = 0; node < MEMORY_MAX_NODES && nr < 2; node++)
 		if ((given[0] == given[1] || node == given[0] || node == given[1]) &&
-		    free_bytes(node) >= need)
+		    free_kib(node) >= (long)(need / KIB))
 			exam->node[nr++] = node;
 	if (nr < 2)
 		hinder(exam, "two nodes with %zu MB of free memory are needed: see --size, --nodes",
@@ -249,8 +239,8 @@ bool find_nodes(struct exam *exam)
 
 void move_memory(struct exam *exam)
 {
-	struct offload_stats stats;
 	size_t kib = memory_page_size() / KIB;
+	struct offload_stats stats;
 
 	if (!offload_read_stats(&stats, REASON)) {
 		hinder(exam, "%s/stats is missing: is debugfs mounted?", OFFLOAD_DEBUG);

@@ -18,14 +18,15 @@ void progress(const struct exam *exam, const char *format, ...)
 }
 
 /* The first hindrance is the one that others may follow from. */
-void hinder(struct exam *exam, const char *format, ...)
+bool hinder(struct exam *exam, const char *format, ...)
 {
 	va_list arguments;
 
 	if (exam->hindrance[0])
-		return;
+		return false;
 	va_start(arguments, format);
 	vsnprintf(exam->hindrance, sizeof(exam->hindrance), format, arguments);
 	va_end(arguments);
 	progress(exam, "%s", exam->hindrance);
+	return false;
 }

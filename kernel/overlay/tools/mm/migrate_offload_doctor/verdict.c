@@ -4,7 +4,6 @@
  */
 #include <assert.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -197,8 +196,8 @@ static void say_mistake(struct engine *engine, const struct point *point)
 
 	say(engine, DO_NOT,
 	    "%s: folios of %zu KiB, %zu bytes wrong, %llu errors, %llu time-outs, %llu folios lost.",
-	    what, point->folio_kib, point->bytes_wrong, (unsigned long long)point->errors,
-	    (unsigned long long)point->timeouts, (unsigned long long)point->lost);
+	    what, point->folio_kib, point->bytes_wrong, point->errors, point->timeouts,
+	    point->lost);
 }
 
 static void say_left(struct engine *engine, const struct point *point)
@@ -208,10 +207,9 @@ static void say_left(struct engine *engine, const struct point *point)
 	if (point->unreachable)
 		snprintf(reason, sizeof(reason),
 			 ", %llu because the engine cannot reach them: memory is encrypted, or bounced",
-			 (unsigned long long)point->unreachable);
+			 point->unreachable);
 	say(engine, DO_NOT, "The kernel left folios of %zu KiB to the CPU: %lld of %zu%s.",
-	    point->folio_kib, (long long)(folios_moved(point) - point->copied),
-	    folios_moved(point), reason);
+	    point->folio_kib, folios_moved(point) - point->copied, folios_moved(point), reason);
 }
 
 static void say_figures(const struct exam *exam, const struct way *way)
@@ -242,7 +240,7 @@ static void judge_engine(const struct exam *exam, const struct way *way)
 		    engine->tests, engine->complaint);
 	else if (wrong)
 		say_mistake(engine, wrong);
-	else if (!engine->asked)
+	else if (!engine->described)
 		say(engine, COULD_NOT_TELL, "dcbm could not be asked about it.");
 	else if (!engine->for_memory && !engine->in_use)
 		say(engine, DO_NOT, "It does not copy memory to memory.");

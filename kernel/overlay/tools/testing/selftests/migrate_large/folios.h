@@ -11,12 +11,6 @@
 static char *addr;
 static size_t len;
 
-static inline void fill_folios(size_t size)
-{
-	ASSERT_EQ(0, memory_fill(addr, len, size, nodes[0], SEED));
-	ASSERT_TRUE(memory_folios_are(addr, len, size));
-}
-
 /*
  * Stamped memory in @nr folios of @size on the first node, of shmem if it is shared. False, with
  * the reason why the test is skipped, if there are no such folios.
@@ -31,7 +25,8 @@ static inline bool map_folios(size_t size, size_t nr, bool shared)
 	addr = memory_map_aligned(len, PMD_SIZE);
 	ASSERT_NE(NULL, addr);
 	ASSERT_EQ(addr, mmap(addr, len, PROT_READ | PROT_WRITE, flags, -1, 0));
-	fill_folios(size);
+	ASSERT_EQ(0, memory_fill(addr, len, size, nodes[0], SEED));
+	ASSERT_TRUE(memory_folios_are(addr, len, size));
 	return true;
 }
 

@@ -30,12 +30,7 @@ static void *pages[MAX_NAMED];
 static int targets[MAX_NAMED];
 static int status[MAX_NAMED];
 
-FIXTURE_VARIANT(migrate_addresses)
-{
-	size_t folio_size;
-	enum layout layout;
-};
-
+FIXTURE_VARIANT(migrate_addresses) { size_t folio_size; enum layout layout; };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_16k) { 16 * KIB, PLAIN };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_64k) { 64 * KIB, PLAIN };
 FIXTURE_VARIANT_ADD(migrate_addresses, plain_1m) { 1 * MIB, PLAIN };
@@ -101,11 +96,11 @@ static long move(int flags)
 /* How many addresses of the last call have a status. */
 static size_t count(int expected)
 {
-	size_t found = 0;
+	size_t matches = 0;
 
 	for (size_t i = 0; i < nr_moved; i++)
-		found += status[i] == expected;
-	return found;
+		matches += status[i] == expected;
+	return matches;
 }
 
 /* Moves what was named, all of which goes where it should. */

@@ -21,12 +21,7 @@ enum caller { MOVE_PAGES, MIGRATE_PAGES, MBIND, MBIND_PREFERRED, MBIND_INTERLEAV
 
 /* The memory has large folios between small ones. */
 FIXTURE(migrate_spares) { };
-
-FIXTURE_VARIANT(migrate_spares)
-{
-	enum caller caller;
-};
-
+FIXTURE_VARIANT(migrate_spares) { enum caller caller; };
 FIXTURE_VARIANT_ADD(migrate_spares, move_pages) { MOVE_PAGES };
 FIXTURE_VARIANT_ADD(migrate_spares, migrate_pages) { MIGRATE_PAGES };
 FIXTURE_VARIANT_ADD(migrate_spares, mbind) { MBIND };
@@ -51,10 +46,7 @@ FIXTURE_SETUP(migrate_spares)
 	ASSERT_EQ(FOLIOS, memory_folios(addr, len));
 }
 
-FIXTURE_TEARDOWN(migrate_spares)
-{
-	unmap_folios();
-}
+FIXTURE_TEARDOWN(migrate_spares) { unmap_folios(); }
 
 static long move_to(enum caller caller, int node)
 {

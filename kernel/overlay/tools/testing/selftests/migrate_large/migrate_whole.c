@@ -47,11 +47,7 @@ static pid_t child;
 static pthread_t thread;
 static bool is_locked, thread_runs, thread_stops;
 
-FIXTURE_VARIANT(migrate_whole)
-{
-	size_t folio_size;
-	enum layout layout;
-};
+FIXTURE_VARIANT(migrate_whole) { size_t folio_size; enum layout layout; };
 
 #define SIZE_VARIANTS(name, layout)						\
 	FIXTURE_VARIANT_ADD(migrate_whole, name##_16k) { 16 * KIB, layout };	\
@@ -436,7 +432,7 @@ static struct {
 	/* The entry in pagemap of each folio before the round. */
 	uint64_t entries[TOUCHED_FOLIOS];
 	/* The last round that was asked for, whose migration is over, and that is done. */
-	long asked;
+	long requested;
 	long moved;
 	long done;
 } toucher;
@@ -476,7 +472,7 @@ static void *touch(void *arg)
 
 	run_on_last_cpu();
 	for (long round = 1; ; round++) {
-		while (__atomic_load_n(&toucher.asked, __ATOMIC_ACQUIRE) < round)
+		while (__atomic_load_n(&toucher.requested, __ATOMIC_ACQUIRE) < round)
 			;
 		if (!addr)
 			return NULL;
@@ -530,7 +526,7 @@ TEST(written_while_unmapped)
 		ASSERT_EQ(0, madvise(addr, len, MADV_FREE));
 		for (long folio = 0; folio < TOUCHED_FOLIOS; folio++)
 			toucher.entries[folio] = folio_entry(folio);
-		__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
+		__atomic_store_n(&toucher.requested, round, __ATOMIC_RELEASE);
 		stayed += move_all(size, nodes[1]);
 		__atomic_store_n(&toucher.moved, round, __ATOMIC_RELEASE);
 		while (__atomic_load_n(&toucher.done, __ATOMIC_ACQUIRE) < round)
@@ -541,7 +537,7 @@ TEST(written_while_unmapped)
 		munmap(addr, len);
 	}
 	addr = NULL;
-	__atomic_store_n(&toucher.asked, round, __ATOMIC_RELEASE);
+	__atomic_store_n(&toucher.requested, round, __ATOMIC_RELEASE);
 	pthread_join(thread, NULL);
 	settings_restore();
 	EXPECT_EQ(0, lost) TH_LOG("in %ld rounds", round - 1);

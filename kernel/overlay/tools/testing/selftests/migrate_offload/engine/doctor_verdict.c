@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
 /* The judge of migrate-offload-doctor, with figures that are made up. */
-#include <stdlib.h>
-#include <string.h>
-
 #include "../../../../mm/migrate_offload_doctor/doctor.h"
 #include "kselftest_harness.h"
 
@@ -10,11 +7,7 @@
 
 static const struct options options = { .size = FOLIOS * 2 * MIB };
 
-FIXTURE(verdict)
-{
-	struct exam *exam;
-	struct engine *engine;
-};
+FIXTURE(verdict) { struct exam *exam; struct engine *engine; };
 
 static struct point *add(struct way *way, double gbps)
 {
@@ -40,7 +33,7 @@ FIXTURE_SETUP(verdict)
 	self->exam->nr_engines = 1;
 	self->engine = &self->exam->engine[0];
 	*self->engine = (struct engine){
-		.driver = "engine", .nr_channels = 1, .asked = true, .for_memory = 1,
+		.driver = "engine", .nr_channels = 1, .described = true, .for_memory = 1,
 		.stops = true, .tested = true,
 	};
 	list_ways(self->exam);
@@ -48,10 +41,7 @@ FIXTURE_SETUP(verdict)
 	add(&self->exam->way[KERNEL], 10);
 }
 
-FIXTURE_TEARDOWN(verdict)
-{
-	free(self->exam);
-}
+FIXTURE_TEARDOWN(verdict) { free(self->exam); }
 
 /* Moves by the engine. */
 static struct point *measured(FIXTURE_DATA(verdict) *self, double gbps)

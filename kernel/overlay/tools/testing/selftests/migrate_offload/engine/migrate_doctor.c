@@ -19,17 +19,10 @@ enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
 /* One of this number of copies. */
 #define RARELY		10
 
-/* The knobs of an engine that QEMU models. */
-static struct window window;
 /* The last words of the doctor. */
-static char said[65536];
+static char output[65536];
 
 FIXTURE(doctor) { };
-
-static bool is_dmasim(void)
-{
-	return !strcmp(engine_module(), "dmasim");
-}
 
 static void set_fault(enum fault fault)
 {
@@ -47,23 +40,23 @@ static void set_fault(enum fault fault)
 
 	if (fault == NONE)
 		return;
-	if (is_dmasim()) {
+	if (engine_is("dmasim")) {
 		engine_set_fault(of_dmasim[fault], 100 / every);
 		return;
 	}
 	/* A descriptor that hung writes no more when it is let go. */
-	window_set(&window, ERROR_CODE, ODMA0_AXI_SLVERR);
+	window_set(ERROR_CODE, ODMA0_AXI_SLVERR);
 	if (fault == HANGS)
-		window_set(&window, ERROR_EVERY, 1);
-	window_set(&window, of_model[fault], every);
+		window_set(ERROR_EVERY, 1);
+	window_set(of_model[fault], every);
 }
 
 static void end_faults(void)
 {
-	if (is_dmasim())
+	if (engine_is("dmasim"))
 		engine_clear_faults();
 	else
-		window_end_faults(&window);
+		window_end_faults();
 }
 
 /* All that the doctor might change, as one text. */
@@ -75,17 +68,17 @@ static char *state_of_machine(void)
 		"/sys/module/mtcopy/parameters/t*",
 	};
 	char *text, value[256];
-	glob_t found;
+	glob_t paths;
 	size_t size;
 	FILE *file = open_memstream(&text, &size);
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(patterns); i++)
-		if (glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &found) && !i)
+		if (glob(patterns[i], i ? GLOB_APPEND : 0, NULL, &paths) && !i)
 			break;
-	for (size_t i = 0; i < found.gl_pathc; i++)
-		if (!setting_read(found.gl_pathv[i], value, sizeof(value)))
-			fprintf(file, "%s: %s\n", found.gl_pathv[i], value);
-	globfree(&found);
+	for (size_t i = 0; i < paths.gl_pathc; i++)
+		if (!setting_read(paths.gl_pathv[i], value, sizeof(value)))
+			fprintf(file, "%s: %s\n", paths.gl_pathv[i], value);
+	globfree(&paths);
 	fclose(file);
 	return text;
 }
@@ -110,7 +103,7 @@ struct event {
 	int sig;
 };
 
-/* Runs the doctor. Its exit status, or -1; its standard output is in @said. */
+/* Runs the doctor. Its exit status, or -1; its standard output is in @output. */
 static int run(struct event event, const char *option)
 {
 	const char * const argv[] = {
@@ -150,15 +143,15 @@ static int run(struct event event, const char *option)
 	fclose(progress);
 	if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status))
 		return -1;
-	said[0] = '\0';
-	setting_read(OUTPUT, said, sizeof(said));
-	printf("# %.1000s\n", said);
+	output[0] = '\0';
+	setting_read(OUTPUT, output, sizeof(output));
+	printf("# %.1000s\n", output);
 	return same_state(before) ? WEXITSTATUS(status) : -1;
 }
 
 static bool says(const char *text)
 {
-	return strstr(said, text);
+	return strstr(output, text);
 }
 
 static const struct event nothing = { NULL, NONE, 0 };
@@ -172,8 +165,8 @@ FIXTURE_SETUP(doctor)
 	if (access(DOCTOR, X_OK))
 		SKIP(return, "no " DOCTOR);
 	ASSERT_EQ(0, module_load(engine_module(), ""));
-	if (!is_dmasim())
-		ASSERT_TRUE(window_map(&window));
+	if (!engine_is("dmasim"))
+		ASSERT_TRUE(window_map());
 	/* An emulated machine takes longer than an engine may. */
 	ASSERT_EQ(0, engine_set_timeout(ENGINE_LONG_MS));
 }
@@ -181,12 +174,12 @@ FIXTURE_SETUP(doctor)
 FIXTURE_TEARDOWN(doctor)
 {
 	end_faults();
-	if (!is_dmasim())
-		EXPECT_TRUE(window_wait_until_idle(&window));
+	if (!engine_is("dmasim"))
+		EXPECT_TRUE(window_wait_until_idle());
 	if (module_loaded("dmatest"))
 		EXPECT_EQ(0, module_unload("dmatest"));
 	run_end();
-	window_unmap(&window);
+	window_unmap();
 }
 
 /* Runs the doctor, and expects that it says each of some texts. */
@@ -208,14 +201,14 @@ TEST_F_TIMEOUT(doctor, sound, TIMEOUT)
 	int status = run(nothing, NULL);
 
 	/* Whether it pays, only a real machine knows. */
-	if (is_dmasim())
+	if (engine_is("dmasim"))
 		EXPECT_EQ(DO_NOT, status);
 	EXPECT_TRUE(status == USE_IT || status == DO_NOT || says("rounds disagree"));
 	EXPECT_EQ(status == USE_IT, says("and it pays"));
 	EXPECT_TRUE(says("\"stops\": true"));
 	EXPECT_TRUE(says("\"failures\": 0}"));
 	EXPECT_TRUE(says("\"moved\": true"));
-	EXPECT_TRUE(says(is_dmasim() ? "made of software" : "It makes no mistake"));
+	EXPECT_TRUE(says(engine_is("dmasim") ? "made of software" : "It makes no mistake"));
 	EXPECT_TRUE(says("\"folio_kib\": 2048, \"gbps\""));
 	EXPECT_TRUE(says("\"hindrance\": \"\""));
 }
@@ -228,11 +221,8 @@ static void expect_found_by_dmatest(enum fault fault)
 	EXPECT_FALSE(says("\"migrator\": \"dcbm\""));
 }
 
-#define FOUND_BY_DMATEST(name, fault)						\
-	TEST_F_TIMEOUT(doctor, name, TIMEOUT) { expect_found_by_dmatest(fault); }
-
-FOUND_BY_DMATEST(lies, LIES)
-FOUND_BY_DMATEST(corrupts, CORRUPTS)
+TEST_F_TIMEOUT(doctor, lies, TIMEOUT) { expect_found_by_dmatest(LIES); }
+TEST_F_TIMEOUT(doctor, corrupts, TIMEOUT) { expect_found_by_dmatest(CORRUPTS); }
 
 TEST_F_TIMEOUT(doctor, hangs, TIMEOUT)
 {
@@ -257,7 +247,7 @@ FOUND_BY_MOVES(fails_later, FAILS, "It reports errors")
 
 TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 {
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		SKIP(return, "its queues do not stop: the memory would be lost");
 	ASSERT_EQ(0, engine_set_timeout(300));
 	expect_found_by_moves(HANGS, "It does not end in time");
@@ -266,7 +256,7 @@ TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 /* Only the administrator can answer for an engine that may go on. */
 TEST_F_TIMEOUT(doctor, cannot_stop, TIMEOUT)
 {
-	if (!is_dmasim())
+	if (!engine_is("dmasim"))
 		SKIP(return, "%s can stop", engine_module());
 	ASSERT_EQ(0, module_unload("dmasim"));
 	ASSERT_EQ(0, module_load("dmasim", "can_stop=N"));

@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that
- * wants these CPUs, and survive CPUs that come and go. On the machine of these tests they
- * pay.
+ * mtcopy: helpers copy their share on idle CPUs that the caller may use, delay no task that wants
+ * these CPUs, and survive CPUs that come and go. On the machine of these tests they pay.
  *
  * Needs two nodes with a CPU each.
  */
@@ -47,19 +46,19 @@ static pid_t find_helper(int cpu)
 	DIR *proc = opendir("/proc");
 	struct dirent *entry;
 	char name[32], wanted[32];
-	pid_t found = 0;
+	pid_t helper = 0;
 
 	snprintf(wanted, sizeof(wanted), "mtcopy/%d", cpu);
-	while (proc && !found && (entry = readdir(proc))) {
+	while (proc && !helper && (entry = readdir(proc))) {
 		pid_t pid = atoi(entry->d_name);
 
 		if (pid && !setting_read(setting_path("/proc/%d/comm", pid), name, sizeof(name)) &&
 		    !strcmp(name, wanted))
-			found = pid;
+			helper = pid;
 	}
 	if (proc)
 		closedir(proc);
-	return found;
+	return helper;
 }
 
 FIXTURE_SETUP(mtcopy)
@@ -69,9 +68,8 @@ FIXTURE_SETUP(mtcopy)
 	if (sysconf(_SC_NPROCESSORS_ONLN) < 2)
 		SKIP(return, "needs two CPUs");
 	ASSERT_EQ(module_load("mtcopy", ""), 0);
-	ASSERT_EQ(offload_route_only(MOVE_PAGES, "mtcopy"), 0);
+	route_only(MOVE_PAGES, "mtcopy");
 	ASSERT_EQ(offload_set_bound(0), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
 	create(AREA_ANON_2M, 8 * MIB);
 }
 

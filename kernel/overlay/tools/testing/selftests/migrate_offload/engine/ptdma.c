@@ -10,8 +10,6 @@
 
 #define TIMEOUT		900
 
-static struct window window;
-
 FIXTURE(ptdma) { };
 
 FIXTURE_SETUP(ptdma)
@@ -24,7 +22,7 @@ FIXTURE_SETUP(ptdma)
 		return;
 	/* run_begin() has unloaded it. */
 	ASSERT_EQ(engine_load_module(""), 0);
-	ASSERT_TRUE(window_map(&window));
+	ASSERT_TRUE(window_map());
 }
 
 /* PTDMA's driver does not know these properties of hardware, and must work with and without. */
@@ -34,17 +32,17 @@ static const enum knob unknown[] = {
 
 static void set_unknown(unsigned int i, uint32_t value)
 {
-	window_set(&window, unknown[i], value);
+	window_set(unknown[i], value);
 }
 
 FIXTURE_TEARDOWN(ptdma)
 {
-	window_end_faults(&window);
+	window_end_faults();
 	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++)
 		set_unknown(i, 0);
-	EXPECT_TRUE(window_wait_until_idle(&window));
+	EXPECT_TRUE(window_wait_until_idle());
 	run_end();
-	window_unmap(&window);
+	window_unmap();
 }
 
 /*
@@ -54,10 +52,10 @@ FIXTURE_TEARDOWN(ptdma)
 TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 {
 	/* A descriptor takes long enough to be seen half done. */
-	window_set(&window, MBPS, 20);
-	window_set(&window, HOLD_US, 2000);
+	window_set(MBPS, 20);
+	window_set(HOLD_US, 2000);
 	/* The value of a register may be old when it comes. */
-	window_set(&window, READ_US, 100);
+	window_set(READ_US, 100);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000"),
 		  0);
 }
@@ -73,8 +71,8 @@ TEST_F_TIMEOUT(ptdma, everything_issued_is_started, TIMEOUT)
 	/* Without an interrupt; dmatest does not poll DSA. */
 	EXPECT_EQ(engine_dmatest("iterations=20 polled=1"), 0);
 	/* 65 ms each, so that the ring gets full; a queue of DSA takes 16. */
-	window_set(&window, MBPS, 1);
-	EXPECT_EQ(engine_dmatest(is_idxd() ? SLOW "threads_per_chan=16 timeout=20000" :
+	window_set(MBPS, 1);
+	EXPECT_EQ(engine_dmatest(engine_is("idxd") ? SLOW "threads_per_chan=16 timeout=20000" :
 					     SLOW "threads_per_chan=40 timeout=20000"), 0);
 }
 
@@ -86,15 +84,15 @@ TEST_F_TIMEOUT(ptdma, terminate_waits, TIMEOUT)
 {
 	if (!engine_model()->terminates)
 		SKIP(return, "%s does not terminate", engine_module());
-	window_set(&window, MBPS, 1);
+	window_set(MBPS, 1);
 	/* Long enough for all threads to have submitted: terminating frees what they have not. */
-	EXPECT_TRUE(engine_dmatest_gives_up(is_ptdma() ?
+	EXPECT_TRUE(engine_dmatest_gives_up(engine_is("ptdma") ?
 					    SOME_SLOW "threads_per_chan=4 timeout=100" :
 					    SOME_SLOW "timeout=10"));
-	EXPECT_EQ(window_sum(&window, BUSY), 0);
-	window_end_faults(&window);
+	EXPECT_EQ(window_sum(BUSY), 0);
+	window_end_faults();
 	/* A ring with a descriptor without a waiter completes each with the one before it. */
-	window_set(&window, MBPS, 20);
+	window_set(MBPS, 20);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=20 timeout=20000"), 0);
 }
 
@@ -106,25 +104,19 @@ TEST_F_TIMEOUT(ptdma, terminate_gives_up, TIMEOUT)
 {
 	if (!engine_model()->terminates)
 		SKIP(return, "%s does not terminate", engine_module());
-	window_set(&window, ERROR_CODE, engine_model()->error);
-	window_set(&window, ERROR_EVERY, 1);
-	window_set(&window, HANG_EVERY, 1);
+	window_set(ERROR_CODE, engine_model()->error);
+	window_set(ERROR_EVERY, 1);
+	window_set(HANG_EVERY, 1);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
-	EXPECT_GT(window_sum(&window, BUSY), 0);
+	EXPECT_GT(window_sum(BUSY), 0);
 	EXPECT_GT(engine_dmatest(SOME_SLOW "timeout=10"), 0);
-	window_end_faults(&window);
-	ASSERT_TRUE(window_wait_until_idle(&window));
+	window_end_faults();
+	ASSERT_TRUE(window_wait_until_idle());
 	EXPECT_EQ(engine_dmatest("iterations=20 timeout=20000"), 0);
 }
 
 /* In milliseconds: where nothing may take too long. */
 #define LONG_MS		30000
-
-static void load(int timeout_ms)
-{
-	ASSERT_TRUE(engine_load("", ""));
-	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
-}
 
 static unsigned int nr_channels(void)
 {
@@ -135,7 +127,7 @@ static unsigned int nr_channels(void)
 
 static void begin(int timeout_ms, enum area_kind kind, size_t bytes)
 {
-	load(timeout_ms);
+	load_with_timeout("", "", timeout_ms);
 	create_area(kind, bytes);
 	offload_mark();
 }
@@ -152,19 +144,19 @@ static void round_trip(void)
 
 TEST_F_TIMEOUT(ptdma, every_kind, TIMEOUT)
 {
-	load(LONG_MS);
+	load_with_timeout("", "", LONG_MS);
 	every_kind(8 * MIB);
-	EXPECT_GT(window_sum(&window, DESCRIPTORS), 0);
+	EXPECT_GT(window_sum(DESCRIPTORS), 0);
 }
 
 /* A work queue of DSA may have a maximum that is shorter than a folio. */
 TEST_F_TIMEOUT(ptdma, longer_than_a_queue_takes, TIMEOUT)
 {
-	if (!is_idxd())
+	if (!engine_is("idxd"))
 		SKIP(return, "%s has no such maximum", engine_module());
 	ASSERT_TRUE(engine_unload());
 	setenv("DSA_MAX_TRANSFER", "65536", 1);
-	load(LONG_MS);
+	load_with_timeout("", "", LONG_MS);
 	unsetenv("DSA_MAX_TRANSFER");
 	create_area(AREA_ANON_2M, 8 * MIB);
 	offload_mark();
@@ -177,27 +169,27 @@ TEST_F_TIMEOUT(ptdma, longer_than_a_queue_takes, TIMEOUT)
 /* Interrupts of two of the descriptors of each device come before their records. */
 TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
 {
-	if (!is_idxd())
+	if (!engine_is("idxd"))
 		SKIP(return, "%s writes no records", engine_module());
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
-	window_set(&window, LATE_US, 1);
+	window_set(LATE_US, 1);
 	/* Of 256: queues have more descriptors, whose interrupts tell of these as well. */
-	window_set(&window, LATE_RECORD_EVERY, 100);
+	window_set(LATE_RECORD_EVERY, 100);
 	EXPECT_EQ(area_move(&area, nodes[1]), 0);
-	window_end_faults(&window);
+	window_end_faults();
 	expect_intact();
 	expect_copies(area_folios(&area), "fallback_", 0);
 }
 
 TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 {
-	if (strcmp(engine_module(), "ioatdma"))
+	if (!engine_is("ioatdma"))
 		SKIP(return, "%s has no timer", engine_module());
 	begin(LONG_MS, AREA_ANON_64K, 4 * MIB);
-	window_set(&window, ERROR_CODE, engine_model()->error);
-	window_set(&window, ERROR_EVERY, 4);
+	window_set(ERROR_CODE, engine_model()->error);
+	window_set(ERROR_EVERY, 4);
 	round_trip();
-	window_end_faults(&window);
+	window_end_faults();
 	EXPECT_GT(offload_grown("fallback_error"), 0);
 	/* More than the time of the driver, which resets a channel in use that has failed. */
 	sleep(1);
@@ -258,26 +250,25 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 	unsigned int rounds = 0;
 
 	for (unsigned int i = 0; i < 2; i++)
-		if ((pair[i]->only && strcmp(pair[i]->only, engine_module())) ||
+		if ((pair[i]->only && !engine_is(pair[i]->only)) ||
 		    (pair[i]->timeout_ms < LONG_MS && !engine_model()->terminates))
 			return false;
 	begin(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
-	window_set(&window, MBPS, 200);
-	window_set(&window, STRIKES, 0);
+	window_set(MBPS, 200);
+	window_set(STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value == ITS_ERROR)
-			window_set(&window, ERROR_CODE, engine_model()->error);
+			window_set(ERROR_CODE, engine_model()->error);
 		else if (pair[i % 2]->set[i / 2].value)
-			window_set(&window, pair[i % 2]->set[i / 2].knob,
-				   pair[i % 2]->set[i / 2].value);
+			window_set(pair[i % 2]->set[i / 2].knob, pair[i % 2]->set[i / 2].value);
 	/* No batch waits for most interrupts: until one of those that count was lost or late. */
 	do {
 		round_trip();
 	} while (++rounds < enough ||
 		 (fallback && a == b && !offload_grown(fallback) && rounds < MOST_ROUNDS));
-	window_end_faults(&window);
-	ASSERT_TRUE(window_wait_until_idle(&window));
+	window_end_faults();
+	ASSERT_TRUE(window_wait_until_idle());
 	EXPECT_EQ(area_wrong(&area), 0);
 
 	printf("# %s, %s, %s\n", area_kind_names[kind], a->name, a == b ? "alone" : b->name);
@@ -291,7 +282,7 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 		EXPECT_GT(offload_grown(fallback), 0);
 	/* Of a pair, a late interrupt may tell of what a lost one did not. */
 	if (fallback && a != b)
-		EXPECT_GT(offload_grown("fallback_") + window_sum(&window, STRIKES), 0);
+		EXPECT_GT(offload_grown("fallback_") + window_sum(STRIKES), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&area);
 	EXPECT_EQ(engine_unload_busy("dcbm"), 0);
@@ -350,11 +341,9 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 			    faults[j].set[1].knob == LATE_EVERY)
 				continue;
 			if (!debug_kernel() || (i + j) % 2)
-				count_case(&tally,
-					   survive(&faults[i], &faults[j], AREA_ANON_4K));
+				count_case(&tally, survive(&faults[i], &faults[j], AREA_ANON_4K));
 			if (!debug_kernel() || (i + j) % 2 == 0)
-				count_case(&tally,
-					   survive(&faults[i], &faults[j], AREA_ANON_2M));
+				count_case(&tally, survive(&faults[i], &faults[j], AREA_ANON_2M));
 		}
 	}
 	expect_no_leak(&tally);
@@ -363,21 +352,21 @@ TEST_F_TIMEOUT(ptdma, pairs_of_faults, TIMEOUT)
 /* Each alone, and in pairs: clients that wait, that give up, and every fault. */
 TEST_F_TIMEOUT(ptdma, unknown_hardware, TIMEOUT)
 {
-	if (!is_ptdma())
+	if (!engine_is("ptdma"))
 		SKIP(return, "only PTDMA's model has these");
 	for (unsigned int i = 0; i < ARRAY_SIZE(unknown); i++) {
 		for (unsigned int j = i; j < ARRAY_SIZE(unknown); j++) {
 			printf("# unknown %u and %u\n", i, j);
 			set_unknown(i, 1);
 			set_unknown(j, 1);
-			window_set(&window, MBPS, 20);
+			window_set(MBPS, 20);
 			EXPECT_EQ(engine_dmatest("threads_per_chan=4 iterations=5 timeout=20000"),
 				  0);
-			window_set(&window, MBPS, 1);
+			window_set(MBPS, 1);
 			EXPECT_TRUE(engine_dmatest_gives_up(SOME_SLOW
 							    "threads_per_chan=4 timeout=100"));
-			EXPECT_EQ(window_sum(&window, BUSY), 0);
-			window_end_faults(&window);
+			EXPECT_EQ(window_sum(BUSY), 0);
+			window_end_faults();
 			for (unsigned int k = 0; k < ARRAY_SIZE(faults); k++)
 				survive(&faults[k], &faults[k], AREA_ANON_64K);
 			ASSERT_TRUE(engine_unload());
@@ -393,41 +382,37 @@ TEST_F_TIMEOUT(ptdma, leak, TIMEOUT)
 {
 	const unsigned int moves = 40;
 
-	load(engine_model()->terminates ? 5 : LONG_MS);
+	load_with_timeout("", "", engine_model()->terminates ? 5 : LONG_MS);
 	create_area(AREA_ANON_4K, 256 * KIB);
-	window_set(&window, STRIKES, 0);
-	window_set(&window, ERROR_CODE, engine_model()->error);
-	window_set(&window, ERROR_EVERY, 2);
+	window_set(STRIKES, 0);
+	window_set(ERROR_CODE, engine_model()->error);
+	window_set(ERROR_EVERY, 2);
 	if (engine_model()->terminates)
-		window_set(&window, LOST_EVERY, 3);
+		window_set(LOST_EVERY, 3);
 	EXPECT_LT(pages_leaked(&area, nodes, moves), moves / 2);
-	window_end_faults(&window);
+	window_end_faults();
 
-	printf("# %llu strikes\n", (unsigned long long)window_sum(&window, STRIKES));
-	EXPECT_GT(window_sum(&window, STRIKES), moves);
+	printf("# %llu strikes\n", (unsigned long long)window_sum(STRIKES));
+	EXPECT_GT(window_sum(STRIKES), moves);
 	EXPECT_EQ(area_wrong(&area), 0);
 }
 
 /* sysfs: "unbind" or "bind" of the driver of a device. */
 static int driver(const char *what, const char *device)
 {
-	char path[PATH_MAX];
-
-	snprintf(path, sizeof(path), "/sys/bus/pci/drivers/%s/%s", engine_module(), what);
-	return setting_write(path, device);
+	return setting_write(setting_path("/sys/bus/pci/drivers/%s/%s", engine_module(), what),
+			     device);
 }
 
 /* Devices that come and go while memory of every kind moves, less often on the debug kernel. */
 TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 {
-	struct movers_result result;
-	unsigned int i, nr;
+	unsigned int nr;
 
-	load(LONG_MS);
+	load_with_timeout("", "", LONG_MS);
 	nr = nr_channels();
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
+	begin_load(2 * MIB);
+	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
 		const char *name = window.device[i % window.nr].name;
 
 		EXPECT_EQ(driver("unbind", name), 0);
@@ -435,12 +420,8 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 		EXPECT_TRUE(engine_set_up());
 		ASSERT_TRUE(engine_wait_for_channels(nr));
 	}
-	EXPECT_TRUE(movers_stop(&result));
-	printf("# %llu moves\n", (unsigned long long)result.moves);
-	offload_show_grown();
-	EXPECT_GT(result.moves, 0);
+	end_load(0);
 	EXPECT_GT(offload_grown("folios_copied"), 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	every_kind(8 * MIB);
 }
 
@@ -451,23 +432,20 @@ TEST_F_TIMEOUT(ptdma, unbind_under_load, TIMEOUT)
 TEST_F_TIMEOUT(ptdma, unbind_while_it_hangs, TIMEOUT)
 {
 	const char *name = window.device[0].name;
-	struct movers_result result;
 
 	if (engine_model()->terminates)
 		SKIP(return, "%s ends what dcbm terminates", engine_module());
-	load(LONG_MS);
-	offload_mark();
+	load_with_timeout("", "", LONG_MS);
 	window.device[0].knobs[HANG_EVERY] = 1;
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	begin_load(2 * MIB);
 	/* From its first descriptor on. */
 	while (!window.device[0].knobs[BUSY])
 		usleep(1000);
 	EXPECT_EQ(driver("unbind", name), 0);
-	EXPECT_TRUE(movers_stop(&result));
-	offload_show_grown();
+	end_load(0);
 	EXPECT_GT(offload_grown("fallback_error"), 0);
-	EXPECT_EQ(offload_grown("fallback_timeout") + offload_grown("fallback_lost"), 0);
-	window_end_faults(&window);
+	EXPECT_EQ(offload_grown("fallback_timeout"), 0);
+	window_end_faults();
 	EXPECT_EQ(driver("bind", name), 0);
 	EXPECT_TRUE(engine_set_up());
 	every_kind(8 * MIB);
@@ -475,10 +453,9 @@ TEST_F_TIMEOUT(ptdma, unbind_while_it_hangs, TIMEOUT)
 
 static int reset_device(unsigned int i)
 {
-	char path[PATH_MAX];
+	const char *name = window.device[i].name;
 
-	snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/reset", window.device[i].name);
-	return setting_write(path, "1");
+	return setting_write(setting_path("/sys/bus/pci/devices/%s/reset", name), "1");
 }
 
 /*
@@ -487,37 +464,32 @@ static int reset_device(unsigned int i)
  */
 TEST_F_TIMEOUT(ptdma, reset_under_load, TIMEOUT)
 {
-	const unsigned int nr = is_ptdma() ? ARRAY_SIZE(unknown) : 0;
-	struct movers_result result;
+	const unsigned int nr = engine_is("ptdma") ? ARRAY_SIZE(unknown) : 0;
 
 	if (!engine_model()->terminates)
 		SKIP(return, "%s knows of no reset", engine_module());
 	for (unsigned int with = 0; with < 2 + nr; with++) {
-		window_set(&window, RESET_REGISTERS, with > 0);
+		window_set(RESET_REGISTERS, with > 0);
 		if (with > 1)
 			set_unknown(with - 2, 1);
-		load(LONG_MS);
-		offload_mark();
-		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		load_with_timeout("", "", LONG_MS);
+		begin_load(2 * MIB);
 		for (unsigned int i = 0; i < (debug_kernel() ? 5 : 50); i++)
 			EXPECT_EQ(reset_device(i % window.nr), 0);
-		EXPECT_TRUE(movers_stop(&result));
-		offload_show_grown();
-		EXPECT_GT(result.moves, 0);
-		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		end_load(0);
 		every_kind(8 * MIB);
 		ASSERT_TRUE(engine_unload());
 		ASSERT_EQ(engine_load_module(""), 0);
 		if (with > 1)
 			set_unknown(with - 2, 0);
 	}
-	window_set(&window, RESET_REGISTERS, 0);
+	window_set(RESET_REGISTERS, 0);
 }
 
 /* Drivers that hear of no reset have to be loaded anew. */
 TEST_F_TIMEOUT(ptdma, reset_while_unused, TIMEOUT)
 {
-	window_set(&window, RESET_REGISTERS, 1);
+	window_set(RESET_REGISTERS, 1);
 	for (unsigned int i = 0; i < window.nr; i++)
 		EXPECT_EQ(reset_device(i), 0);
 	if (!engine_model()->terminates)
@@ -526,7 +498,7 @@ TEST_F_TIMEOUT(ptdma, reset_while_unused, TIMEOUT)
 	round_trip();
 	offload_show_grown();
 	expect_copies(2 * area_folios(&area), "fallback_", 0);
-	window_set(&window, RESET_REGISTERS, 0);
+	window_set(RESET_REGISTERS, 0);
 }
 
 /*
@@ -536,45 +508,37 @@ TEST_F_TIMEOUT(ptdma, reset_while_unused, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, suspend_under_load, TIMEOUT)
 {
-	struct movers_result result;
 	unsigned int nr;
 
 	for (unsigned int lost = 0; lost < 2; lost++) {
-		window_set(&window, RESET_REGISTERS, lost);
-		load(LONG_MS);
+		window_set(RESET_REGISTERS, lost);
+		load_with_timeout("", "", LONG_MS);
 		nr = engine_model()->terminates ? nr_channels() : 0;
-		offload_mark();
-		ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+		begin_load(2 * MIB);
 		/* All but the processors sleeps, and wakes up after some time. */
 		ASSERT_EQ(setting_write("/sys/power/pm_test", "platform"), 0);
 		for (unsigned int i = 0; i < 3; i++) {
 			EXPECT_EQ(setting_write("/sys/power/state", "freeze"), 0);
 			ASSERT_TRUE(engine_wait_for_channels(nr));
 		}
-		EXPECT_TRUE(movers_stop(&result));
-		offload_show_grown();
-		EXPECT_GT(result.moves, 0);
-		EXPECT_EQ(offload_grown("fallback_lost"), 0);
+		end_load(0);
 		if (!nr) {
 			ASSERT_TRUE(engine_unload());
-			load(LONG_MS);
+			load_with_timeout("", "", LONG_MS);
 		}
 		every_kind(8 * MIB);
 		ASSERT_TRUE(engine_unload());
 		ASSERT_EQ(engine_load_module(""), 0);
 	}
-	window_set(&window, RESET_REGISTERS, 0);
+	window_set(RESET_REGISTERS, 0);
 }
 
 /* dcbm comes and goes with memory on the move, and every fifth time the engine does too. */
 TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 {
-	struct movers_result result;
-	unsigned int i;
-
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
-	for (i = 0; i < (debug_kernel() ? 5 : 100); i++) {
-		load(LONG_MS);
+	begin_load(2 * MIB);
+	for (unsigned int i = 0; i < (debug_kernel() ? 5 : 100); i++) {
+		load_with_timeout("", "", LONG_MS);
 		usleep(5000);
 		ASSERT_EQ(offload_set_enabled(false), 0);
 		ASSERT_EQ(engine_unload_busy("dcbm"), 0);
@@ -583,37 +547,29 @@ TEST_F_TIMEOUT(ptdma, reload, TIMEOUT)
 		if (i % 20 == 0)
 			printf("# loaded %u times\n", i + 1);
 	}
-	EXPECT_TRUE(movers_stop(&result));
-	EXPECT_GT(result.moves, 0);
-	load(LONG_MS);
+	end_load(0);
+	load_with_timeout("", "", LONG_MS);
 	every_kind(8 * MIB);
 }
 
 /* The slot of a device is empty from one moment to the next, and its driver hears of it later. */
 TEST_F_TIMEOUT(ptdma, surprise_removal, TIMEOUT)
 {
-	struct movers_result result;
-	unsigned int i;
-
 	/* A batch that nothing terminates waits for the unbind. */
-	load(engine_model()->terminates ? 100 : LONG_MS);
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 2 * MIB, false));
+	load_with_timeout("", "", engine_model()->terminates ? 100 : LONG_MS);
+	begin_load(2 * MIB);
 	usleep(200000);
 	window.device[0].knobs[GONE] = 1;
 	usleep(500000);
 	EXPECT_EQ(driver("unbind", window.device[0].name), 0);
 	usleep(200000);
-	EXPECT_TRUE(movers_stop(&result));
-	offload_show_grown();
-	EXPECT_GT(result.moves, 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
-	for (i = 0; i < window.nr; i++)
+	end_load(0);
+	for (unsigned int i = 0; i < window.nr; i++)
 		EXPECT_EQ(window.device[i].knobs[BUSY], 0);
 	window.device[0].knobs[GONE] = 0;
 	EXPECT_EQ(driver("bind", window.device[0].name), 0);
 	ASSERT_TRUE(engine_unload());
-	load(LONG_MS);
+	load_with_timeout("", "", LONG_MS);
 	every_kind(8 * MIB);
 }
 
@@ -648,8 +604,8 @@ TEST_F_TIMEOUT(ptdma, what_does_not_stop_is_lost, TIMEOUT)
 	EXPECT_EQ(engine_quarantined(), 1);
 
 	/* The queue still writes, but to memory that has no user. */
-	window_end_faults(&window);
-	ASSERT_TRUE(window_wait_until_idle(&window));
+	window_end_faults();
+	ASSERT_TRUE(window_wait_until_idle());
 	EXPECT_EQ(area_wrong(&area), 0);
 }
 
@@ -659,11 +615,10 @@ static unsigned int not_translated(void)
 	unsigned int nr = 0;
 
 	for (unsigned int i = 0; i < window.nr; i++) {
-		char path[PATH_MAX], type[16] = "none";
+		char type[16] = "none";
 
-		snprintf(path, sizeof(path), "/sys/bus/pci/devices/%s/iommu_group/type",
-			 window.device[i].name);
-		setting_read(path, type, sizeof(type));
+		setting_read(setting_path("/sys/bus/pci/devices/%s/iommu_group/type",
+					  window.device[i].name), type, sizeof(type));
 		/* DMA is strict, DMA-FQ lazy. */
 		nr += strcmp(type, "DMA") && strcmp(type, "DMA-FQ");
 	}
@@ -677,9 +632,9 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
 
 	ASSERT_EQ(not_translated(), 0);
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
-	before = window_sum(&window, DESCRIPTORS);
+	before = window_sum(DESCRIPTORS);
 	round_trip();
-	before = window_sum(&window, DESCRIPTORS) - before;
+	before = window_sum(DESCRIPTORS) - before;
 	offload_show_grown();
 	printf("# %llu descriptors\n", (unsigned long long)before);
 	EXPECT_EQ(offload_grown("folios_copied"), 2 * area_folios(&area));
@@ -692,23 +647,20 @@ TEST_F_TIMEOUT(ptdma, iommu_merges, TIMEOUT)
  */
 TEST_F_TIMEOUT(ptdma, iommu_refuses, TIMEOUT)
 {
-	const uint64_t refused = window_sum(&window, REFUSED);
-	const uint64_t stray = window_sum(&window, STRAY);
-	double end;
+	const uint64_t refused = window_sum(REFUSED);
+	const uint64_t stray = window_sum(STRAY);
 
 	ASSERT_EQ(not_translated(), 0);
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
 	/* Longer than a batch, and than what is unmapped lazily stays in the IOMMU. */
-	window_set(&window, AFTERWARDS_US, 3000000);
+	window_set(AFTERWARDS_US, 3000000);
 	EXPECT_EQ(area_move(&area, nodes[1]), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	/* Each queue, after its last descriptor. */
-	for (end = seconds_now() + 30; seconds_now() < end; usleep(1000))
-		if (window_sum(&window, REFUSED) - refused == nr_channels() ||
-		    window_sum(&window, STRAY) != stray)
-			break;
-	EXPECT_EQ(window_sum(&window, REFUSED), refused + nr_channels());
-	EXPECT_EQ(window_sum(&window, STRAY), stray);
+	wait_until(window_sum(REFUSED) - refused == nr_channels() ||
+		   window_sum(STRAY) != stray, 30);
+	EXPECT_EQ(window_sum(REFUSED), refused + nr_channels());
+	EXPECT_EQ(window_sum(STRAY), stray);
 	EXPECT_EQ(area_wrong(&area), 0);
 }
 

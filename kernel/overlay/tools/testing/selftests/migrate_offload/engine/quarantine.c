@@ -21,10 +21,9 @@ static void set_up(struct __test_metadata *metadata, const char *engine, const c
 	ASSERT_TRUE(test.stuck || engine_load(engine, migrator));
 	test.stuck = true;
 	ASSERT_EQ(setting_write_number(DMASIM_PARAMETERS "late_ms", LATE_MS), 0);
-	ASSERT_EQ(offload_route_only(MOVE_PAGES, "dcbm"), 0);
+	route_only(MOVE_PAGES, "dcbm");
 	/* A batch has all folios, however slow the machine is. */
 	ASSERT_EQ(offload_set_bound(0), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
 }
 
 #define ONE_BOOT(name, engine, migrator)					\
@@ -88,19 +87,18 @@ static void lose(void)
 	area_destroy(&taken);
 }
 
-struct unload {
-	unsigned long descriptors;
-	int err;
-};
-
-static void *unload_thread(void *arg)
+/* Loses a page. Another thread does something as soon as the engine copies it. */
+static void lose_during(void *(*something)(void *descriptors))
 {
-	struct unload *unload = arg;
+	void *descriptors = (void *)engine_descriptors();
+	pthread_t thread;
 
-	unload->err = -ETIME;
-	if (engine_wait_until_copying(unload->descriptors))
-		unload->err = module_unload("dcbm");
-	return NULL;
+	create_area(AREA_ANON_4K, memory_page_size());
+	break_engine();
+	ASSERT_EQ(pthread_create(&thread, NULL, something, descriptors), 0);
+	lose();
+	ASSERT_EQ(pthread_join(thread, NULL), 0);
+	repair_engine();
 }
 
 #define POOL		4
@@ -108,9 +106,9 @@ static void *unload_thread(void *arg)
 /* Neither a lost folio nor its destination returns to the pool: the engine may still write. */
 TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 {
-	long before[2], node;
+	long before[2];
 
-	for (node = 0; node < 2; node++) {
+	for (long node = 0; node < 2; node++) {
 		ASSERT_TRUE(hugetlb_reserve(PMD_SIZE, nodes[node], POOL));
 		before[node] = hugetlb_free(PMD_SIZE, nodes[node]);
 	}
@@ -130,28 +128,27 @@ TEST_F_TIMEOUT(quarantine, hugetlb_never_returns, TIMEOUT)
 		}
 		repair_engine();
 		area_destroy(&area);
-		for (node = 0; node < 2; node++)
-			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]),
-				  before[node] - 1 - shared);
+		for (long node = 0; node < 2; node++)
+			EXPECT_EQ(hugetlb_free(PMD_SIZE, nodes[node]), before[node] - 1 - shared);
 	}
 	EXPECT_EQ(engine_quarantined(), 2);
 	ASSERT_EQ(setting_write_number(DCBM_PARAMETERS "segment_bytes", 4096), 0);
 }
 
+static int unload_error = -ETIME;
+
+static void *unload(void *descriptors)
+{
+	if (engine_wait_until_copying((unsigned long)descriptors))
+		unload_error = module_unload("dcbm");
+	return NULL;
+}
+
 TEST_F_TIMEOUT(quarantine, lost_while_unloading, TIMEOUT)
 {
-	struct unload unload = { .descriptors = engine_descriptors() };
-	pthread_t thread;
-
-	create_area(AREA_ANON_4K, memory_page_size());
-	break_engine();
-	ASSERT_EQ(pthread_create(&thread, NULL, unload_thread, &unload), 0);
-	lose();
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine();
-
+	lose_during(unload);
 	/* A copy that cannot be stopped was in flight. */
-	EXPECT_EQ(unload.err, -EAGAIN);
+	EXPECT_EQ(unload_error, -EAGAIN);
 	EXPECT_TRUE(module_loaded("dcbm"));
 }
 
@@ -189,7 +186,7 @@ TEST_F_TIMEOUT(quarantine, other_folios_go_on, TIMEOUT)
 	repair_engine();
 }
 
-static void *unroute_thread(void *descriptors)
+static void *unroute(void *descriptors)
 {
 	if (engine_wait_until_copying((unsigned long)descriptors))
 		offload_set_route("syscall_or_cpuset", "none");
@@ -200,14 +197,8 @@ static void *unroute_thread(void *descriptors)
 TEST_F_TIMEOUT(quarantine, lost_while_unrouting, TIMEOUT)
 {
 	const unsigned int before = engine_quarantined();
-	pthread_t thread;
 
-	create_area(AREA_ANON_4K, memory_page_size());
-	break_engine();
-	ASSERT_EQ(pthread_create(&thread, NULL, unroute_thread, (void *)engine_descriptors()), 0);
-	lose();
-	ASSERT_EQ(pthread_join(thread, NULL), 0);
-	repair_engine();
+	lose_during(unroute);
 	EXPECT_EQ(engine_quarantined(), before + 1);
 	/* A new route does not bring it back. */
 	ASSERT_EQ(offload_set_route("syscall_or_cpuset", "dcbm"), 0);
@@ -224,12 +215,7 @@ TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 
 TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
 {
-	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
-		create_area(kind, 4 * MIB);
-		move_to(nodes[1]);
-		EXPECT_EQ(offload_grown("folios_copied"), 0);
-		EXPECT_EQ(offload_grown("fallback_busy"), area_folios(&area));
-	}
+	every_kind_falls_back("fallback_busy");
 }
 
 TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
@@ -247,7 +233,7 @@ TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 {
 	struct engine_channel first[ENGINE_MAX_CHANNELS], then[ENGINE_MAX_CHANNELS];
-	unsigned int i, stuck = 0;
+	unsigned int stuck = 0;
 
 	/* A page is for one channel. */
 	create_area(AREA_ANON_4K, memory_page_size());
@@ -262,7 +248,7 @@ TEST_F_TIMEOUT(unproven_quarantine, never_terminated, TIMEOUT)
 	move_to(nodes[1]);
 	EXPECT_EQ(offload_grown("folios_copied"), area_folios(&area));
 	ASSERT_EQ(engine_channels(then), 2);
-	for (i = 0; i < 2; i++) {
+	for (unsigned int i = 0; i < 2; i++) {
 		bool quarantined = !strcmp(then[i].state, "quarantined");
 
 		stuck += quarantined;
@@ -284,18 +270,18 @@ static const struct {
 TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 {
 	struct area areas[NR_PAIRS_OF];
-	uint64_t seed = 0, copied;
-	unsigned int i, j;
+	uint64_t seed = 0;
 
-	for (i = 0; engine_faults[i]; i++) {
+	for (unsigned int i = 0; engine_faults[i]; i++) {
 		const bool by_time = !strcmp(engine_faults[i], "never_complete") ||
 				     !strcmp(engine_faults[i], "late");
 		/* Few: each of them costs a channel. */
 		const int times = by_time ? 2 : 4;
+		uint64_t copied = 0;
 		bool struck = false;
 
 		ASSERT_EQ(engine_set_timeout(by_time ? TIMEOUT_MS : 20000), 0);
-		for (j = 0, copied = 0; j < NR_PAIRS_OF; j++) {
+		for (unsigned int j = 0; j < NR_PAIRS_OF; j++) {
 			ASSERT_TRUE(area_create(&areas[j], pairs_of[j].kind, pairs_of[j].size,
 						nodes[0]));
 			area_stamp(&areas[j], ++seed);
@@ -317,7 +303,7 @@ TEST_F_TIMEOUT(pairs_quarantine, every_pair, TIMEOUT)
 		EXPECT_TRUE(struck)
 			TH_LOG("%s never struck", engine_faults[i]);
 		usleep(by_time ? 1500 * LATE_MS : 0);
-		for (j = 0; j < NR_PAIRS_OF; j++) {
+		for (unsigned int j = 0; j < NR_PAIRS_OF; j++) {
 			EXPECT_EQ(area_wrong(&areas[j]), 0);
 			area_destroy(&areas[j]);
 		}

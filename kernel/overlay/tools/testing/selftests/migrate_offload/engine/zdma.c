@@ -163,25 +163,25 @@ static unsigned int map_channels(void)
 {
 	int fd = open("/dev/mem", O_RDWR | O_SYNC);
 	unsigned int nr = 0;
-	glob_t found;
+	glob_t paths;
 
-	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &found)) {
+	if (fd < 0 || glob("/sys/class/dma/dma*chan*/device", 0, NULL, &paths)) {
 		if (fd >= 0)
 			close(fd);
 		return 0;
 	}
-	for (size_t i = 0; i < found.gl_pathc && nr < NR_CHANNELS; i++) {
+	for (size_t i = 0; i < paths.gl_pathc && nr < NR_CHANNELS; i++) {
 		char device[PATH_MAX];
 		void *map;
 
-		if (!realpath(found.gl_pathv[i], device))
+		if (!realpath(paths.gl_pathv[i], device))
 			continue;
 		map = mmap(NULL, memory_page_size(), PROT_READ | PROT_WRITE, MAP_SHARED, fd,
 			   strtoull(strrchr(device, '/') + 1, NULL, 16));
 		if (map != MAP_FAILED)
 			channels[nr++] = map;
 	}
-	globfree(&found);
+	globfree(&paths);
 	close(fd);
 	return nr;
 }
@@ -197,19 +197,13 @@ static unsigned int channels_used(const struct engine_channel *before)
 	return used;
 }
 
-static void load(const char *dcbm_parameters)
-{
-	ASSERT_TRUE(engine_load("", dcbm_parameters));
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-}
-
 /* Small segments: a batch uses all channels, however slow they are. */
 #define EXCLUSIVE	"segment_bytes=65536"
 
 static void set_up(struct __test_metadata *metadata)
 {
 	_metadata = metadata;
-	if (strcmp(engine_module(), "zynqmp_dma"))
+	if (!engine_is("zynqmp_dma"))
 		SKIP(return, "the engine is %s", engine_module());
 	if (!run_begin(metadata))
 		return;
@@ -247,16 +241,12 @@ static void end_sabotage(void)
 
 /* The fate of the folios of some moves. */
 static struct outcome {
-	uint64_t folios;
-	uint64_t copied;
-	uint64_t failed;
+	unsigned long long folios, copied, failed;
 	/*
 	 * Of these, those that the engine had, of which it reported some as errors, and those
 	 * that found no channel.
 	 */
-	uint64_t by_engine;
-	uint64_t errors;
-	uint64_t busy;
+	unsigned long long by_engine, errors, busy;
 } sum;
 
 static uint64_t engine_failures(void)
@@ -286,17 +276,10 @@ static void expect_accounted(void)
 static void show(const char *what)
 {
 	printf("# %s: %llu folios, %llu copied by the engine, %llu not: %llu failed, %llu busy\n",
-	       what, (unsigned long long)sum.folios, (unsigned long long)sum.copied,
-	       (unsigned long long)sum.failed, (unsigned long long)sum.by_engine,
-	       (unsigned long long)sum.busy);
+	       what, sum.folios, sum.copied, sum.failed, sum.by_engine, sum.busy);
 }
 
-FIXTURE_VARIANT(zdma)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(zdma) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(zdma, anon_4k) { AREA_ANON_4K, 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_64k) { AREA_ANON_64K, 32 * MIB };
 FIXTURE_VARIANT_ADD(zdma, anon_2m) { AREA_ANON_2M, 64 * MIB };
@@ -320,7 +303,7 @@ TEST_F_TIMEOUT(zdma, every_channel_works, TIMEOUT)
 	struct engine_channel before[ENGINE_MAX_CHANNELS], after[ENGINE_MAX_CHANNELS];
 	uint64_t bytes;
 
-	load("");
+	load_with_timeout("", "", LONG_MS);
 	bytes = sum_of_bytes(before);
 	create_area(variant->kind, variant->size);
 	move(nodes[1]);
@@ -381,7 +364,7 @@ static void expect_recovery(void)
 	if (!quarantined)
 		return;
 	ASSERT_EQ(module_unload("dcbm"), 0);
-	load(EXCLUSIVE);
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
 	expect_channels(NR_CHANNELS);
 }
 
@@ -396,7 +379,7 @@ static void survive(enum area_kind kind, enum fault fault)
 	unsigned int moves = 0;
 	bool enough;
 
-	load(EXCLUSIVE);
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
 	create_area(kind, 8 * MIB);
 	begin_sabotage(fault, period);
 	do {
@@ -421,15 +404,9 @@ static void survive(enum area_kind kind, enum fault fault)
 	expect_recovery();
 }
 
-TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT)
-{
-	survive(variant->kind, CHANNEL_ERROR);
-}
+TEST_F_TIMEOUT(zdma, channel_errors, TIMEOUT) { survive(variant->kind, CHANNEL_ERROR); }
 
-TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT)
-{
-	survive(variant->kind, LOST_COMPLETION);
-}
+TEST_F_TIMEOUT(zdma, lost_completions, TIMEOUT) { survive(variant->kind, LOST_COMPLETION); }
 
 #define ONCE_SLOWLY	"max_channels=1 iterations=1 norandom=1 noverify=1 "	\
 			"test_buf_size=2090000 "
@@ -448,7 +425,7 @@ TEST_F_TIMEOUT(zdma_once, terminate_waits, TIMEOUT)
 /* As dcbm does, and the CPU copies the folios. A channel has 512 KB of each, which take 17 ms. */
 TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 {
-	load("segment_bytes=524288");
+	load_with_timeout("", "segment_bytes=524288", LONG_MS);
 	create_area(AREA_ANON_2M, 8 * MIB);
 	ASSERT_EQ(engine_set_timeout(1), 0);
 	set_rate(SLOWEST);
@@ -464,23 +441,15 @@ TEST_F_TIMEOUT(zdma_once, timeouts, TIMEOUT)
 /* Memory of every kind at once, and both faults. */
 TEST_F_TIMEOUT(zdma_once, movers_and_faults, TIMEOUT)
 {
-	struct movers_result result;
-
-	load(EXCLUSIVE);
-	offload_mark();
-	ASSERT_TRUE(movers_start(nodes, 4 * MIB, false));
+	load_with_timeout("", EXCLUSIVE, LONG_MS);
+	begin_load(4 * MIB);
 	begin_sabotage(BOTH_FAULTS, 20);
 	sleep(10);
-	EXPECT_TRUE(movers_stop(&result));
+	end_load(20);
 	end_sabotage();
-
-	printf("# %llu moves, %u strikes\n", (unsigned long long)result.moves,
-	       saboteur_strikes());
-	offload_show_grown();
-	EXPECT_GT(result.moves, 20);
+	TH_LOG("%u strikes", saboteur_strikes());
 	EXPECT_GT(offload_grown("folios_copied"), 0);
 	EXPECT_GT(engine_failures(), 0);
-	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	expect_recovery();
 }
 

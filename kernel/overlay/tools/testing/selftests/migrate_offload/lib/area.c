@@ -116,8 +116,7 @@ static void *map_hugetlb(size_t folio_size, bool shared, size_t size)
 	return addr;
 }
 
-bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
-			 int node)
+bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size, int node)
 {
 	area->addr = map_hugetlb(folio_size, shared, size);
 	area->size = size;
@@ -161,8 +160,7 @@ size_t area_wrong(const struct area *area)
 
 long area_move(struct area *area, int node)
 {
-	return memory_move(0, area->addr, area->size, area->folio_size, node,
-			   MPOL_MF_MOVE);
+	return memory_move(0, area->addr, area->size, area->folio_size, node, MPOL_MF_MOVE);
 }
 
 long area_bind(struct area *area, int node)

@@ -34,17 +34,15 @@ struct area {
 };
 
 /*
- * @size bytes, all on @node, stamped, in folios of the size that @kind says. False,
- * with a reason printed, if the kernel does not give them. The caller has saved the
- * settings of memory.
+ * @size bytes, all on @node, stamped, in folios of the size that @kind says. False, with a reason
+ * printed, if the kernel does not give them. The caller has saved the settings of memory.
  */
 bool area_create(struct area *area, enum area_kind kind, size_t size, int node);
 /*
  * As area_create(), in hugetlb folios of the pool: private ones, or those of a file
  * that only this area has.
  */
-bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size,
-			 int node);
+bool area_create_hugetlb(struct area *area, size_t folio_size, bool shared, size_t size, int node);
 void area_destroy(struct area *area);
 
 size_t area_folios(const struct area *area);

@@ -1,14 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <regex.h>
-#include <stdbool.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #include "kselftest.h"
 #include "area.h"
@@ -46,6 +39,11 @@ const char *engine_module(void)
 	return module && *module ? module : "dmasim";
 }
 
+bool engine_is(const char *module)
+{
+	return !strcmp(engine_module(), module);
+}
+
 bool engine_set_up(void)
 {
 	const char *command = getenv("MIG_ENGINE_SETUP");
@@ -72,7 +70,6 @@ int engine_load_dcbm(const char *parameters)
 
 bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 {
-	bool dmasim = !strcmp(engine_module(), "dmasim");
 	char parameters[128];
 
 	/*
@@ -81,7 +78,7 @@ bool engine_load(const char *dmasim_parameters, const char *dcbm_parameters)
 	 */
 	snprintf(parameters, sizeof(parameters), "min_pages=1 min_order=0 merge=N %s",
 		 dcbm_parameters);
-	return !engine_load_module(dmasim ? dmasim_parameters : "") &&
+	return !engine_load_module(engine_is("dmasim") ? dmasim_parameters : "") &&
 	       !engine_load_dcbm(parameters) &&
 	       !engine_set_timeout(ENGINE_LONG_MS) &&
 	       !offload_route_only("syscall_or_cpuset", "dcbm") &&
@@ -93,10 +90,9 @@ bool engine_unload(void)
 	const char * const modules[] = {
 		"dcbm", engine_module(), "mtcopy", "sample_migrator",
 	};
-	unsigned int i;
 	int err;
 
-	for (i = 0; i < ARRAY_SIZE(modules); i++) {
+	for (unsigned int i = 0; i < ARRAY_SIZE(modules); i++) {
 		err = module_loaded(modules[i]) ? module_unload(modules[i]) : 0;
 		if (err) {
 			printf("# unloading %s: %s\n", modules[i], strerror(-err));
@@ -108,11 +104,9 @@ bool engine_unload(void)
 
 int engine_unload_busy(const char *module)
 {
-	const double end = seconds_now() + 60;
 	int err;
 
-	while ((err = module_unload(module)) == -EAGAIN && seconds_now() < end)
-		usleep(1000);
+	wait_until((err = module_unload(module)) != -EAGAIN, 60);
 	return err;
 }
 
@@ -121,45 +115,32 @@ int engine_set_timeout(int ms)
 	return setting_write_number(OFFLOAD_DEBUG "/timeout_ms", ms);
 }
 
+static int set(const char *directory, const char *fault, const char *file, long value)
+{
+	return setting_write_number(setting_path("%s%s/%s", directory, fault, file), value);
+}
+
+int fault_set(const char *directory, const char *fault, unsigned int percent, long times)
+{
+	/* No report of each fault. "times" counts down. */
+	return set(directory, fault, "verbose", 0) ?: set(directory, fault, "interval", 1) ?:
+	       set(directory, fault, "space", 0) ?: set(directory, fault, "times", times) ?:
+	       set(directory, fault, "probability", percent);
+}
+
 int engine_set_fault(const char *fault, unsigned int probability)
 {
-	static const struct {
-		const char *file;
-		long value;
-	} settings[] = {
-		/* No report of each fault. "times" counts down. */
-		{ "verbose", 0 }, { "interval", 1 }, { "space", 0 }, { "times", INT_MAX },
-	};
-	char path[128];
-	unsigned int i;
-	int err;
-
-	for (i = 0; i < ARRAY_SIZE(settings); i++) {
-		snprintf(path, sizeof(path), DMASIM_FAULTS "%s/%s", fault,
-			 settings[i].file);
-		err = setting_write_number(path, settings[i].value);
-		if (err)
-			return err;
-	}
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/probability", fault);
-	return setting_write_number(path, probability);
+	return fault_set(DMASIM_FAULTS, fault, probability, INT_MAX);
 }
 
 long engine_fault_strikes(const char *fault)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
-	return INT_MAX - setting_read_number(path);
+	return INT_MAX - setting_read_number(setting_path(DMASIM_FAULTS "%s/times", fault));
 }
 
 int engine_set_fault_times(const char *fault, int times)
 {
-	char path[128];
-	int err = engine_set_fault(fault, 100);
-
-	snprintf(path, sizeof(path), DMASIM_FAULTS "%s/times", fault);
-	return err ?: setting_write_number(path, times);
+	return fault_set(DMASIM_FAULTS, fault, 100, times);
 }
 
 unsigned int engine_channels(struct engine_channel *channels)
@@ -187,16 +168,11 @@ unsigned int engine_channels(struct engine_channel *channels)
 bool engine_wait_for_channels(unsigned int nr)
 {
 	struct engine_channel channels[ENGINE_MAX_CHANNELS];
-	double end = seconds_now() + 10;
+	bool met = wait_until(engine_channels(channels) == nr, 10);
 
-	while (engine_channels(channels) != nr) {
-		if (seconds_now() > end) {
-			printf("# %u channels, not %u\n", engine_channels(channels), nr);
-			return false;
-		}
-		usleep(1000);
-	}
-	return true;
+	if (!met)
+		printf("# %u channels, not %u\n", engine_channels(channels), nr);
+	return met;
 }
 
 unsigned long engine_descriptors(void)
@@ -212,11 +188,7 @@ unsigned long engine_descriptors(void)
 
 bool engine_wait_until_copying(unsigned long before)
 {
-	const double end = seconds_now() + 60;
-
-	while (engine_descriptors() == before && seconds_now() < end)
-		usleep(1000);
-	return engine_descriptors() != before;
+	return wait_until(engine_descriptors() != before, 60);
 }
 
 unsigned int engine_quarantined(void)
@@ -231,9 +203,7 @@ unsigned int engine_quarantined(void)
 
 void engine_clear_faults(void)
 {
-	int i;
-
-	for (i = 0; engine_faults[i]; i++)
+	for (int i = 0; engine_faults[i]; i++)
 		engine_set_fault(engine_faults[i], 0);
 	engine_set_fault("terminate_error", 0);
 	engine_set_fault("no_copy", 0);
@@ -355,12 +325,11 @@ static int compare_longs(const void *a, const void *b)
 long pages_leaked(struct area *area, const int nodes[2], unsigned int moves)
 {
 	long grown[LEAK_ROUNDS + 1], last = pages_unaccounted(), now;
-	unsigned int i, round;
 
 	/* The first round is for what is allocated once. */
 	printf("# %u moves, pages more in use:", moves);
-	for (round = 0; round <= LEAK_ROUNDS; round++) {
-		for (i = 0; i < moves; i++)
+	for (unsigned int round = 0; round <= LEAK_ROUNDS; round++) {
+		for (unsigned int i = 0; i < moves; i++)
 			if (area_move(area, nodes[(i + 1) % 2]))
 				return LONG_MAX;
 		now = pages_unaccounted();
@@ -381,7 +350,7 @@ bool kmemleak_available(void)
 size_t kmemleak_found(void)
 {
 	char text[4096];
-	size_t found = 0;
+	size_t reports = 0;
 	ssize_t len;
 	int fd;
 
@@ -401,10 +370,10 @@ size_t kmemleak_found(void)
 	while ((len = read(fd, text, sizeof(text) - 1)) > 0) {
 		text[len] = '\0';
 		printf("# kmemleak: %s\n", text);
-		found++;
+		reports++;
 	}
 	close(fd);
-	return found;
+	return reports;
 }
 
 static long dma_mappings(void)

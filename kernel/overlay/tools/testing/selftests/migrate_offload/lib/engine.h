@@ -7,7 +7,6 @@
 #ifndef ENGINE_H
 #define ENGINE_H
 
-#include <pthread.h>
 #include <stdbool.h>
 #include <stddef.h>
 
@@ -16,6 +15,17 @@
 
 #define DMASIM_PARAMETERS "/sys/module/dmasim/parameters/"
 #define DCBM_PARAMETERS "/sys/module/dcbm/parameters/"
+
+/* Looks each ms, until the seconds are over. False if @condition was never true. */
+#define wait_until(condition, seconds)						\
+({										\
+	const double end_ = seconds_now() + (seconds);				\
+	bool met_;								\
+										\
+	while (!(met_ = (condition)) && seconds_now() < end_)			\
+		usleep(1000);							\
+	met_;									\
+})
 
 /*
  * The faults of dmasim that dcbm survives, but for terminate_error: that one is for good.
@@ -30,6 +40,7 @@ bool times_count(void);
 
 /* The module of the engine: MIG_ENGINE, or dmasim. */
 const char *engine_module(void);
+bool engine_is(const char *module);
 /*
  * Runs MIG_ENGINE_SETUP, if there is such a variable: an engine may have channels only after
  * that command. False if that fails.
@@ -52,6 +63,8 @@ int engine_unload_busy(const char *module);
 /* The time that a batch may take. engine_load() sets it to ENGINE_LONG_MS. */
 #define ENGINE_LONG_MS	20000
 int engine_set_timeout(int ms);
+/* Of the kernel's framework for faults, at most @times. 0 or -errno. */
+int fault_set(const char *directory, const char *fault, unsigned int percent, long times);
 /* Percentage of the occasions at which @fault happens. */
 int engine_set_fault(const char *fault, unsigned int probability);
 /* How often it happened since then. */
@@ -69,10 +82,7 @@ struct engine_channel {
 	char provider[32];
 	int node;
 	char state[16];
-	unsigned long descriptors;
-	unsigned long bytes;
-	unsigned long errors;
-	unsigned long timeouts;
+	unsigned long descriptors, bytes, errors, timeouts;
 };
 
 /* How many channels dcbm holds; the array has room for ENGINE_MAX_CHANNELS. */
@@ -134,8 +144,7 @@ struct engine_test {
 };
 
 /*
- * Unloads all migrators and engines, and saves the settings. NULL, or why the machine
- * will not do.
+ * Unloads all migrators and engines, and saves the settings. NULL, or why the machine will not do.
  */
 const char *engine_test_begin(struct engine_test *test);
 /*

@@ -14,10 +14,7 @@
 /* Written by one process each, read by all. */
 struct mover {
 	bool ready;
-	uint64_t moves;
-	uint64_t stayed;
-	uint64_t bytes_wrong;
-	uint64_t splits;
+	unsigned long long moves, stayed, bytes_wrong, splits;
 };
 
 static struct shared {
@@ -60,10 +57,7 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 	return 0;
 }
 
-/*
- * Whether there are files, or hugetlb folios. Their settings are restored when the program
- * ends.
- */
+/* Whether there are files, or hugetlb folios. Their settings are restored when the program ends. */
 static bool present(unsigned int kind, const int nodes[2], size_t size)
 {
 	if (kind == AREA_FILE)
@@ -74,7 +68,6 @@ static bool present(unsigned int kind, const int nodes[2], size_t size)
 
 bool movers_start(const int nodes[2], size_t size, bool all)
 {
-	unsigned int kind;
 	int status;
 
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE,
@@ -82,7 +75,7 @@ bool movers_start(const int nodes[2], size_t size, bool all)
 	if (shared == MAP_FAILED)
 		return false;
 
-	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
+	for (unsigned int kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		pids[kind] = 0;
@@ -121,12 +114,11 @@ void movers_wait(uint64_t moves)
 
 bool movers_stop(struct movers_result *result)
 {
-	unsigned int kind;
 	int status;
 
 	*result = (struct movers_result){ 0 };
 	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
-	for (kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
+	for (unsigned int kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
 
 		if (kind >= NR_AREA_KINDS && !pids[kind])
@@ -134,10 +126,8 @@ bool movers_stop(struct movers_result *result)
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
 			result->failed++;
 		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
-		       area_kind_names[kind], (unsigned long long)mover->moves,
-		       (unsigned long long)mover->stayed,
-		       (unsigned long long)mover->bytes_wrong,
-		       (unsigned long long)mover->splits);
+		       area_kind_names[kind], mover->moves, mover->stayed, mover->bytes_wrong,
+		       mover->splits);
 		result->moves += mover->moves;
 		result->stayed += mover->stayed;
 		result->bytes_wrong += mover->bytes_wrong;

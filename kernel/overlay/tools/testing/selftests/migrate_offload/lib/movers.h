@@ -13,12 +13,12 @@
 #include "area.h"
 
 struct movers_result {
-	uint64_t moves;
+	unsigned long long moves;
 	/* Folios that were not on the other node after their move. */
-	uint64_t stayed;
-	uint64_t bytes_wrong;
+	unsigned long long stayed;
+	unsigned long long bytes_wrong;
 	/* How often large folios were found split after a move. */
-	uint64_t splits;
+	unsigned long long splits;
 	/* Processes that could not do their work. */
 	unsigned int failed;
 };

@@ -47,6 +47,20 @@ static inline bool offload_begin(struct __test_metadata *metadata)
 	return test_begin(metadata);
 }
 
+/* Only @reason is routed, to @migrator, and all is switched on. */
+static inline void route_only(const char *reason, const char *migrator)
+{
+	ASSERT_EQ(0, offload_route_only(reason, migrator));
+	ASSERT_EQ(0, offload_set_enabled(true));
+}
+
+/* engine_load(), but a batch may take another time. */
+static inline void load_with_timeout(const char *engine, const char *dcbm, int ms)
+{
+	ASSERT_TRUE(engine_load(engine, dcbm));
+	ASSERT_EQ(0, engine_set_timeout(ms));
+}
+
 /* New memory on the first node takes the place of what the test had. */
 static inline void create_area(enum area_kind kind, size_t size)
 {
@@ -107,10 +121,39 @@ static inline void there_and_back(enum area_kind kind, size_t size)
 	}
 }
 
+/* The CPU copies each folio, for one cause. */
+static inline void every_kind_falls_back(const char *cause)
+{
+	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++) {
+		create_area(kind, 4 * MIB);
+		move_to(nodes[1]);
+		expect_copies(0, cause, area_folios(&area));
+	}
+}
+
 static inline void every_kind(size_t size)
 {
 	for (enum area_kind kind = 0; kind < NR_AREA_KINDS; kind++)
 		there_and_back(kind, size);
+}
+
+/* Memory of every kind, @size bytes each, is on the move until end_load(). */
+static inline void begin_load(size_t size)
+{
+	offload_mark();
+	ASSERT_TRUE(movers_start(nodes, size, false));
+}
+
+/* More than @least moves were right since begin_load(), and no folio is lost. */
+static inline void end_load(unsigned int least)
+{
+	struct movers_result result;
+
+	EXPECT_TRUE(movers_stop(&result));
+	TH_LOG("%llu moves", result.moves);
+	offload_show_grown();
+	EXPECT_GT(result.moves, least);
+	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 }
 
 /* A thread that moves the memory to the second node. */

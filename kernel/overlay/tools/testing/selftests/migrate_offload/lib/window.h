@@ -30,11 +30,11 @@ struct device {
 	uint32_t initial[NR_KNOBS];
 };
 
-/* The devices of the engine that the machine has. */
-struct window {
+/* The devices of the engine that the machine has, and QEMU models. */
+extern struct window {
 	struct device device[MAX_DEVICES];
 	unsigned int nr;
-};
+} window;
 
 /* An engine that has a model, and what tests must know of it. */
 struct model {
@@ -49,14 +49,12 @@ struct model {
 
 /* Of the engine; NULL if it has none. */
 const struct model *engine_model(void);
-bool is_ptdma(void);
-bool is_idxd(void);
-bool window_map(struct window *window);
-void window_unmap(struct window *window);
-void window_set(struct window *window, enum knob knob, uint32_t value);
-uint64_t window_sum(const struct window *window, enum knob knob);
-void window_end_faults(struct window *window);
+bool window_map(void);
+void window_unmap(void);
+void window_set(enum knob knob, uint32_t value);
+uint64_t window_sum(enum knob knob);
+void window_end_faults(void);
 /* False if queues are still busy after 10 s. */
-bool window_wait_until_idle(const struct window *window);
+bool window_wait_until_idle(void);
 
 #endif /* WINDOW_H */

@@ -7,11 +7,6 @@
  * usage: churn [SECONDS [MODULE MIGRATOR [PARAMETERS]]]
  * CHURN_SEED chooses what is done; 1 if it is not set.
  */
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
-
 #include "kselftest.h"
 #include "engine.h"
 #include "memory.h"
@@ -186,7 +181,7 @@ static bool enough_changes(double seconds)
 {
 	/* A slow machine does in minutes what others do in a few seconds. */
 	const double most = seconds > DEFAULT_SECONDS ? DEFAULT_SECONDS : seconds;
-	const bool faulty = !strcmp(engine_module(), "dmasim") && !strcmp(module, "dcbm");
+	const bool faulty = engine_is("dmasim") && !strcmp(module, "dcbm");
 
 	return done[LOADS] > 2 + most / 12 && done[UNLOADS] > 2 + most / 12 &&
 	       done[ROUTES] > 10 + most && done[SWITCHES] > 5 + most / 2 &&
@@ -198,11 +193,11 @@ int main(int argc, char **argv)
 	const double seconds = argc > 1 ? atoi(argv[1]) : DEFAULT_SECONDS;
 	const char *seed = getenv("CHURN_SEED") ?: "1";
 	const double begin = seconds_now();
-	double said = begin;
+	double shown_at = begin;
 	struct engine_test test = { 0 };
 	struct movers_result result;
 	const char *missing;
-	uint64_t copied;
+	unsigned long long copied;
 	bool ok;
 
 	ksft_print_header();
@@ -229,8 +224,8 @@ int main(int argc, char **argv)
 		one_change();
 		usleep(random() % 20000);
 		/* A long run shows that it is alive. */
-		if (seconds_now() > said + 60) {
-			said = seconds_now();
+		if (seconds_now() > shown_at + 60) {
+			shown_at = seconds_now();
 			show_done();
 		}
 	}
@@ -239,8 +234,7 @@ int main(int argc, char **argv)
 
 	show_done();
 	ksft_print_msg("%llu moves of areas, %llu folios stayed, %llu copied by a migrator\n",
-		       (unsigned long long)result.moves, (unsigned long long)result.stayed,
-		       (unsigned long long)copied);
+		       result.moves, result.stayed, copied);
 
 	ksft_test_result(ok, "contents\n");
 	ksft_test_result(!done[ERRORS], "every_change_accepted\n");

@@ -19,10 +19,7 @@ FIXTURE_SETUP(migrate_sysfs)
 		SKIP(return, "no " OFFLOAD_DIR);
 }
 
-FIXTURE_TEARDOWN(migrate_sysfs)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_sysfs) { settings_restore(); }
 
 static void expect_route(struct __test_metadata *_metadata, const char *reason, const char *route)
 {

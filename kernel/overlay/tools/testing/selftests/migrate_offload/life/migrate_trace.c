@@ -50,9 +50,8 @@ FIXTURE_SETUP(migrate_trace)
 	if (access(TRACE_DIR "/trace", R_OK))
 		SKIP(return, "no tracefs in " TRACE_DIR);
 	create_area(AREA_ANON_4K, PAGES * memory_page_size());
-	ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
+	route_only(MOVE_PAGES, "cpu");
 	ASSERT_EQ(0, offload_set_bound(0));
-	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/tracing_on", "1"));
 	ASSERT_EQ(0, setting_write_number(TRACE_DIR "/set_event_pid", getpid()));
 	ASSERT_EQ(0, setting_write(TRACE_DIR "/trace", "\n"));
@@ -69,12 +68,12 @@ FIXTURE_TEARDOWN(migrate_trace)
 static bool parse(char *line, struct event *event)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(events); i++) {
-		const char *found = strstr(line, events[i]);
+		const char *name = strstr(line, events[i]);
 
-		if (!found || found[strlen(events[i])] != ':')
+		if (!name || name[strlen(events[i])] != ':')
 			continue;
 		event->kind = i;
-		snprintf(event->fields, sizeof(event->fields), "%s", found + strlen(events[i]) + 1);
+		snprintf(event->fields, sizeof(event->fields), "%s", name + strlen(events[i]) + 1);
 		return true;
 	}
 	return false;
@@ -182,14 +181,14 @@ TEST_F(migrate_trace, without_route)
 /* Live copies begin with as little as a batch, so that the first folio moves soon. */
 TEST_F(migrate_trace, first_live_chunk_is_small)
 {
-	unsigned int i, first = 0, nr_folios = 0;
+	unsigned int first = 0, nr_folios = 0;
 
 	create_area(AREA_ANON_64K, 4 * MIB);
 	ASSERT_EQ(0, offload_set_live(true));
 	traced_move();
 	EXPECT_EQ(area_folios(&area), count(ACCESSIBLE, &first));
 	ASSERT_LT(1, count(PROTECTED, &first));
-	for (i = first + 1; i < nr_seen && seen[i].kind != PROTECTED; i++)
+	for (unsigned int i = first + 1; i < nr_seen && seen[i].kind != PROTECTED; i++)
 		nr_folios += seen[i].kind == UNMAPPED;
 	EXPECT_EQ(area_folios(&area) / 2, nr_folios);
 }

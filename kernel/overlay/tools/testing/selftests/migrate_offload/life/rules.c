@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Rules that a migration with copy offload must keep, each with a test that fails
- * without it:
+ * Rules that a migration with copy offload must keep, each with a test that fails without it:
  *
  *  2  Only memory that cannot change is copied early: neither a folio with another
  *     reference nor shmem that no page table maps. Nor folios with buffer
@@ -32,8 +31,6 @@
 #define COPIED_EVENT	TRACING "events/migrate/mm_migrate_batch_copied/enable"
 #define SOFT_OFFLINE	"/sys/devices/system/memory/soft_offline_page"
 
-static struct window window;
-
 FIXTURE(rules) { };
 
 FIXTURE_SETUP(rules)
@@ -44,24 +41,12 @@ FIXTURE_SETUP(rules)
 
 FIXTURE_TEARDOWN(rules)
 {
-	window_end_faults(&window);
-	window_unmap(&window);
+	window_end_faults();
+	window_unmap();
 	run_end();
 }
 
-static void load(const char *dmasim_parameters, long timeout_ms)
-{
-	ASSERT_TRUE(engine_load(dmasim_parameters, ""));
-	ASSERT_EQ(engine_set_timeout(timeout_ms), 0);
-}
-
 #define PIPE_PAGES	16
-
-static void route_to_cpu(const char *reason)
-{
-	ASSERT_EQ(offload_route_only(reason, "cpu"), 0);
-	ASSERT_EQ(offload_set_enabled(true), 0);
-}
 
 /*
  * A pipe holds a reference to each page, of which the kernel knows only that it is not
@@ -77,7 +62,7 @@ TEST_F_TIMEOUT(rules, rule_2_pages_with_a_reference, TIMEOUT)
 	ASSERT_NE(piped, NULL);
 	ASSERT_EQ(pipe(ends), 0);
 	create_area(AREA_ANON_4K, size);
-	route_to_cpu(MOVE_PAGES);
+	route_only(MOVE_PAGES, "cpu");
 	iov = (struct iovec){ .iov_base = area.addr, .iov_len = size };
 	ASSERT_EQ(vmsplice(ends[1], &iov, 1, 0), (ssize_t)size);
 
@@ -119,7 +104,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 
 	if (access(SOFT_OFFLINE, W_OK))
 		SKIP(return, "a kernel without CONFIG_MEMORY_FAILURE");
-	route_to_cpu("memory_failure");
+	route_only("memory_failure", "cpu");
 	fd = memfd_create("rules", 0);
 	ASSERT_GE(fd, 0);
 	ASSERT_EQ(ftruncate(fd, page), 0);
@@ -151,7 +136,7 @@ TEST_F_TIMEOUT(rules, rule_2_shmem_that_is_not_mapped, TIMEOUT)
 /* One channel, and a descriptor for each page: the first one meets @fault. */
 static void break_first_descriptor(const char *fault)
 {
-	load("channels=1 ring_depth=64 late_ms=500", LONG_MS);
+	load_with_timeout("channels=1 ring_depth=64 late_ms=500", "", LONG_MS);
 	create_area(AREA_ANON_4K, 32 * KIB);
 	ASSERT_EQ(engine_set_fault_times(fault, 1), 0);
 }
@@ -186,7 +171,7 @@ TEST_F_TIMEOUT(rules, rule_7_waits_are_bounded, TIMEOUT)
 {
 	double begin;
 
-	load("channels=2", 200);
+	load_with_timeout("channels=2", "", 200);
 	create_area(AREA_ANON_4K, 2 * MIB);
 	ASSERT_EQ(engine_set_fault("never_complete", 100), 0);
 	begin = seconds_now();
@@ -208,15 +193,14 @@ static void expect_in_flight(void)
  * Starts a flight of the area, which is there: almost two seconds, as each of four channels
  * has a quarter of the folios.
  */
-static void launch(const char *dcbm_parameters)
+static void launch(void)
 {
 	const uint64_t ns = 7680000000 / area_folios(&area);
 
-	ASSERT_TRUE(engine_load("channels=4 ring_depth=64", dcbm_parameters));
-	ASSERT_EQ(engine_set_timeout(LONG_MS), 0);
-	if (strcmp(engine_module(), "dmasim")) {
-		ASSERT_TRUE(window_map(&window));
-		window_set(&window, DESC_NS, ns);
+	load_with_timeout("channels=4 ring_depth=64", "channels=4", LONG_MS);
+	if (!engine_is("dmasim")) {
+		ASSERT_TRUE(window_map());
+		window_set(DESC_NS, ns);
 	} else {
 		set_latency(ns);
 	}
@@ -230,7 +214,7 @@ static void launch(const char *dcbm_parameters)
 static void begin_flight(enum area_kind kind, size_t size)
 {
 	create_area(kind, size);
-	launch("channels=4");
+	launch();
 }
 
 static void end_flight(void)
@@ -264,7 +248,7 @@ TEST_F_TIMEOUT(rules, rule_2_pinned_by_its_file, TIMEOUT)
 	area.seed = 1;
 	ASSERT_EQ(memory_fill(area.addr, area.size, area.folio_size, nodes[0], area.seed), 0);
 	/* The bytes of a descriptor arrive when it ends: each folio has its own. */
-	launch("channels=4");
+	launch();
 	sleep(1); /* by then, half of it has been copied */
 	expect_in_flight();
 
@@ -359,11 +343,11 @@ static bool is_writable(void *addr)
 TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 {
 	long marked = setting_read_number(PARTIALLY_MAPPED);
-	size_t folios, i;
+	size_t folios;
 
 	begin_flight(AREA_ANON_64K, 2 * MIB);
 	folios = area_folios(&area);
-	for (i = 0; i < folios; i++) {
+	for (size_t i = 0; i < folios; i++) {
 		char *upper = area.addr + 2 * i * HALF + HALF;
 
 		EXPECT_EQ(i % 2 ? munmap(upper, HALF) : mprotect(upper, HALF, PROT_READ), 0);
@@ -373,7 +357,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_while_busy, TIMEOUT)
 	expect_copies(folios, "fallback_", 0);
 	EXPECT_EQ(bytes_wrong_in_halves(2), 0);
 	EXPECT_GE(setting_read_number(PARTIALLY_MAPPED) - marked, (long)folios / 2);
-	for (i = 0; i < folios; i += 2)
+	for (size_t i = 0; i < folios; i += 2)
 		EXPECT_FALSE(is_writable(area.addr + 2 * i * HALF + HALF));
 
 	/* Page by page: only the unmapped ones stay. */
@@ -407,7 +391,7 @@ TEST_F_TIMEOUT(rules, halves_unmapped_by_all_while_busy, TIMEOUT)
 	fork_child(&sharer, unmap_upper_halves);
 	marked = setting_read_number(PARTIALLY_MAPPED);
 
-	launch("channels=4");
+	launch();
 	EXPECT_EQ(unmap_upper_halves(), 0);
 	EXPECT_EQ(ask_child(&sharer), 0);
 	expect_in_flight();

@@ -27,13 +27,7 @@
 #define NOISE		28
 
 FIXTURE(live_faults) { };
-
-FIXTURE_VARIANT(live_faults)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(live_faults) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(live_faults, anon_64k) { AREA_ANON_64K, 256 * KIB };
 FIXTURE_VARIANT_ADD(live_faults, anon_2m) { AREA_ANON_2M, 2 * MIB };
 
@@ -51,10 +45,7 @@ FIXTURE_SETUP(live_faults)
 	create_area(variant->kind, variant->size);
 }
 
-FIXTURE_TEARDOWN(live_faults)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(live_faults) { run_end(); }
 
 /* The move is over: all is on the other node, and as it was. */
 static void end_intact_move(void)
@@ -143,20 +134,11 @@ TEST_F_TIMEOUT(live_faults, the_route_changes, TIMEOUT)
 /* One in five allocations of tasks that say so fails, of whatever order. */
 static bool prepare_failures(void)
 {
-	static const struct {
-		const char *file;
-		long value;
-	} settings[] = {
-		{ "task-filter", 1 }, { "ignore-gfp-wait", 0 }, { "ignore-gfp-highmem", 0 },
-		{ "min-order", 0 }, { "verbose", 0 }, { "interval", 1 }, { "space", 0 },
-		{ "times", -1 }, { "probability", 20 },
-	};
-
-	for (unsigned int i = 0; i < ARRAY_SIZE(settings); i++)
-		if (setting_write_number(setting_path(FAIL_ALLOC "%s", settings[i].file),
-					 settings[i].value))
-			return false;
-	return true;
+	return !setting_write_number(FAIL_ALLOC "task-filter", 1) &&
+	       !setting_write_number(FAIL_ALLOC "ignore-gfp-wait", 0) &&
+	       !setting_write_number(FAIL_ALLOC "ignore-gfp-highmem", 0) &&
+	       !setting_write_number(FAIL_ALLOC "min-order", 0) &&
+	       !fault_set(FAIL_ALLOC, "", 20, -1);
 }
 
 /* The write that switches it off may fail as well. */

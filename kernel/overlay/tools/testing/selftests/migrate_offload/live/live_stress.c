@@ -412,14 +412,13 @@ static void *protect_run(void *arg)
 static int child_run(size_t pages, size_t size)
 {
 	uint64_t seen[MAX_PAGES];
-	size_t i;
 
-	for (i = 0; i < pages; i++)
+	for (size_t i = 0; i < pages; i++)
 		seen[i] = load((uint64_t *)(part_addr(FORKED) + i * size));
-	for (i = 0; i < pages; i += 3)
+	for (size_t i = 0; i < pages; i += 3)
 		write_store(NULL, (uint64_t *)(part_addr(FORKED) + i * size) + FORK, ~0ULL);
 	usleep(2000);
-	for (i = 0; i < pages; i++) {
+	for (size_t i = 0; i < pages; i++) {
 		uint64_t *words = (uint64_t *)(part_addr(FORKED) + i * size);
 
 		if (load(words) != seen[i] || (i % 3 == 0 && load(words + FORK) != ~0ULL))
@@ -630,8 +629,7 @@ FIXTURE_SETUP(live_stress)
 		/* A copy takes long enough for others to write. */
 		ASSERT_TRUE(engine_load("channels=4 ring_depth=64 latency_ns=200000", ""));
 	} else {
-		ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
-		ASSERT_EQ(0, offload_set_enabled(true));
+		route_only(MOVE_PAGES, "cpu");
 	}
 	ASSERT_EQ(0, offload_set_live(true));
 	numa_hints_on();

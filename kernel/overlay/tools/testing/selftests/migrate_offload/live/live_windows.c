@@ -35,23 +35,14 @@ static const char * const steps[] = {
 static char *byte, old;
 
 FIXTURE(live_windows) { };
-
-FIXTURE_VARIANT(live_windows)
-{
-	enum area_kind kind;
-	size_t size;
-};
-
+FIXTURE_VARIANT(live_windows) { enum area_kind kind; size_t size; };
 FIXTURE_VARIANT_ADD(live_windows, anon_4k) { AREA_ANON_4K, 16 * KIB };
 FIXTURE_VARIANT_ADD(live_windows, anon_64k) { AREA_ANON_64K, 256 * KIB };
 FIXTURE_VARIANT_ADD(live_windows, anon_2m) { AREA_ANON_2M, 2 * MIB };
 
 static void set_delay(const char *step, long us)
 {
-	char path[128];
-
-	snprintf(path, sizeof(path), DELAYS "%s", step);
-	ASSERT_EQ(0, setting_write_number(path, us));
+	ASSERT_EQ(0, setting_write_number(setting_path(DELAYS "%s", step), us));
 }
 
 FIXTURE_SETUP(live_windows)
@@ -542,9 +533,7 @@ TEST_F_TIMEOUT(live_windows, two_movers, TIMEOUT)
 /* Stores to the last word all the time, through the TLB of a CPU that does nothing else. */
 static struct {
 	uint64_t *word;
-	uint64_t old;
-	uint64_t stored;
-	uint64_t lost;
+	uint64_t old, stored, lost;
 	bool stop;
 	pthread_t thread;
 } storer;
@@ -553,10 +542,10 @@ static void *store_again(void *arg)
 {
 	run_on_cpus(1, 1);
 	while (!__atomic_load_n(&storer.stop, __ATOMIC_ACQUIRE)) {
-		uint64_t found = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
+		uint64_t value = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
 
-		storer.lost += found != storer.stored;
-		storer.stored = found + 1;
+		storer.lost += value != storer.stored;
+		storer.stored = value + 1;
 		__atomic_store_n(storer.word, storer.stored, __ATOMIC_RELAXED);
 	}
 	return NULL;

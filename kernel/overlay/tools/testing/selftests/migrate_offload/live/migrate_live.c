@@ -8,12 +8,7 @@
 #include "run.h"
 
 FIXTURE(migrate_live) { };
-
-FIXTURE_VARIANT(migrate_live)
-{
-	enum area_kind kind;
-};
-
+FIXTURE_VARIANT(migrate_live) { enum area_kind kind; };
 FIXTURE_VARIANT_ADD(migrate_live, anon_4k) { AREA_ANON_4K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_64k) { AREA_ANON_64K };
 FIXTURE_VARIANT_ADD(migrate_live, anon_2m) { AREA_ANON_2M };
@@ -22,17 +17,13 @@ FIXTURE_SETUP(migrate_live)
 {
 	if (!offload_begin(_metadata))
 		return;
-	ASSERT_EQ(0, offload_route_only(MOVE_PAGES, "cpu"));
+	route_only(MOVE_PAGES, "cpu");
 	ASSERT_EQ(0, offload_set_live(true));
-	ASSERT_EQ(0, offload_set_enabled(true));
 	create_area(variant->kind, 4 * MIB);
 	offload_mark();
 }
 
-FIXTURE_TEARDOWN(migrate_live)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_live) { settings_restore(); }
 
 static long minor_faults(void)
 {
@@ -88,19 +79,17 @@ TEST_F(migrate_live, what_was_in_pieces_stays_so)
 TEST_F(migrate_live, off_is_off)
 {
 	ASSERT_EQ(0, offload_set_live(false));
-	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	move_to(nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_"));
 	EXPECT_EQ(area_folios(&area), offload_grown("folios_copied"));
-	EXPECT_EQ(0, area_wrong(&area));
 }
 
 /* By default the route decides by its migrator, and the CPU does nothing meanwhile. */
 TEST_F(migrate_live, not_by_default_where_the_cpu_copies)
 {
 	ASSERT_EQ(0, setting_write(OFFLOAD_DEBUG "/live", "2"));
-	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	move_to(nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_"));
-	EXPECT_EQ(0, area_wrong(&area));
 }
 
 TEST_F(migrate_live, shared_memory_is_declined)
@@ -144,10 +133,9 @@ TEST_F(migrate_live, lazily_freed_memory_is_declined)
 TEST_F(migrate_live, memory_that_is_not_writable_is_declined)
 {
 	ASSERT_EQ(0, mprotect(area.addr, area.size, PROT_READ));
-	EXPECT_EQ(0, area_move(&area, nodes[1]));
+	move_to(nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_copied"));
 	EXPECT_EQ(area_folios(&area), offload_grown("live_declined"));
-	EXPECT_EQ(0, area_wrong(&area));
 }
 
 TEST_HARNESS_MAIN

@@ -18,13 +18,7 @@ static int bind_range(int node)
 }
 
 FIXTURE(required) { };
-
-FIXTURE_VARIANT(required)
-{
-	enum area_kind kind;
-	bool live;
-};
-
+FIXTURE_VARIANT(required) { enum area_kind kind; bool live; };
 FIXTURE_VARIANT_ADD(required, anon_4k) { AREA_ANON_4K, false };
 FIXTURE_VARIANT_ADD(required, anon_64k) { AREA_ANON_64K, false };
 FIXTURE_VARIANT_ADD(required, anon_2m) { AREA_ANON_2M, false };
@@ -49,10 +43,7 @@ FIXTURE_SETUP(required)
 	create_area(variant->kind, 4 * MIB);
 }
 
-FIXTURE_TEARDOWN(required)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(required) { run_end(); }
 
 static void all_is_on(int node)
 {

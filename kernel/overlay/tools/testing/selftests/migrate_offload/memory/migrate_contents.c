@@ -42,8 +42,8 @@ struct memory_kind {
 	/* Mapped more than once: takes MPOL_MF_MOVE_ALL. */
 	bool shared;
 	enum offload_part part;
-	/* Reason why this kind cannot be tested here, or NULL. */
-	const char *(*missing)(void);
+	/* A file or directory that there must be, unless NULL. */
+	const char *needs;
 	/* Maps; false on failure. */
 	bool (*create)(void);
 	/* Called after the stamp, unless NULL. */
@@ -99,13 +99,6 @@ static size_t area_wrong_here(void)
 	return area_wrong(&area);
 }
 
-static const char *thp_missing(void)
-{
-	return access(THP_DIR "/hugepages-64kB/enabled", W_OK) ||
-	       access(THP_DIR "/hugepages-2048kB/enabled", W_OK) ?
-	       "no transparent huge pages of 64 KiB and 2 MiB" : NULL;
-}
-
 static bool map_anon(void)
 {
 	bool huge = kind->folio_size > memory_page_size();
@@ -146,11 +139,6 @@ static bool create_tmpfs(void)
 	return file_fd >= 0 && !ftruncate(file_fd, area.size) && map_shared_file();
 }
 
-static const char *file_missing(void)
-{
-	return getenv("MIG_FILE_DIR") ? NULL : "MIG_FILE_DIR is not set";
-}
-
 static bool open_file(void)
 {
 	file_fd = open(getenv("MIG_FILE_DIR"), O_TMPFILE | O_RDWR, 0600);
@@ -183,12 +171,6 @@ static bool make_private(void)
 	return !memory_verify(area.addr, area.size, area.seed);
 }
 
-static const char *hugetlb_missing(void)
-{
-	return access("/sys/kernel/mm/hugepages/hugepages-2048kB", F_OK) ?
-	       "no hugetlb pages of 2 MiB" : NULL;
-}
-
 static bool map_hugetlb(void)
 {
 	area.addr = mmap(NULL, area.size, PROT_READ | PROT_WRITE,
@@ -201,11 +183,6 @@ static bool start_sharer(void)
 {
 	fork_child(&sharer, area_wrong_here);
 	return true;
-}
-
-static const char *ksm_missing(void)
-{
-	return access(KSM_DIR "/run", W_OK) ? "no KSM" : NULL;
 }
 
 static bool map_for_ksm(void)
@@ -230,11 +207,6 @@ static bool merge_pages(void)
 	return memory_folios(area.addr, area.size) == pages / 2;
 }
 
-static const char *swap_missing(void)
-{
-	return setting_find_number("/proc/meminfo", "SwapTotal:") > 0 ? NULL : "no swap area";
-}
-
 /* A page that is read after it was paged out keeps its place in the swap area. */
 static bool enter_swapcache(void)
 {
@@ -249,24 +221,25 @@ static bool enter_swapcache(void)
 	return cached >= pages / 2;
 }
 
+#define THP_2M	THP_DIR "/hugepages-2048kB"
+
 static const struct memory_kind
 	anon_4k = { 4 * MIB, 4 * KIB, .create = map_anon },
-	anon_64k = { 4 * MIB, 64 * KIB, .missing = thp_missing, .create = map_anon },
-	anon_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = map_anon },
+	anon_64k = { 4 * MIB, 64 * KIB, .needs = THP_DIR "/hugepages-64kB", .create = map_anon },
+	anon_2m = { 8 * MIB, PMD_SIZE, .needs = THP_2M, .create = map_anon },
 	shmem = { 4 * MIB, 4 * KIB, .create = map_shared_file },
 	tmpfs = { 4 * MIB, 4 * KIB, .create = create_tmpfs },
-	tmpfs_2m = { 8 * MIB, PMD_SIZE, .missing = thp_missing, .create = create_tmpfs },
-	hugetlb = { 8 * MIB, PMD_SIZE, .missing = hugetlb_missing, .create = map_hugetlb },
+	tmpfs_2m = { 8 * MIB, PMD_SIZE, .needs = THP_2M, .create = create_tmpfs },
+	hugetlb = { 8 * MIB, PMD_SIZE, .needs = "/sys/kernel/mm/hugepages/hugepages-2048kB",
+		    .create = map_hugetlb },
 	mlocked = { 4 * MIB, 4 * KIB, .create = map_mlocked },
-	file_shared = { 4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file },
-	file_4k = { 4 * MIB, .part = DECLINED, .missing = file_missing, .create = create_file_4k },
-	file_private = { 4 * MIB, .part = MIXED, .missing = file_missing, .create = create_file,
-			 .finish = make_private },
+	file_shared = { 4 * MIB, .part = DECLINED, .create = create_file },
+	file_4k = { 4 * MIB, .part = DECLINED, .create = create_file_4k },
+	file_private = { 4 * MIB, .part = MIXED, .create = create_file, .finish = make_private },
 	forked = { 4 * MIB, 4 * KIB, .shared = true, .create = map_anon, .finish = start_sharer },
-	ksm = { 2 * MIB, .shared = true, .missing = ksm_missing, .create = map_for_ksm,
+	ksm = { 2 * MIB, .shared = true, .needs = KSM_DIR "/run", .create = map_for_ksm,
 		.finish = merge_pages },
-	swapcache = { 4 * MIB, 4 * KIB, .missing = swap_missing, .create = map_anon,
-		      .finish = enter_swapcache };
+	swapcache = { 4 * MIB, 4 * KIB, .create = map_anon, .finish = enter_swapcache };
 
 /* Ways to migrate */
 
@@ -482,18 +455,18 @@ static bool is_removable(unsigned long block)
 
 static bool has_removable_block(int node)
 {
-	bool found = false;
+	bool any = false;
 	glob_t blocks;
 
 	if (glob(setting_path(NODE_DIR "/node%d/memory*", node), 0, NULL, &blocks))
 		return false;
-	for (size_t i = 0; !found && i < blocks.gl_pathc; i++) {
+	for (size_t i = 0; !any && i < blocks.gl_pathc; i++) {
 		const char *number = strrchr(blocks.gl_pathv[i], 'y') + 1;
 
-		found = *number >= '0' && *number <= '9' && is_removable(strtoul(number, NULL, 10));
+		any = *number >= '0' && *number <= '9' && is_removable(strtoul(number, NULL, 10));
 	}
 	globfree(&blocks);
-	return found;
+	return any;
 }
 
 static void choose_removable_node(void)
@@ -660,15 +633,17 @@ static void replace(unsigned int nr)
 
 FIXTURE_SETUP(migrate_contents)
 {
-	const char *missing;
-
 	kind = variant->kind;
 	method = variant->method;
 	if (!test_begin(_metadata))
 		return;
-	missing = kind->missing ? kind->missing() : NULL;
-	if (missing)
-		SKIP(return, "%s", missing);
+	if (kind->needs && access(kind->needs, F_OK))
+		SKIP(return, "no %s", kind->needs);
+	/* Migrators decline folios of files, which have buffer heads. */
+	if (kind->part != OFFLOADED && !getenv("MIG_FILE_DIR"))
+		SKIP(return, "MIG_FILE_DIR is not set");
+	if (kind == &swapcache && setting_find_number("/proc/meminfo", "SwapTotal:") < 1)
+		SKIP(return, "no swap area");
 	if (getuid())
 		SKIP(return, "needs root");
 	ASSERT_EQ(offload_on_for(method->reason), offload_on_only_for(method->reason));
@@ -736,18 +711,16 @@ static size_t nearly_all(size_t folios)
 /* At least @folios folios moved: the machine may have migrated others for the same reason. */
 static void check_stats(bool offload_on, size_t folios)
 {
-	uint64_t copied = offload_grown("folios_copied");
-	uint64_t fallback = offload_grown("fallback_");
-	uint64_t declined = offload_grown("declined");
+	unsigned long long copied = offload_grown("folios_copied");
+	unsigned long long fallback = offload_grown("fallback_");
+	unsigned long long declined = offload_grown("declined");
 
 	if (!offload_on) {
 		EXPECT_EQ(0, offload_grown(""));
 		return;
 	}
 	printf("# %zu folios: %llu copied by a migrator, %llu not, %llu declined\n", folios,
-	       (unsigned long long)copied, (unsigned long long)fallback,
-	       (unsigned long long)declined);
-
+	       copied, fallback, declined);
 	switch (kind->part) {
 	case OFFLOADED:
 		EXPECT_LT(0, offload_grown("batches"));

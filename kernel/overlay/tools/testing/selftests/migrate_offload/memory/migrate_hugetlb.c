@@ -18,23 +18,11 @@
 #define JIFFY_MS	10
 
 FIXTURE(hugetlb) { };
-
-FIXTURE_VARIANT(hugetlb)
-{
-	size_t folio_size;
-	unsigned int folios;
-	bool shared;
-};
-
+FIXTURE_VARIANT(hugetlb) { size_t folio_size; unsigned int folios; bool shared; };
 FIXTURE_VARIANT_ADD(hugetlb, private_2m) { PMD_SIZE, 4, false };
 FIXTURE_VARIANT_ADD(hugetlb, shared_2m) { PMD_SIZE, 4, true };
 FIXTURE_VARIANT_ADD(hugetlb, private_1g) { GIB, 1, false };
 FIXTURE_VARIANT_ADD(hugetlb, shared_1g) { GIB, 1, true };
-
-static bool load(void)
-{
-	return engine_load("channels=4", "");
-}
 
 FIXTURE_SETUP(hugetlb)
 {
@@ -44,15 +32,12 @@ FIXTURE_SETUP(hugetlb)
 		if (!hugetlb_reserve(variant->folio_size, nodes[i], variant->folios))
 			SKIP(return, "no %u hugetlb folios of %zu MB on each node",
 			     variant->folios, variant->folio_size / MIB);
-	ASSERT_TRUE(load());
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	ASSERT_TRUE(area_create_hugetlb(&area, variant->folio_size, variant->shared,
 					variant->folios * variant->folio_size, nodes[0]));
 }
 
-FIXTURE_TEARDOWN(hugetlb)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(hugetlb) { run_end(); }
 
 /* Moves what other processes map, too. Returns how many folios stay. */
 static long move(int node)
@@ -147,7 +132,7 @@ TEST_F_TIMEOUT(hugetlb, faults, TIMEOUT)
 	}
 
 	ASSERT_EQ(0, module_unload("dcbm"));
-	ASSERT_TRUE(load());
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	engine_moves(nodes[1]);
 }
 
@@ -206,7 +191,7 @@ TEST_F_TIMEOUT(hugetlb, required, TIMEOUT)
 	ASSERT_EQ(0, offload_set_enabled(true));
 	ASSERT_EQ(0, module_unload("dcbm"));
 	required_stays();
-	ASSERT_TRUE(load());
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	engine_moves(nodes[1]);
 }
 
@@ -263,7 +248,7 @@ FIXTURE_SETUP(shared_tables)
 	for (int i = 0; i < 2; i++)
 		if (!hugetlb_reserve(PMD_SIZE, nodes[i], SPARSE_FOLIOS))
 			SKIP(return, "no hugetlb folios");
-	ASSERT_TRUE(load());
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	ASSERT_NE(MAP_FAILED, shared);
@@ -343,7 +328,7 @@ FIXTURE_SETUP(contiguous)
 		SKIP(return, "node %d has more memory than the test can take", node);
 	create_area(AREA_ANON_64K, 64 * MIB);
 	/* The kernel's own allocations must not go to the folio that is given back. */
-	ASSERT_TRUE(load());
+	ASSERT_TRUE(engine_load("channels=4", ""));
 	hugetlb_hold(PMD_SIZE, node, MOST_HUGE);
 	ASSERT_EQ(held - 1, hugetlb_hold(GIB, node, held - 1));
 	ASSERT_EQ(0, offload_set_route(CONTIG_RANGE, "dcbm"));
@@ -351,10 +336,7 @@ FIXTURE_SETUP(contiguous)
 	ASSERT_EQ(0, hugetlb_hold(PMD_SIZE, node, 0));
 }
 
-FIXTURE_TEARDOWN(contiguous)
-{
-	run_end();
-}
+FIXTURE_TEARDOWN(contiguous) { run_end(); }
 
 /* Returns how many folios the engine has copied, with that bound. */
 static uint64_t make_way(unsigned int bound_us)

@@ -136,10 +136,7 @@ FIXTURE_SETUP(migrate_mte)
 	ASSERT_TRUE(area_is_whole(&area));
 }
 
-FIXTURE_TEARDOWN(migrate_mte)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_mte) { settings_restore(); }
 
 static void move_and_check(int node)
 {

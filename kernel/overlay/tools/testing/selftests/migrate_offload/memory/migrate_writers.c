@@ -1,8 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
- * Threads store to memory without a pause while it migrates back and forth
- * between two nodes: no store may get lost. Every word has one writer, which
- * knows the value that it wrote last.
+ * Threads store to memory without a pause while it migrates back and forth between two nodes: no
+ * store may get lost. Every word has one writer, which knows the value that it wrote last.
  */
 #include "run.h"
 
@@ -23,14 +22,7 @@ static struct writer {
 static bool stop;
 
 FIXTURE(migrate_writers) { };
-
-FIXTURE_VARIANT(migrate_writers)
-{
-	enum area_kind kind;
-	size_t size;
-	bool live;
-};
-
+FIXTURE_VARIANT(migrate_writers) { enum area_kind kind; size_t size; bool live; };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_4k) { AREA_ANON_4K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_64k) { AREA_ANON_64K, 2 * MIB };
 FIXTURE_VARIANT_ADD(migrate_writers, anon_2m) { AREA_ANON_2M, 4 * MIB };
@@ -74,8 +66,7 @@ static bool enough(bool live, const size_t moved[2])
 	for (unsigned int i = 0; i < NR_WRITERS; i++)
 		if (__atomic_load_n(&writers[i].rounds, __ATOMIC_RELAXED) <= 2)
 			return false;
-	return moved[0] > pages && moved[1] > pages &&
-	       (!live || offload_grown("live_written"));
+	return moved[0] > pages && moved[1] > pages && (!live || offload_grown("live_written"));
 }
 
 FIXTURE_SETUP(migrate_writers)
@@ -90,10 +81,7 @@ FIXTURE_SETUP(migrate_writers)
 	memset(area.addr, 0, variant->size);
 }
 
-FIXTURE_TEARDOWN(migrate_writers)
-{
-	settings_restore();
-}
+FIXTURE_TEARDOWN(migrate_writers) { settings_restore(); }
 
 TEST_F_TIMEOUT(migrate_writers, no_store_is_lost, TIMEOUT)
 {
