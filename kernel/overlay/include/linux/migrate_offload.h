@@ -124,7 +124,6 @@ struct migrator {
 	struct module *owner;
 	struct list_head list;
 	unsigned int nr_routes;
-	struct migrate_offload_batch *spare;
 };
 
 int __migrate_offload_register(struct migrator *migrator, struct module *owner);
