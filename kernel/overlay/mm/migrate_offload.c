@@ -49,7 +49,7 @@ int __migrate_offload_register(struct migrator *migrator, struct module *owner)
 
 	migrator->owner = owner;
 	migrator->nr_routes = 0;
-	list_add_tail(&migrator->list, &migrators);
+	list_add_tail_rcu(&migrator->list, &migrators);
 	return 0;
 }
 EXPORT_SYMBOL_GPL(__migrate_offload_register);
@@ -68,7 +68,7 @@ void migrate_offload_unregister(struct migrator *migrator)
 	int reason;
 
 	scoped_guard(mutex, &migrate_offload_mutex) {
-		list_del(&migrator->list);
+		list_del_rcu(&migrator->list);
 		for (reason = 0; reason < MR_TYPES; reason++)
 			if (route_locked(reason) == migrator)
 				RCU_INIT_POINTER(routes[reason], NULL);
@@ -144,8 +144,8 @@ static ssize_t migrators_show(struct kobject *kobj,
 	struct migrator *migrator;
 	int len = 0;
 
-	guard(mutex)(&migrate_offload_mutex);
-	list_for_each_entry(migrator, &migrators, list)
+	guard(rcu)();
+	list_for_each_entry_rcu(migrator, &migrators, list)
 		len += sysfs_emit_at(buf, len, "%s%s", len ? " " : "",
 				     migrator->name);
 	len += sysfs_emit_at(buf, len, "\n");
@@ -169,8 +169,8 @@ static ssize_t route_show(struct kobject *kobj, struct kobj_attribute *attr,
 {
 	struct migrator *migrator;
 
-	guard(mutex)(&migrate_offload_mutex);
-	migrator = route_locked(attr - route_attrs);
+	guard(rcu)();
+	migrator = rcu_dereference(routes[attr - route_attrs]);
 	return sysfs_emit(buf, "%s\n", migrator ? migrator->name : "none");
 }
 
