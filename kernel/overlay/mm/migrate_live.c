@@ -152,16 +152,6 @@ static void migrate_chunk_protect(struct migrate_call *call,
 		trace_mm_migrate_chunk_protected(MIGRATE_ASYNC, call->reason);
 }
 
-static void migrate_chunk_submit(struct migrate_call *call,
-				 struct migrate_offload_batch *chunk)
-{
-	if (call->route.late)
-		migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT,
-				      chunk->nr_pairs);
-	else if (chunk->nr_pairs && migrate_offload_start(chunk))
-		call->copying = chunk;
-}
-
 /* The CPU copies all folios that the migrator does not copy, live as well. */
 static void migrate_chunk_wait(struct migrate_call *call,
 			       struct migrate_offload_batch *chunk)
@@ -312,7 +302,10 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 	do {
 		filled = migrate_chunk_fill(call, chunk, from, &rest, NR_MAX_BATCHED_MIGRATION);
 		migrate_chunk_protect(call, chunk, &rest);
-		migrate_chunk_submit(call, chunk);
+		if (call->route.late)
+			migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT, chunk->nr_pairs);
+		else if (chunk->nr_pairs && migrate_offload_start(chunk))
+			call->copying = chunk;
 		migrate_chunk_wait(call, chunk);
 		migrate_chunk_move(call, chunk, &rest, stats);
 	} while (filled);

@@ -1,8 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0
-/*
- * Copy offload for page migration: the registry of migrators, and the routes from
- * reasons to migrators.
- */
+/* The core of copy offload for page migration: see <linux/migrate_offload.h>. */
 
 #include <linux/migrate.h>
 #include <linux/module.h>
