@@ -44,19 +44,19 @@ struct migrate_call {
 
 /*
  * Folios that are unmapped together and share one TLB flush. The steps are
- * migrate_batch_unmap(), _flush(), _copy(), _move() and, for what could not be
- * moved, _undo().
+ * migrate_batch_unmap(), _flush(), _copy(), _move() and, for folios that were
+ * not moved, _undo().
  */
 struct migrate_batch {
 	struct migrate_call *call;
 	enum migrate_mode mode;
 	int nr_pass;			/* attempts to unmap, and to move, a folio */
 	struct list_head *ret_folios;	/* receives permanent failures */
-	struct list_head *split_folios;	/* receives what was split instead */
+	struct list_head *split_folios;	/* receives the parts of folios that were split */
 	struct migrate_pages_stats *stats;
 	struct list_head src_folios;	/* locked and unmapped */
 	struct list_head dst_folios;	/* locked, in step with @src_folios */
-	enum ttu_flags ttu;		/* how to flush what is unmapped */
+	enum ttu_flags ttu;		/* how to flush unmapped folios */
 	int nr_failed;
 
 	/* Folios that the current pass leaves for the next one. */

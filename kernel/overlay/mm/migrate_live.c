@@ -37,9 +37,11 @@ void __init migrate_live_debugfs(struct dentry *dir)
 static_assert(MIGRATE_LIVE_GROUP_PAGES <= BITS_PER_LONG);
 
 /* Return whether @folio is worth the lock and a closer look. */
-static bool folio_looks_live(struct folio *folio)
+static bool folio_looks_live(const struct migrate_route *route, struct folio *folio)
 {
-	return !page_has_movable_ops(&folio->page) &&
+	return migrate_route_is_worth(route, folio) &&
+	       folio_order(folio) >= READ_ONCE(migrate_live_min_order) &&
+	       !page_has_movable_ops(&folio->page) &&
 	       !folio_test_hugetlb(folio) && folio_test_anon(folio) &&
 	       folio_ref_count(folio) > 1;
 }
@@ -78,8 +80,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 	list_for_each_entry_safe(src, src2, from, lru) {
 		cond_resched();
 
-		if (!folio_looks_live(src) || !migrate_route_is_worth(&call->route, src) ||
-		    folio_order(src) < READ_ONCE(migrate_live_min_order)) {
+		if (!folio_looks_live(&call->route, src)) {
 			list_move_tail(&src->lru, rest);
 			continue;
 		}
@@ -149,16 +150,6 @@ static void migrate_chunk_protect(struct migrate_call *call,
 	try_to_unmap_flush();
 	if (chunk->nr_pairs)
 		trace_mm_migrate_chunk_protected(MIGRATE_ASYNC, call->reason);
-}
-
-static void migrate_chunk_submit(struct migrate_call *call,
-				 struct migrate_offload_batch *chunk)
-{
-	if (call->route.late)
-		migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT,
-				      chunk->nr_pairs);
-	else if (chunk->nr_pairs && migrate_offload_start(chunk))
-		call->copying = chunk;
 }
 
 /* The CPU copies all folios that the migrator does not copy, live as well. */
@@ -292,23 +283,33 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 {
 	struct migrate_offload_batch *chunk;
 	const u32 which = READ_ONCE(live);
+	struct folio *src;
 	LIST_HEAD(rest);
 	bool filled;
 
 	if (!which)
 		return;
-	chunk = migrate_offload_begin(&call->route);
+	list_for_each_entry(src, from, lru) {
+		cond_resched();
+		if (folio_looks_live(&call->route, src))
+			break;
+	}
+	/* Only now allocate: the CPU copies all folios of most hint faults. */
+	chunk = list_entry_is_head(src, from, lru) ? NULL : migrate_offload_begin(&call->route);
 	if (!chunk)
 		return;
 
 	do {
 		filled = migrate_chunk_fill(call, chunk, from, &rest, NR_MAX_BATCHED_MIGRATION);
 		migrate_chunk_protect(call, chunk, &rest);
-		migrate_chunk_submit(call, chunk);
+		if (call->route.late)
+			migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT, chunk->nr_pairs);
+		else if (chunk->nr_pairs && migrate_offload_start(chunk))
+			call->copying = chunk;
 		migrate_chunk_wait(call, chunk);
 		migrate_chunk_move(call, chunk, &rest, stats);
 	} while (filled);
 
-	kfree(xchg(&call->route.migrator->spare, chunk));
+	migrate_offload_end(chunk);
 	list_splice(&rest, from);
 }

@@ -7,22 +7,11 @@
 #include <linux/migrate_offload.h>
 #include <linux/module.h>
 
-/* Counters of each reason: the results in enum migrate_offload_status, and these. */
-enum migrate_offload_stat {
-	MIGRATE_OFFLOAD_STAT_BUSY = MIGRATE_OFFLOAD_LOST + 1, /* or no memory */
-	MIGRATE_OFFLOAD_STAT_SMALL,	/* less than the migrator asks for */
-	MIGRATE_OFFLOAD_STAT_DECLINED,	/* must not be copied early */
-	MIGRATE_OFFLOAD_STAT_BATCHES,	/* that migrators accepted */
-	MIGRATE_OFFLOAD_STAT_PAGES_COPIED,
-	NR_MIGRATE_OFFLOAD_STATS
-};
-
 /* The route of a call of migrate_pages(), whatever the administrator changes. */
 struct migrate_route {
 	struct migrator *migrator;	/* NULL if the CPU copies */
 	enum migrate_reason reason;
 	bool lost;	/* a pair was lost */
-	bool late;	/* a copy has timed out: the migrator gets nothing more */
 };
 
 DECLARE_STATIC_KEY_FALSE(migrate_offload_key);
@@ -35,13 +24,6 @@ static inline bool migrate_offload_enabled(void)
 }
 
 void __migrate_route_enter(struct migrate_route *route);
-struct migrate_offload_batch *migrate_offload_begin(struct migrate_route *route);
-bool migrate_offload_add(struct migrate_offload_batch *batch, struct folio *src,
-			 struct folio *dst);
-bool migrate_offload_start(struct migrate_offload_batch *batch);
-void migrate_offload_finish(struct migrate_offload_batch *batch);
-void migrate_offload_count(const struct migrate_route *route, unsigned int stat,
-			   unsigned long nr);
 
 static inline void migrate_route_enter(struct migrate_route *route)
 {

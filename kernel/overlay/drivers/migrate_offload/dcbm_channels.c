@@ -151,7 +151,7 @@ static bool allowed(struct dma_chan *chan, void *unused)
 {
 	struct device *dev = chan->device->dev;
 
-	/* It may have lost its state while the machine slept, and nothing brought that back. */
+	/* A PCI engine without PM callbacks may have lost its state in a suspend. */
 	if (slept && dev_is_pci(dev) && dev->driver && !dev->driver->pm)
 		return false;
 	return named(dev_driver_string(dev)) || named(dev_name(dev));

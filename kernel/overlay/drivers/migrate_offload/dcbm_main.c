@@ -233,8 +233,8 @@ static void lose_chan(struct dcbm_chan *dch)
 }
 
 /*
- * Judge the completions of a channel that has nothing in flight: asking some
- * providers for a status disturbs what they do.
+ * Judge the completions of a channel that has nothing in flight: a request
+ * for a status disturbs copies of some providers.
  */
 static void judge_chan(struct dcbm_chan *dch)
 {
@@ -303,7 +303,7 @@ static void start_job(struct dcbm_job *job)
 }
 
 /*
- * Judge what has completed, and refill rings. Set @more if something is left to
+ * Judge completed descriptors, and refill rings. Set @more if something is left to
  * submit, and @busy if something is in flight or not yet judged.
  */
 static void advance_job(struct dcbm_job *job, bool *more, bool *busy)

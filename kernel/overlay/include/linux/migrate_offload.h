@@ -97,7 +97,7 @@ struct migrator {
 	 * @submit: Start to copy every pair of @batch, without waiting for the
 	 * copies if possible. Expect concurrent calls for different batches.
 	 *
-	 * It may sleep. A task has one batch in flight at a time.
+	 * May sleep. A task has one batch in flight at a time.
 	 *
 	 * Return: 0 if the batch is accepted; -EBUSY if there is no capacity now;
 	 * -EOPNOTSUPP if the migrator cannot copy these folios; another negative
@@ -108,15 +108,15 @@ struct migrator {
 
 	/**
 	 * @wait: Wait until every pair of an accepted @batch is reported, and
-	 * stop what is not done by its deadline. Called once, may sleep.
+	 * stop the copies that miss its deadline. Called once, may sleep.
 	 */
 	void (*wait)(struct migrator *migrator, struct migrate_offload_batch *batch);
 
 	/**
 	 * @routed: The administrator routed the first reason to the migrator,
 	 * or none is left: acquire or give back what only batches need. Batches
-	 * may already arrive, or may still be in flight. Optional. It may
-	 * sleep, and calls do not overlap.
+	 * may already arrive, or may still be in flight. Optional. May sleep;
+	 * calls do not overlap.
 	 */
 	void (*routed)(struct migrator *migrator, bool routed);
 
@@ -124,7 +124,6 @@ struct migrator {
 	struct module *owner;
 	struct list_head list;
 	unsigned int nr_routes;
-	struct migrate_offload_batch *spare;
 };
 
 int __migrate_offload_register(struct migrator *migrator, struct module *owner);

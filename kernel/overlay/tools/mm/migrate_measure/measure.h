@@ -43,8 +43,8 @@ enum instrument_use { INSTRUMENT_AUTO, INSTRUMENT_OFF, INSTRUMENT_ONLY, NR_INSTR
 
 /*
  * The ways to move memory: move_pages(2), which gets addresses of each folio; mbind(2), which
- * gets a range; reclaim, which demotes it; and those that leave it on its node: compaction,
- * and who allocates a contiguous range.
+ * gets a range; reclaim, which demotes it; and two that leave it on its node: compaction, and
+ * the allocation of a contiguous range.
  */
 enum addresses {
 	ADDRESSES_HEADS, ADDRESSES_ALL, ADDRESSES_RANGE, ADDRESSES_RECLAIM, ADDRESSES_COMPACTION,

@@ -123,7 +123,7 @@ int main(void)
 	if (!nr || nr_nodes < 2 || geteuid() || access(STATS, R_OK))
 		ksft_exit_skip("needs a migrator, two nodes with memory, root and debugfs\n");
 
-	ksft_set_plan(2 + nr * __builtin_popcountl(orders));
+	ksft_set_plan(2 + nr * (1 + __builtin_popcountl(orders)));
 	read_file(ROUTE, old_route, sizeof(old_route));
 	read_file(ENABLED, old_enabled, sizeof(old_enabled));
 	atexit(restore);
@@ -133,11 +133,15 @@ int main(void)
 
 	ksft_test_result(!set(ROUTE, "unknown") && errno == ENOENT, "unknown migrator\n");
 	for (int i = 0; i < nr; i++) {
+		long before = count("pages_copied");
+
 		if (!set(ROUTE, migrators[i]) || !set(ENABLED, "1"))
 			ksft_exit_fail_perror(migrators[i]);
 		for (int order = 0; orders >> order; order++)
 			if (orders >> order & 1)
 				test(migrators[i], order);
+		ksft_test_result_report(count("pages_copied") > before ? KSFT_PASS : KSFT_SKIP,
+					"%s copies\n", migrators[i]);
 	}
 	set(ENABLED, "0");
 	test(NULL, 0);
