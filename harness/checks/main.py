@@ -54,17 +54,12 @@ LAYOUTS = {
 }
 
 
-def more_seeds(turn: Sequence[str]) -> range:
-    """Return the seeds of suites in virtual time besides the first one: if TURN is `all`."""
-    return range(guest.seed() + 1, guest.seed() + SEEDS if turns.ALL in turn else 0)
-
-
 def every(paths: Paths, turn: Sequence[str]) -> list[Stage]:
     """Return the stages of all groups, those aside last; `turn` has the groups that run."""
-    return sorted([*tests(paths, turn), *builds(paths, turn)], key=lambda stage: stage.aside)
+    return sorted([*tests(paths, turn), *builds(paths)], key=lambda stage: stage.aside)
 
 
-def builds(paths: Paths, turn: Sequence[str]) -> list[Stage]:
+def builds(paths: Paths) -> list[Stage]:
     """Return what runs in the background, in the order in which it is needed.
 
     What others need goes first, then what no load of the machine can change: the laboratory
@@ -82,18 +77,11 @@ def builds(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         needs = "qemu-arm64" if config == "arm64" else "qemu"
         return background(f"kernel-{config}", lambda *_: guest.prepare(paths, config), needs)
 
-    def layouts_of(config: str, group: str) -> list[Stage]:
+    def layouts_of(config: str, group: str) -> Stage:
         run = partial(_layouts, paths, config, LAYOUTS[config, group])
         name = f"layouts-{config}" if group in ("", config) else f"layouts-{config}-vcpus"
         needs = {"base": "kernels-lab"}.get(config, f"kernel-{config}")
-        first = background(name, run, needs, group)
-        if all(machine.vcpus == 1 for machine in LAYOUTS[config, group]):
-            return [first]
-        others = [
-            background(f"{name}-seed-{seed}", partial(run, clock=vm.Clock(seed)), needs, group)
-            for seed in more_seeds(turn)
-        ]
-        return [first, *others]
+        return background(name, run, needs, group)
 
     return [
         emulator("qemu", "base"),
@@ -104,7 +92,7 @@ def builds(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         kernel("arm64"),
         background("lint", lambda *_: lint.run_lint(paths, tree.get(paths, source.get(paths)))),
         background("series", lambda *_: _series(paths)),
-        *(stage for which in LAYOUTS for stage in layouts_of(*which)),
+        *(layouts_of(*which) for which in LAYOUTS),
         background("lab", _lab, "kernels-lab"),
         background("vanilla", partial(_vanilla, paths), "kernel-base", "layouts"),
         background("series-ends", lambda *_: ends.main(paths), "kernel-base", turns.ALL),
@@ -143,7 +131,8 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         def other(suffix: str, **how: Any) -> Stage:
             return replace(first, name=f"{first.name}-{suffix}", run=partial(first.run, **how))
 
-        seeded = [other(f"seed-{seed}", clock=vm.Clock(seed)) for seed in more_seeds(turn)]
+        seeds = range(guest.seed() + 1, guest.seed() + SEEDS)
+        seeded = [other(f"seed-{seed}", clock=vm.Clock(seed)) for seed in seeds]
         untimed = replace(other("untimed", wall=True), counts=("*",), virtual=False)
         return [first, *seeded, untimed]
 
@@ -257,9 +246,8 @@ def _vanilla(paths: Paths, _: object, out: Path) -> list[Case]:
 
 
 def _layouts(
-    paths: Paths, config: str, machines: Mapping[Machine, int], _: object, directory: Path, *,
-    clock: vm.Clock | None = None,
-) -> list[Case]:  # fmt: skip
+    paths: Paths, config: str, machines: Mapping[Machine, int], _: object, directory: Path
+) -> list[Case]:
     """Compare random layouts of memory with vanilla, always the same, by the clock of SEED."""
     seeds = range(layouts.SEED, layouts.SEED + max(machines.values()))
     single = all(machine.vcpus == 1 for machine in machines)
@@ -267,7 +255,7 @@ def _layouts(
     return [
         case
         for machine, count in machines.items()
-        for timed in (replace(machine, clock=clock or vm.Clock(guest.seed())),)
+        for timed in (replace(machine, clock=vm.Clock(guest.seed())),)
         for case in layouts.cases(layouts.run(kernels, timed, layouts.SEED, count))
     ]
 
