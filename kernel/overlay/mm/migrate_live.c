@@ -303,7 +303,8 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 		filled = migrate_chunk_fill(call, chunk, from, &rest, NR_MAX_BATCHED_MIGRATION);
 		migrate_chunk_protect(call, chunk, &rest);
 		if (call->route.late)
-			migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT, chunk->nr_pairs);
+			migrate_offload_count(&call->route, MIGRATE_OFFLOAD_TIMEOUT,
+					      chunk->nr_pairs);
 		else if (chunk->nr_pairs && migrate_offload_start(chunk))
 			call->copying = chunk;
 		migrate_chunk_wait(call, chunk);
