@@ -92,11 +92,8 @@ def test_directives_outrank_the_result(word: str) -> None:
     text += f"{word} 3 # XFAIL c\n{word} 4 d # TIMEOUT 45 seconds\n"
     cases = ktap.parse(text)
     assert [(case.name, case.status) for case in cases] == [
-        ("a", Status.SKIPPED),
-        ("b", Status.XFAIL),
-        ("c", Status.XFAIL),
-        ("d", Status.FAILED),
-    ]
+        ("a", Status.SKIPPED), ("b", Status.XFAIL), ("c", Status.XFAIL), ("d", Status.FAILED),
+    ]  # fmt: skip
 
 
 def test_an_unexpected_pass_and_an_error_keep_their_names() -> None:
