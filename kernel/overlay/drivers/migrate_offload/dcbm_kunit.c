@@ -241,7 +241,6 @@ static void walk_ends_with_its_range(struct kunit *test)
 /* A provider that takes no more bytes gets a segment in parts. */
 static void segment_is_cut(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	const struct dcbm_range all = { .len = 6 * PAGE_SIZE };
 	struct dcbm_segment part;
 	struct dcbm_walk walk;
@@ -249,12 +248,12 @@ static void segment_is_cut(struct kunit *test)
 	add_pair(test, 1);
 	add_pair(test, 2);
 	map_pages(test, "6", "6");
-	dcbm_walk_init(&walk, &all, &ctx->src, &ctx->dst);
+	dcbm_walk_init(&walk, &all, &ctx_of(test)->src, &ctx_of(test)->dst);
 	part = dcbm_walk_peek(&walk, 3 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, SRC_BASE, part.src);
 	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
 	KUNIT_EXPECT_EQ(test, 0, part.range.first);
-	dcbm_walk_advance(&walk, &ctx->job, 3 * PAGE_SIZE);
+	dcbm_walk_advance(&walk, &ctx_of(test)->job, 3 * PAGE_SIZE);
 	part = dcbm_walk_peek(&walk, SIZE_MAX);
 	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, part.src);
 	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, part.dst);
@@ -295,7 +294,6 @@ static void expect_shares(struct kunit *test, unsigned int nr_chans, size_t spre
 /* An order-0 folio is never cut. */
 static void shares_of_small_folios(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest;
 
 	add_pairs(test, 16, 0);
@@ -304,7 +302,7 @@ static void shares_of_small_folios(struct kunit *test)
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
 	for (unsigned int i = 5; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, &share);
+		dcbm_share(&ctx_of(test)->job, &rest, i, &share);
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
 		KUNIT_EXPECT_EQ(test, 0, rest.offset);
 	}
@@ -855,7 +853,6 @@ static bool another_bounces(struct device *dev)
 /* A channel that does not reach all memory gets no share, and says so if there is no other. */
 static void bouncing_channel_gets_no_share(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job;
 	char name[64];
 
@@ -864,11 +861,11 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 	add_pair(test, 5);
 	add_engine(test, ENGINE);
 	route(test);
-	job = dcbm_get_job(&ctx->batch);
+	job = dcbm_get_job(&ctx_of(test)->batch);
 	KUNIT_ASSERT_NOT_NULL(test, job);
 	KUNIT_ASSERT_EQ(test, 1, list_count_nodes(&job->chans));
 	KUNIT_EXPECT_FALSE(test, another_bounces(channel_of(job)->device->dev));
-	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx_of(test)->batch));
 	dcbm_put_job(job);
 
 	snprintf(name, sizeof(name), "%s." ANOTHER, __func__);

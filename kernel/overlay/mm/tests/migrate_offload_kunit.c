@@ -932,8 +932,7 @@ static void bound_knows_each_node(struct kunit *test)
 		set_folio_ns(&ctx->migrator, NSEC_PER_USEC);
 		ctx->migrator.folio_ns[nid * NR_PAGE_ORDERS] = SLOW_NS;
 		ctx->nr_dsts = 0;
-		ctx->nr_submits = 0;
-		migrate_rounds(ctx, 1, 50);
+		submits_of_a_round(ctx);
 		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 5);
 
 		set_folio_ns(&ctx->migrator, SLOW_NS);
