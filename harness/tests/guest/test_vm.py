@@ -60,9 +60,7 @@ def nodes(*cpus: str) -> list[str]:
         (
             {"cpus": 1, "clock": vm.Clock(seed=7)},
             {
-                "-smp": ["1"],
-                "-accel": ["tcg,thread=single"],
-                "-icount": ["shift=0,sleep=off"],
+                "-smp": ["1"], "-accel": ["tcg,thread=single"], "-icount": ["shift=0,sleep=off"],
                 "-numa": nodes("cpus=0,", ""),
             },
         ),
