@@ -200,18 +200,13 @@ def test_one_folio_in_a_hundred_may_miss_the_engine() -> None:
         *(
             json.dumps(result)
             for result in (
-                3,
-                line(folio_kib=16),
-                line(bytes_wrong=-1),
-                line(gbps_mean="fast"),
-                line() | {"mode": "dma"},
-                line() | {"counters": {"fallback_busy": "1"}},
-                line() | {"bench": {"offload": None, "runs": [run()]}},
-                line() | {"gbps": 1.0},
+                3, line(folio_kib=16), line(bytes_wrong=-1), line(gbps_mean="fast"),
+                line() | {"mode": "dma"}, line() | {"counters": {"fallback_busy": "1"}},
+                line() | {"bench": {"offload": None, "runs": [run()]}}, line() | {"gbps": 1.0},
             )
         ),
     ],
-)
+)  # fmt: skip
 def test_a_line_outside_the_schema_is_refused(text: str) -> None:
     with pytest.raises(HarnessError, match="demo: a result of the guest"):
         demo.parse_results(f"result: {text}")

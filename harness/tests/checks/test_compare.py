@@ -25,12 +25,9 @@ def test_mm_tests_are_compared_by_name() -> None:
 
 def test_only_programs_that_did_not_pass_run_without_the_offload() -> None:
     cases = [
-        Case("rmap/a", Status.PASSED),
-        Case("cow/a", Status.SKIPPED),
-        Case("cow/b", Status.FAILED),
-        Case("migration/a", Status.XFAIL),
-        Case("hmm-tests", Status.FAILED),
-    ]
+        Case("rmap/a", Status.PASSED), Case("cow/a", Status.SKIPPED), Case("cow/b", Status.FAILED),
+        Case("migration/a", Status.XFAIL), Case("hmm-tests", Status.FAILED),
+    ]  # fmt: skip
     assert compare.programs(cases) == ["cow", "hmm-tests"]
     assert compare.programs(cases[:1]) == []
 

@@ -4,12 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.checks.lint.docs import (
-    abi_problems,
-    link_problems,
-    rst_problems,
-    unlisted,
-)
+from harness.checks.lint.docs import abi_problems, link_problems, rst_problems, unlisted
 from harness.core import process
 
 GOOD = """\

@@ -67,14 +67,11 @@ def test_the_last_pattern_decides() -> None:
 @pytest.mark.parametrize(
     ("text", "count"),
     [
-        ('room = ["*"]', 8),
-        ('room = ["*", "!tests/*"]', 5),
-        ('patches = ["live/*"]', 5),
+        ('room = ["*"]', 8), ('room = ["*", "!tests/*"]', 5), ('patches = ["live/*"]', 5),
         ('patches = ["live/*"], files = ["mm/a.c"]', 3),
-        ('patches = ["live/*"], files = ["mm/a.c"], net = true', 1),
-        ('patches = ["gone/*"]', None),
+        ('patches = ["live/*"], files = ["mm/a.c"], net = true', 1), ('patches = ["gone/*"]', None),
     ],
-)
+)  # fmt: skip
 def test_a_part_above_its_cap_fails(text: str, count: int | None) -> None:
     tree = lines(live=PATCH)
     enough = limit(f"{text}, cap = {count or 0}")

@@ -162,14 +162,11 @@ def test_only_suites_on_several_processors_have_cases_that_count() -> None:
 
 
 STAGES = [
-    Stage("unit", lambda *_: []),
-    Stage("base-live", lambda *_: [], "kernel-base"),
+    Stage("unit", lambda *_: []), Stage("base-live", lambda *_: [], "kernel-base"),
     Stage("base-live-stress", lambda *_: [], "kernel-base"),
-    Stage("arm64-live", lambda *_: [], "kernel-arm64"),
-    Stage("kernel-base", lambda *_: [], "qemu"),
-    Stage("kernel-arm64", lambda *_: []),
-    Stage("qemu", lambda *_: []),
-]
+    Stage("arm64-live", lambda *_: [], "kernel-arm64"), Stage("kernel-base", lambda *_: [], "qemu"),
+    Stage("kernel-arm64", lambda *_: []), Stage("qemu", lambda *_: []),
+]  # fmt: skip
 USUAL = {"unit", "base-live", "base-live-stress"}
 
 

@@ -21,17 +21,13 @@ def failed(text: str) -> list[str]:
 def test_leaves_count_and_parents_do_not() -> None:
     cases = parse("good.ktap")
     assert list(cases) == [
-        "environment",
-        "off.migrate_contents/off.migrate_contents.anonymous",
+        "environment", "off.migrate_contents/off.migrate_contents.anonymous",
         "off.migrate_contents/off.migrate_contents.hugetlb",
-        "off.migrate_contents/off.migrate_contents.shmem",
-        "migrate_sysfs",
-    ]
+        "off.migrate_contents/off.migrate_contents.shmem", "migrate_sysfs",
+    ]  # fmt: skip
     assert ktap.count(list(cases.values())) == {
-        Status.PASSED: 3,
-        Status.FAILED: 1,
-        Status.SKIPPED: 1,
-    }
+        Status.PASSED: 3, Status.FAILED: 1, Status.SKIPPED: 1,
+    }  # fmt: skip
 
 
 def test_a_skip_keeps_its_reason() -> None:
@@ -92,11 +88,8 @@ def test_directives_outrank_the_result(word: str) -> None:
     text += f"{word} 3 # XFAIL c\n{word} 4 d # TIMEOUT 45 seconds\n"
     cases = ktap.parse(text)
     assert [(case.name, case.status) for case in cases] == [
-        ("a", Status.SKIPPED),
-        ("b", Status.XFAIL),
-        ("c", Status.XFAIL),
-        ("d", Status.FAILED),
-    ]
+        ("a", Status.SKIPPED), ("b", Status.XFAIL), ("c", Status.XFAIL), ("d", Status.FAILED),
+    ]  # fmt: skip
 
 
 def test_an_unexpected_pass_and_an_error_keep_their_names() -> None:
@@ -126,11 +119,9 @@ def test_junit_of_pytest_is_read() -> None:
         "</testsuite></testsuites>"
     )
     assert ktap.parse_junit(text) == [
-        Case("t.a", Status.PASSED),
-        Case("t.b", Status.FAILED, "assert 1 == 2"),
-        Case("t.c", Status.FAILED, "boom"),
-        Case("t.d", Status.SKIPPED, "later"),
-    ]
+        Case("t.a", Status.PASSED), Case("t.b", Status.FAILED, "assert 1 == 2"),
+        Case("t.c", Status.FAILED, "boom"), Case("t.d", Status.SKIPPED, "later"),
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(

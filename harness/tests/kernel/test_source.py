@@ -37,12 +37,10 @@ def test_every_point_release_is_accepted(
 @pytest.mark.parametrize(
     ("fields", "version"),
     [
-        ((7, 4, 0, ""), "7.4"),
-        ((7, 30, 1, ""), "7.30.1"),
-        ((7, 3, 0, " -rc5"), "7.3-rc5"),
+        ((7, 4, 0, ""), "7.4"), ((7, 30, 1, ""), "7.30.1"), ((7, 3, 0, " -rc5"), "7.3-rc5"),
         ((17, 3, 0, ""), "17.3"),
     ],
-)
+)  # fmt: skip
 def test_other_versions_are_refused_in_one_line(
     tmp_path: Path, fields: tuple[object, ...], version: str
 ) -> None:

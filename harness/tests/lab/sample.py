@@ -51,13 +51,8 @@ def real_results(**changes: Any) -> Results:
         ),
     ]  # fmt: skip
     whole = Results(
-        calibration=None,
-        engine=Engine(preset="idxd", is_model=False, source="a real machine"),
-        runs=tuple(runs),
-        notes=("by hand",),
-        quick=False,
-        kernel_release="7.3.4",
-        qemu=None,
+        calibration=None, engine=Engine(preset="idxd", is_model=False, source="a real machine"),
+        runs=tuple(runs), notes=("by hand",), quick=False, kernel_release="7.3.4", qemu=None,
         compiler=None,
-    )
+    )  # fmt: skip
     return structs.replace(whole, **changes)

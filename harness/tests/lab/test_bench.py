@@ -11,13 +11,10 @@ from harness.lab.results import Inaccessible, Phases, convert
 
 def offload(migrator: str = "dcbm", **changes: Any) -> dict[str, Any]:
     return {
-        "enabled": True,
-        "migrator": migrator,
-        "parameters": {"segments": "Y", "merge": "Y", "channels": "0"},
-        "providers": ["idxd"],
-        "channels": 8,
-        **changes,
-    }
+        "enabled": True, "migrator": migrator,
+        "parameters": {"segments": "Y", "merge": "Y", "channels": "0"}, "providers": ["idxd"],
+        "channels": 8, **changes,
+    }  # fmt: skip
 
 
 def one_run(**changes: Any) -> dict[str, Any]:

@@ -18,9 +18,9 @@ CITED = tomllib.loads((ROOT / "lab/recorded/cited.toml").read_text())
 NEVER = Inaccessible(p50=0, p99=0, max=0)
 FILTERS: dict[str, Callable[..., str]] = {
     "n": lambda value, digits=0: f"{value:,.{digits}f}",
-    "both": lambda run, digits=0: f"{run.gbps:.1f} {run.us:,.{digits}f}",
-    "cell": lambda run, digits=0: f"{run.gbps:.1f} GB/s; {run.us:,.{digits}f} us",
-    "three": lambda run, digits=0: f"{run.gbps:.1f} {run.instr:,.0f} {run.us:,.{digits}f}",
+    "both": lambda run: f"{run.gbps:.1f} {run.us:,.{int(run.us < 9.95)}f}",
+    "cell": lambda run: f"{run.gbps:.1f} GB/s; {run.us:,.{int(run.us < 9.95)}f} us",
+    "three": lambda run: f"{run.gbps:.1f} {run.instr:,.0f} {run.us:,.{int(run.us < 9.95)}f}",
     "less": lambda old, new: f"{old.instr:,.0f} {new.instr:,.0f} {old.instr / new.instr:.2f}",
 }
 

@@ -32,13 +32,9 @@ def test_devices_are_channels_of_the_engine_in_a_slower_clock(tmp_path: Path) ->
         "ptdma,desc-ns=100,mbps=0,bandwidth=1=1000/2=2000/3=3000/4=4000",
     )
     assert preset.devices(3, 4.75) == (
-        "-device",
-        "ptdma,desc-ns=475,mbps=0,bandwidth=1=211/2=421/3=632/4=842",
-        "-device",
-        "ptdma,desc-ns=475,mbps=0",
-        "-device",
-        "ptdma,desc-ns=475,mbps=0",
-    )
+        "-device", "ptdma,desc-ns=475,mbps=0,bandwidth=1=211/2=421/3=632/4=842",
+        "-device", "ptdma,desc-ns=475,mbps=0", "-device", "ptdma,desc-ns=475,mbps=0",
+    )  # fmt: skip
     both = load(tmp_path, 'device = "dsa"\nqueues = 2\n' + GOOD).devices(3, 1.0)
     assert both[2:] == ("-device", "dsa,desc-ns=100,mbps=0")
 

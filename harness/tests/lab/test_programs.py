@@ -37,12 +37,8 @@ def test_every_way_boots_with_either_size_of_pages_and_defaults_with_seeds() -> 
 def test_what_the_load_generator_says_is_told_in_the_time_of_the_machine() -> None:
     boot = replace(OFF, seed=3, quantum_ns=2500)
     rest, moving = programs.cases_of(f"noise\n{REST}{MOVING}", boot, 5.0)
-    assert (rest.case, rest.state, rest.moves, rest.per_s) == (
-        "nine GETs to a SET",
-        "rest",
-        0,
-        5000,
-    )
+    assert (rest.case, rest.state) == ("nine GETs to a SET", "rest")
+    assert (rest.moves, rest.per_s) == (0, 5000)
     assert (rest.p50_us, rest.p99_us, rest.p999_us, rest.longest_us) == (0.2, 0.4, 0.6, 0.8)
     assert (moving.moves, moving.move_ms, moving.mover_ms) == (4, 100, 20)
     assert (moving.late, moving.ipis, moving.gb) == pytest.approx((7, 600, 1.024))

@@ -246,12 +246,9 @@ def test_smaps_is_compared_without_the_age_of_folios() -> None:
     def layout(flags: str, referenced: str) -> Layout:
         sums = f" smaps 30+8: Rss 16{referenced} Locked 4"
         return with_stage(
-            "there",
-            "process 1",
-            sums,
-            f"30+4 soft {WHOLE.format(node=1, flags=flags)}",
+            "there", "process 1", sums, f"30+4 soft {WHOLE.format(node=1, flags=flags)}",
             "34+4 young",
-        )
+        )  # fmt: skip
 
     active, aged = layout("anon,active", ""), layout("anon,referenced", " Referenced 16")
     assert compare(active, aged) == compare(aged, active) == []

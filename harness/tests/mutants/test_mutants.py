@@ -41,13 +41,9 @@ def project(tmp_path: Path, project: Project) -> Project:
 def add(directory: Path, name: str, room: str = "room", **more: str | list[str]) -> None:
     """Append a mutant to a room; no room has it twice."""
     fields = {
-        "claim": "c",
-        "test": "pytest test_sum.py",
-        "file": "sum.py",
-        "old": "    return a + b",
-        "new": "    return a",
-        **more,
-    }
+        "claim": "c", "test": "pytest test_sum.py", "file": "sum.py", "old": "    return a + b",
+        "new": "    return a", **more,
+    }  # fmt: skip
     text = "".join(f"{key} = {json.dumps(value)}\n" for key, value in fields.items())
     with (directory / f"{room}.toml").open("a") as file:
         file.write(f"[{name}]\n{text}")

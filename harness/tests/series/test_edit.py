@@ -132,10 +132,8 @@ def test_a_new_commit_becomes_a_patch_in_its_place(desk: Desk) -> None:
     desk.save()
     series = desk.patch("speed/series").splitlines()
     assert series == [
-        "0001-ten.patch mm/offload.c drivers/new/",
-        f"{name} mm/fresh.c",
-        "0003-more.patch",
-    ]
+        "0001-ten.patch mm/offload.c drivers/new/", f"{name} mm/fresh.c", "0003-more.patch",
+    ]  # fmt: skip
     assert "From: B Person" in desk.patch(f"speed/{name}")
     assert not desk.project.patch("speed/0002-more.patch").exists()
     assert (desk.project.paths.overlay / "mm/fresh.c").read_text() == "int fresh;\n"

@@ -27,11 +27,9 @@ def test_each_topic_has_a_directory(
     export.export(made, out)
     first = {str(path.relative_to(out)): path.read_bytes() for path in out.rglob("*.patch")}
     assert sorted(first) == [
-        "fix/0001-mm-fix-4.patch",
-        "lab/0001-mm-rmap.patch",
-        "speed/0001-mm-ten.patch",
+        "fix/0001-mm-fix-4.patch", "lab/0001-mm-rmap.patch", "speed/0001-mm-ten.patch",
         "speed/0002-mm-more.patch",
-    ]
+    ]  # fmt: skip
     assert (out / "speed/needs").read_text() == "fix\n"
     assert not (out / "fix/needs").exists()
     cover = (out / "speed/0000-cover-letter.txt").read_text()

@@ -36,6 +36,8 @@ struct dcbm_test {
 	struct sg_table src, dst;
 };
 
+#define ctx_of(kunit)	((struct dcbm_test *)(kunit)->priv)
+
 KUNIT_DEFINE_ACTION_WRAPPER(put_folio, folio_put, struct folio *);
 
 static struct folio *alloc_folio(struct kunit *test, unsigned int order)
@@ -78,6 +80,15 @@ static void map(struct sg_table *table, u64 base, size_t len)
 	sg_dma_len(sg) = len;
 }
 
+/* Map entries of as many pages as the digits say. */
+static void map_pages(struct kunit *test, const char *src, const char *dst)
+{
+	while (*src)
+		map(&ctx_of(test)->src, SRC_BASE, (*src++ - '0') * PAGE_SIZE);
+	while (*dst)
+		map(&ctx_of(test)->dst, DST_BASE, (*dst++ - '0') * PAGE_SIZE);
+}
+
 /* Return the DMA address of byte @offset of the whole list. */
 static u64 address_of(const struct sg_table *table, size_t offset)
 {
@@ -90,16 +101,12 @@ static u64 address_of(const struct sg_table *table, size_t offset)
 
 static size_t all_bytes(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	return ctx->batch.nr_pages * PAGE_SIZE;
+	return ctx_of(test)->batch.nr_pages * PAGE_SIZE;
 }
 
 static size_t size_of(struct kunit *test, unsigned int item)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	return folio_size(ctx->batch.pairs[item].src);
+	return folio_size(ctx_of(test)->batch.pairs[item].src);
 }
 
 /* The walk visits every byte once, in order, at its address on both sides. */
@@ -157,38 +164,24 @@ static void walk_unmerged(struct kunit *test)
 
 static void walk_merged_on_both_sides(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
 	add_pairs(test, 8, 0);
-	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
+	map_pages(test, "8", "8");
 	/* Neighbours that the IOMMU merged stay one segment. */
 	KUNIT_EXPECT_EQ(test, 1, expect_walk(test));
 }
 
 static void walk_merged_on_one_side(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	for (unsigned int i = 0; i < 8; i++) {
-		add_pair(test, 0);
-		map(&ctx->src, SRC_BASE, PAGE_SIZE);
-	}
-	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 5 * PAGE_SIZE);
+	add_pairs(test, 8, 0);
+	map_pages(test, "11111111", "35");
 	KUNIT_EXPECT_EQ(test, 8, expect_walk(test));
 }
 
 static void walk_folio_in_pieces(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
 	add_pair(test, 3);
 	add_pair(test, 0);
-	map(&ctx->src, SRC_BASE, 5 * PAGE_SIZE);
-	map(&ctx->src, SRC_BASE, 4 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 2 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 7 * PAGE_SIZE);
+	map_pages(test, "54", "27");
 	/* 2 + 3 pages of the first folio, then its other 3 with the second. */
 	KUNIT_EXPECT_EQ(test, 3, expect_walk(test));
 }
@@ -228,12 +221,9 @@ static void walk_at_random(struct kunit *test)
 static void walk_part_of_a_batch(struct kunit *test)
 {
 	const struct dcbm_range range = { 1, 2 * PAGE_SIZE, 7 * PAGE_SIZE };
-	struct dcbm_test *ctx = test->priv;
 
 	add_pairs(test, 4, 2);
-	map(&ctx->src, SRC_BASE, 7 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 3 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 4 * PAGE_SIZE);
+	map_pages(test, "7", "34");
 	/* 2 pages and 1, then 3 and 1 of the last folio. */
 	KUNIT_EXPECT_EQ(test, 2, expect_walk_over(test, &range));
 }
@@ -242,32 +232,28 @@ static void walk_part_of_a_batch(struct kunit *test)
 static void walk_ends_with_its_range(struct kunit *test)
 {
 	const struct dcbm_range range = { .len = 3 * PAGE_SIZE };
-	struct dcbm_test *ctx = test->priv;
 
 	add_pairs(test, 2, 2);
-	map(&ctx->src, SRC_BASE, 8 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 8 * PAGE_SIZE);
+	map_pages(test, "8", "8");
 	KUNIT_EXPECT_EQ(test, 1, expect_walk_over(test, &range));
 }
 
 /* A provider that takes no more bytes gets a segment in parts. */
 static void segment_is_cut(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	const struct dcbm_range all = { .len = 6 * PAGE_SIZE };
 	struct dcbm_segment part;
 	struct dcbm_walk walk;
 
 	add_pair(test, 1);
 	add_pair(test, 2);
-	map(&ctx->src, SRC_BASE, 6 * PAGE_SIZE);
-	map(&ctx->dst, DST_BASE, 6 * PAGE_SIZE);
-	dcbm_walk_init(&walk, &all, &ctx->src, &ctx->dst);
+	map_pages(test, "6", "6");
+	dcbm_walk_init(&walk, &all, &ctx_of(test)->src, &ctx_of(test)->dst);
 	part = dcbm_walk_peek(&walk, 3 * PAGE_SIZE);
 	KUNIT_EXPECT_EQ(test, SRC_BASE, part.src);
 	KUNIT_EXPECT_EQ(test, 3 * PAGE_SIZE, part.range.len);
 	KUNIT_EXPECT_EQ(test, 0, part.range.first);
-	dcbm_walk_advance(&walk, &ctx->job, 3 * PAGE_SIZE);
+	dcbm_walk_advance(&walk, &ctx_of(test)->job, 3 * PAGE_SIZE);
 	part = dcbm_walk_peek(&walk, SIZE_MAX);
 	KUNIT_EXPECT_EQ(test, SRC_BASE + 3 * PAGE_SIZE, part.src);
 	KUNIT_EXPECT_EQ(test, DST_BASE + 3 * PAGE_SIZE, part.dst);
@@ -308,7 +294,6 @@ static void expect_shares(struct kunit *test, unsigned int nr_chans, size_t spre
 /* An order-0 folio is never cut. */
 static void shares_of_small_folios(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_range share, rest;
 
 	add_pairs(test, 16, 0);
@@ -317,7 +302,7 @@ static void shares_of_small_folios(struct kunit *test)
 
 	rest = (struct dcbm_range){ .len = all_bytes(test) };
 	for (unsigned int i = 5; i; i--) {
-		dcbm_share(&ctx->job, &rest, i, &share);
+		dcbm_share(&ctx_of(test)->job, &rest, i, &share);
 		KUNIT_EXPECT_TRUE(test, PAGE_ALIGNED(share.len));
 		KUNIT_EXPECT_EQ(test, 0, rest.offset);
 	}
@@ -342,16 +327,12 @@ static void shares_of_mixed_sizes(struct kunit *test)
 /* A descriptor of these bytes has completed; one that failed is not accounted. */
 static void account(struct kunit *test, unsigned int item, size_t offset, size_t len)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	dcbm_account(&ctx->job, (struct dcbm_range){ item, offset, len });
+	dcbm_account(&ctx_of(test)->job, (struct dcbm_range){ item, offset, len });
 }
 
 static enum migrate_offload_status status(struct kunit *test, unsigned int item)
 {
-	struct dcbm_test *ctx = test->priv;
-
-	return dcbm_item_status(&ctx->job, item);
+	return dcbm_item_status(&ctx_of(test)->job, item);
 }
 
 /* The neighbours are parts of one folio: no function allocates folios side by side. */
@@ -451,11 +432,9 @@ static void one_error_fails_the_folio(struct kunit *test)
 
 static void time_out_fails_what_is_left(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
-
 	add_pairs(test, 2, 0);
 	account(test, 0, 0, PAGE_SIZE);
-	ctx->job.timed_out = true;
+	ctx_of(test)->job.timed_out = true;
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_DONE, status(test, 0));
 	KUNIT_EXPECT_EQ(test, MIGRATE_OFFLOAD_TIMEOUT, status(test, 1));
 }
@@ -485,10 +464,7 @@ static int name_engines(const char *names)
 	return dcbm_set_parameter(names, &kp);
 }
 
-static void use_none(void *unused)
-{
-	name_engines("");
-}
+KUNIT_DEFINE_ACTION_WRAPPER(use_only, name_engines, const char *);
 
 /*
  * An engine that copies nothing, with room for one descriptor, whose interrupt comes
@@ -574,7 +550,7 @@ static void register_engine(struct kunit *test, struct ring_of_one *ring, const 
 	KUNIT_ASSERT_NOT_ERR_OR_NULL(test, dev);
 	KUNIT_ASSERT_EQ(test, 0, dma_coerce_mask_and_coherent(dev, DMA_BIT_MASK(64)));
 	KUNIT_ASSERT_EQ(test, 0, name_engines(ENGINE "," ANOTHER));
-	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_none, NULL));
+	KUNIT_ASSERT_EQ(test, 0, kunit_add_action_or_reset(test, use_only, ""));
 
 	dma->dev = dev;
 	dma_cap_set(DMA_MEMCPY, dma->cap_mask);
@@ -651,7 +627,6 @@ static struct dma_chan *channel_of(struct dcbm_job *job)
 /* The event waits while a job has a channel. Afterwards no job gets one. */
 static struct dma_chan *notify_during_job(struct kunit *test, struct event *event)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job = get_job(test, 10 * HZ);
 	struct dma_chan *chan = channel_of(job);
 
@@ -663,7 +638,7 @@ static struct dma_chan *notify_during_job(struct kunit *test, struct event *even
 	flush_work(&event->work);
 	destroy_work_on_stack(&event->work);
 
-	job = dcbm_get_job(&ctx->batch);
+	job = dcbm_get_job(&ctx_of(test)->batch);
 	KUNIT_EXPECT_NULL(test, job);
 	if (job)
 		dcbm_put_job(job);
@@ -692,12 +667,11 @@ static bool channel_is_free(struct dma_chan *wanted)
 /* dcbm acquires channels again some time after the event. */
 static void wake_up_again(struct kunit *test, unsigned long event)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job = NULL;
 
 	KUNIT_EXPECT_EQ(test, NOTIFY_DONE, dcbm_pm_event(NULL, event, NULL));
 	for (unsigned int i = 0; i < 500 && !job; i++) {
-		job = dcbm_get_job(&ctx->batch);
+		job = dcbm_get_job(&ctx_of(test)->batch);
 		if (!job)
 			msleep(20);
 	}
@@ -860,13 +834,12 @@ static void interrupt_while_preparing(struct kunit *test)
 static void only_named_engines(struct kunit *test)
 {
 	struct dcbm_job *job = get_job(test, HZ);
-	struct dcbm_test *ctx = test->priv;
 	struct dma_chan *chan = channel_of(job);
 
 	dcbm_put_job(job);
 	KUNIT_EXPECT_EQ(test, 0, name_engines(""));
 	KUNIT_EXPECT_TRUE(test, channel_is_free(chan));
-	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx_of(test)->batch));
 	KUNIT_EXPECT_EQ(test, 0, name_engines("a third one, " ENGINE));
 	KUNIT_EXPECT_FALSE(test, channel_is_free(chan));
 }
@@ -880,7 +853,6 @@ static bool another_bounces(struct device *dev)
 /* A channel that does not reach all memory gets no share, and says so if there is no other. */
 static void bouncing_channel_gets_no_share(struct kunit *test)
 {
-	struct dcbm_test *ctx = test->priv;
 	struct dcbm_job *job;
 	char name[64];
 
@@ -889,11 +861,11 @@ static void bouncing_channel_gets_no_share(struct kunit *test)
 	add_pair(test, 5);
 	add_engine(test, ENGINE);
 	route(test);
-	job = dcbm_get_job(&ctx->batch);
+	job = dcbm_get_job(&ctx_of(test)->batch);
 	KUNIT_ASSERT_NOT_NULL(test, job);
 	KUNIT_ASSERT_EQ(test, 1, list_count_nodes(&job->chans));
 	KUNIT_EXPECT_FALSE(test, another_bounces(channel_of(job)->device->dev));
-	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx->batch));
+	KUNIT_EXPECT_NULL(test, dcbm_get_job(&ctx_of(test)->batch));
 	dcbm_put_job(job);
 
 	snprintf(name, sizeof(name), "%s." ANOTHER, __func__);

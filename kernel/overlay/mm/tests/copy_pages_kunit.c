@@ -275,9 +275,7 @@ static void map_again(void *page)
  */
 static void poison_is_reported_where_it_is(struct kunit *test)
 {
-	static const unsigned int poisoned[] = {
-		0, 1, MAX_PAGES / 2 - 1, MAX_PAGES / 2, MAX_PAGES - 1,
-	};
+	static const unsigned int at[] = { 0, 1, MAX_PAGES / 2 - 1, MAX_PAGES / 2, MAX_PAGES - 1 };
 	struct page *src = alloc_longest(test, numa_mem_id());
 	struct page *dst = alloc_longest(test, far_node(test));
 
@@ -288,8 +286,8 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 	choose(test);
 	fill_differently(src, MAX_PAGES);
 
-	for (unsigned int i = 0; i < ARRAY_SIZE(poisoned); i++) {
-		struct page *hole = src + poisoned[i];
+	for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
+		struct page *hole = src + at[i];
 
 		memset(page_address(dst), FILL, MAX_PAGES * PAGE_SIZE);
 		KUNIT_ASSERT_EQ(test, set_direct_map_invalid_noflush(hole), 0);
@@ -302,9 +300,9 @@ static void poison_is_reported_where_it_is(struct kunit *test)
 		for (unsigned int waits = 0; waits < 50 && !PageHWPoison(hole); waits++)
 			msleep(20);
 		for (unsigned int page = 0; page < MAX_PAGES; page++)
-			KUNIT_EXPECT_EQ(test, PageHWPoison(src + page), page == poisoned[i]);
+			KUNIT_EXPECT_EQ(test, PageHWPoison(src + page), page == at[i]);
 		KUNIT_EXPECT_EQ(test, 0, memcmp(page_address(dst), page_address(src),
-						poisoned[i] * PAGE_SIZE));
+						at[i] * PAGE_SIZE));
 		ClearPageHWPoison(hole);
 	}
 }

@@ -163,11 +163,8 @@ static void clean_up(void *data)
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
-static void put_file(void *file)
-{
-	/* A kthread's fput() is delayed; the test must not outrun it. */
-	__fput_sync(file);
-}
+/* A kthread's fput() is delayed; the test must not outrun it. */
+KUNIT_DEFINE_ACTION_WRAPPER(put_file, __fput_sync, struct file *);
 
 static struct file *new_file(struct kunit *test, unsigned int nr)
 {
@@ -345,14 +342,11 @@ static void register_validates(struct kunit *test)
 {
 	struct offload_test *ctx = test->priv;
 	struct migrator *migrator = &ctx->migrator;
-	static const char * const bad_names[] = {
-		NULL, "", "none", "two words", "new\nline",
-	};
+	static const char * const bad_names[] = { NULL, "", "none", "two words", "new\nline" };
 
 	for (int i = 0; i < ARRAY_SIZE(bad_names); i++) {
 		migrator->name = bad_names[i];
-		KUNIT_EXPECT_EQ_MSG(test, -EINVAL, migrate_offload_register(migrator),
-				    "name %d", i);
+		KUNIT_EXPECT_EQ_MSG(test, -EINVAL, migrate_offload_register(migrator), "%d", i);
 	}
 
 	migrator->name = "kunit";
@@ -456,31 +450,26 @@ static struct folio *eligible_anon_folio(struct kunit *test)
 	return folio;
 }
 
-static void expect_eligible(struct kunit *test, struct folio *folio)
+static void expect_early(struct kunit *test, bool eligible, struct folio *folio)
 {
-	KUNIT_EXPECT_TRUE(test, migrate_folio_may_copy_early(folio, true));
-}
-
-static void expect_declined(struct kunit *test, struct folio *folio)
-{
-	KUNIT_EXPECT_FALSE(test, migrate_folio_may_copy_early(folio, true));
+	KUNIT_EXPECT_EQ(test, eligible, migrate_folio_may_copy_early(folio, true));
 }
 
 static void anon_folio_is_eligible(struct kunit *test)
 {
 	struct folio *folio = eligible_anon_folio(test);
 
-	expect_eligible(test, folio);
+	expect_early(test, true, folio);
 
 	folio_get(folio);
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	folio_put(folio);
 
 	SetPageHWPoison(&folio->page);
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	ClearPageHWPoison(&folio->page);
 
-	expect_eligible(test, folio);
+	expect_early(test, true, folio);
 	folio_put(folio);
 }
 
@@ -490,10 +479,10 @@ static void movable_ops_page_is_declined(struct kunit *test)
 
 	KUNIT_ASSERT_NOT_NULL(test, folio);
 	/* Nor is one without an owner eligible. */
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	__SetPageOffline(&folio->page);
 	SetPageMovableOps(&folio->page);
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	/* Type and flag stay set until the page is freed. */
 	folio_put(folio);
 }
@@ -508,9 +497,9 @@ static void folio_with_more_than_bytes_is_declined(struct kunit *test)
 	struct folio *folio = eligible_anon_folio(test);
 
 	kunit_activate_static_stub(test, folio_content_is_bytes, content_is_more_than_bytes);
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	kunit_deactivate_static_stub(test, folio_content_is_bytes);
-	expect_eligible(test, folio);
+	expect_early(test, true, folio);
 	folio_put(folio);
 }
 
@@ -533,13 +522,11 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 		{ { .migrate_folio = unknown_migrate_folio },	     false },
 		{ { .migrate_folio = NULL },			     false },
 	};
-	struct address_space *mapping;
-	struct inode *inode;
+	struct address_space *mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
+	struct inode *inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
 	struct folio *folio;
 
 	skip_unless_copied(test);
-	mapping = kunit_kzalloc(test, sizeof(*mapping), GFP_KERNEL);
-	inode = kunit_kzalloc(test, sizeof(*inode), GFP_KERNEL);
 	folio = folio_alloc(GFP_KERNEL, 0);
 	KUNIT_ASSERT_NOT_NULL(test, mapping);
 	KUNIT_ASSERT_NOT_NULL(test, inode);
@@ -552,22 +539,19 @@ static void only_plain_mappings_are_eligible(struct kunit *test)
 	for (int i = 0; i < ARRAY_SIZE(kinds); i++) {
 		kunit_info(test, "%ps", kinds[i].aops.migrate_folio);
 		mapping->a_ops = &kinds[i].aops;
-		if (kinds[i].eligible)
-			expect_eligible(test, folio);
-		else
-			expect_declined(test, folio);
+		expect_early(test, kinds[i].eligible, folio);
 	}
 
 	inode->i_mode = S_IFBLK;
 	mapping->host = inode;
 	mapping->a_ops = &kinds[1].aops;
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 	inode->i_mode = S_IFREG;
-	expect_eligible(test, folio);
+	expect_early(test, true, folio);
 
 	mapping->a_ops = &kinds[0].aops;
 	mapping_set_inaccessible(mapping);
-	expect_declined(test, folio);
+	expect_early(test, false, folio);
 
 	folio->mapping = NULL;
 	folio_put(folio);
@@ -660,9 +644,7 @@ static void deadline_has_a_limit(struct kunit *test)
 {
 	struct migrate_offload_batch *batch = kunit_kzalloc(test, sizeof(*batch), GFP_KERNEL);
 	struct offload_test *ctx = setup(test, 1);
-	struct migrate_route route = {
-		.migrator = &ctx->migrator, .reason = TEST_REASON,
-	};
+	struct migrate_route route = { .migrator = &ctx->migrator, .reason = TEST_REASON };
 	unsigned long begin = jiffies;
 
 	KUNIT_ASSERT_NOT_NULL(test, batch);
@@ -950,8 +932,7 @@ static void bound_knows_each_node(struct kunit *test)
 		set_folio_ns(&ctx->migrator, NSEC_PER_USEC);
 		ctx->migrator.folio_ns[nid * NR_PAGE_ORDERS] = SLOW_NS;
 		ctx->nr_dsts = 0;
-		ctx->nr_submits = 0;
-		migrate_rounds(ctx, 1, 50);
+		submits_of_a_round(ctx);
 		KUNIT_EXPECT_LE(test, ctx->nr_dsts_at_first_submit, 5);
 
 		set_folio_ns(&ctx->migrator, SLOW_NS);
@@ -1108,8 +1089,6 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
  * -EAGAIN. Before the retry, the callback of the second folio changes the first and drops the
  * reference. The retry must not use the stale copy.
  */
-static struct offload_test *between_ctx;
-
 static enum migrate_offload_status
 copy_then_hold(struct offload_test *ctx, struct migrate_offload_pair *pair, unsigned int i)
 {
@@ -1122,10 +1101,12 @@ copy_then_hold(struct offload_test *ctx, struct migrate_offload_pair *pair, unsi
 static int change_and_drop_held(struct address_space *mapping, struct folio *dst,
 				struct folio *src, enum migrate_mode mode)
 {
-	if (between_ctx->held) {
-		fill(between_ctx->held, SCRIBBLE);
-		folio_put(between_ctx->held);
-		between_ctx->held = NULL;
+	struct offload_test *ctx = kunit_get_current_test()->priv;
+
+	if (ctx->held) {
+		fill(ctx->held, SCRIBBLE);
+		folio_put(ctx->held);
+		ctx->held = NULL;
 	}
 	return -EBUSY;
 }
@@ -1137,14 +1118,12 @@ static void retry_copies_afresh(struct kunit *test)
 		.migrate_folio	= change_and_drop_held,
 	};
 	struct offload_test *ctx = setup(test, 1);
-	const struct address_space_operations *old_aops;
 	struct file *other = new_file(test, 1);
+	const struct address_space_operations *old_aops = other->f_mapping->a_ops;
 
-	old_aops = other->f_mapping->a_ops;
 	add_folio(ctx, other, 0);
 	other->f_mapping->a_ops = &aops;
 
-	between_ctx = ctx;
 	ctx->copy = copy_then_hold;
 	/* The second folio fails permanently. */
 	KUNIT_EXPECT_EQ(test, 1, migrate(ctx));
@@ -1357,11 +1336,9 @@ static void lost_folio_stays_and_leaks(struct kunit *test)
 
 static void long_list_comes_in_batches(struct kunit *test)
 {
+	const unsigned int limit = IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE) ? HPAGE_PMD_NR : 512;
 	struct offload_test *ctx;
-	unsigned int limit = 512;
 
-	if (IS_ENABLED(CONFIG_TRANSPARENT_HUGEPAGE))
-		limit = HPAGE_PMD_NR;
 	if (limit >= MAX_FOLIOS)
 		kunit_skip(test, "a batch holds more folios than this test has");
 
