@@ -41,9 +41,8 @@ static bool folio_looks_live(const struct migrate_route *route, struct folio *fo
 {
 	return migrate_route_is_worth(route, folio) &&
 	       folio_order(folio) >= READ_ONCE(migrate_live_min_order) &&
-	       !page_has_movable_ops(&folio->page) &&
-	       !folio_test_hugetlb(folio) && folio_test_anon(folio) &&
-	       folio_ref_count(folio) > 1;
+	       !page_has_movable_ops(&folio->page) && !folio_test_hugetlb(folio) &&
+	       folio_test_anon(folio) && folio_ref_count(folio) > 1;
 }
 
 /*
