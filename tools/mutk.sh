@@ -1,3 +1,3 @@
 #!/bin/bash
 cd /work/s
-NICE=${2:-5} exec ./run $1 make mutants ONLY="$(cat /work/s/$3)"
+NICE=${2:-5} exec ./viewnext.sh $1 make mutants ONLY="$(cat /work/s/$3)"
