@@ -252,11 +252,13 @@ def _layouts(
     seeds = range(layouts.SEED, layouts.SEED + max(machines.values()))
     single = all(machine.vcpus == 1 for machine in machines)
     kernels = layouts.prepare(paths, directory, config, seeds if single else None)
+    clock = vm.Clock(guest.seed())
     return [
         case
         for machine, count in machines.items()
-        for timed in (replace(machine, clock=vm.Clock(guest.seed())),)
-        for case in layouts.cases(layouts.run(kernels, timed, layouts.SEED, count))
+        for case in layouts.cases(
+            layouts.run(kernels, replace(machine, clock=clock), layouts.SEED, count)
+        )
     ]
 
 
