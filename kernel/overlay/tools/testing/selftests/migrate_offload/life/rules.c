@@ -418,11 +418,11 @@ static long trace_move(void)
 
 TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 {
-	/* Switched off, without a route, and with one for another reason only. */
+	/* Without a route, with one for another reason only, and switched off again. */
 	static const struct {
 		const char *reason, *route;
 		bool enabled;
-	} off[] = { { NULL, "cpu", false }, { NULL, "none", true }, { "compaction", "cpu", true } };
+	} off[] = { { NULL, "none", true }, { "compaction", "cpu", true }, { NULL, "cpu", false } };
 
 	for (unsigned int i = 0; i < ARRAY_SIZE(off); i++) {
 		ASSERT_EQ(offload_route_only(off[i].reason, off[i].route), 0);
