@@ -111,8 +111,8 @@ static int helper_should_run(unsigned int cpu)
 
 static void helper_run(unsigned int cpu)
 {
-	while (mtcopy_help(per_cpu_ptr(&helpers, cpu)))
-		cond_resched();
+	mtcopy_help(per_cpu_ptr(&helpers, cpu));
+	cond_resched();
 }
 
 static struct smp_hotplug_thread helper_threads = {
