@@ -996,6 +996,7 @@ static void dst_missing(struct kunit *test)
 	ctx->missing_dst = 26;
 	expect_migrated(ctx, 50, -ENOMEM);
 	KUNIT_EXPECT_EQ(test, 25, ctx->nr_left);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
 	KUNIT_EXPECT_EQ(test, 0, ctx->nr_put);
 }
 
