@@ -330,7 +330,8 @@ static void print_way(const struct way *way)
 		printf("  Its driver %s tell whether the engine has stopped.\n",
 		       engine->stops ? "can" : "cannot");
 	if (engine->tested)
-		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tried: errors.\n",
+		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tried: errors.\n"
+		       "  Whether it tells of uncorrected errors of memory, its manual says.\n",
 		       engine->tests, engine->failures, way_bytes(way) / 1e9);
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
 }

@@ -326,6 +326,8 @@ TEST_F_TIMEOUT(ptdma, faults, TIMEOUT)
 			count_case(&tally, survive(&faults[i], &faults[i], kind));
 		}
 	}
+	if (engine_is("ptdma"))
+		EXPECT_EQ(system("dmesg | grep -q 'PTDMA error: ERR 38: ODMA0_AXI_SLVERR'"), 0);
 	expect_no_leak(&tally);
 }
 
