@@ -4,12 +4,12 @@
  * SPDX-License-Identifier: GPL-2.0-or-later
  */
 #include "qemu/osdep.h"
+#include "hw/core/cpu.h"
 #include "hw/pci/msix.h"
 #include "hw/qdev-properties.h"
 #include "migration/vmstate.h"
 #include "qapi/error.h"
 #include "qemu/cutils.h"
-#include "qemu/main-loop.h"
 #include "system/cpu-timers.h"
 #include "dma_engine.h"
 
@@ -335,18 +335,12 @@ void dma_engine_interrupt(DmaEngineQueue *queue)
     notify(queue);
 }
 
-void dma_engine_wait(DmaEngine *dma, uint32_t us, bool (*done)(DmaEngine *dma))
+/* What a processor has read is on its way: the others go on, and this one goes on later. */
+static void keep_reader(const DmaEngine *dma)
 {
-    int64_t end = g_get_monotonic_time() + us;
-
-    /* In virtual time no processor moves while another waits. */
-    if (icount_enabled()) {
-        return;
-    }
-    while (g_get_monotonic_time() < end && !(done && done(dma))) {
-        bql_unlock();
-        g_usleep(MIN(us, 20));
-        bql_lock();
+    if (dma->knobs.read_us && current_cpu && icount_parallel()) {
+        current_cpu->icount_charge += icount_round((int64_t)dma->knobs.read_us * SCALE_US);
+        cpu_exit(current_cpu);
     }
 }
 
@@ -354,7 +348,6 @@ static uint64_t registers_read(void *opaque, hwaddr addr, unsigned int size)
 {
     DmaEngine *dma = opaque;
     unsigned int i;
-    uint32_t value;
 
     if (dma->knobs.gone) {
         return UINT32_MAX;
@@ -365,10 +358,8 @@ static uint64_t registers_read(void *opaque, hwaddr addr, unsigned int size)
             work(&dma->queue[i]);
         }
     }
-    /* As on a bus: what a register held is on its way for a while. */
-    value = dma->model->read(dma, addr);
-    dma_engine_wait(dma, dma->knobs.read_us, NULL);
-    return value;
+    keep_reader(dma);
+    return dma->knobs.reads_time_out && dma->knobs.busy ? UINT32_MAX : dma->model->read(dma, addr);
 }
 
 static void registers_write(void *opaque, hwaddr addr, uint64_t value, unsigned int size)
@@ -396,22 +387,6 @@ static uint64_t knobs_read(void *opaque, hwaddr addr, unsigned int size)
     return addr / 4 < NR_KNOBS ? ((uint32_t *)&dma->knobs)[addr / 4] : 0;
 }
 
-static void knobs_write(void *opaque, hwaddr addr, uint64_t value, unsigned int size)
-{
-    DmaEngine *dma = opaque;
-
-    if (addr / 4 < NR_KNOBS) {
-        ((uint32_t *)&dma->knobs)[addr / 4] = value;
-    }
-}
-
-static const MemoryRegionOps knobs_ops = {
-    .read = knobs_read,
-    .write = knobs_write,
-    .endianness = DEVICE_LITTLE_ENDIAN,
-    .valid = { .min_access_size = 4, .max_access_size = 4 },
-};
-
 static void end_all(DmaEngine *dma)
 {
     unsigned int i;
@@ -423,6 +398,33 @@ static void end_all(DmaEngine *dma)
         timer_del(&dma->queue[i].afterwards);
     }
 }
+
+static void lose_power(void *opaque)
+{
+    DmaEngine *dma = opaque;
+
+    end_all(dma);
+    dma->model->reset(dma);
+}
+
+static void knobs_write(void *opaque, hwaddr addr, uint64_t value, unsigned int size)
+{
+    DmaEngine *dma = opaque;
+
+    if (addr / 4 < NR_KNOBS) {
+        ((uint32_t *)&dma->knobs)[addr / 4] = value;
+    }
+    if (addr == offsetof(DmaEngineKnobs, no_power_us)) {
+        timer_mod(&dma->no_power, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) + value * SCALE_US);
+    }
+}
+
+static const MemoryRegionOps knobs_ops = {
+    .read = knobs_read,
+    .write = knobs_write,
+    .endianness = DEVICE_LITTLE_ENDIAN,
+    .valid = { .min_access_size = 4, .max_access_size = 4 },
+};
 
 static uint32_t config_read(PCIDevice *pci, uint32_t addr, int len)
 {
@@ -444,6 +446,7 @@ static void config_write(PCIDevice *pci, uint32_t addr, uint32_t value, int len)
         return;
     }
     pci_default_write_config(pci, addr, value, len);
+    pcie_cap_flr_write_config(pci, addr, value, len);
     /* What is in work ends there in any case. */
     if (is_off(pci) && !was_off) {
         end_all(dma);
@@ -454,10 +457,7 @@ static void config_write(PCIDevice *pci, uint32_t addr, uint32_t value, int len)
 
 static void dma_engine_reset(DeviceState *dev)
 {
-    DmaEngine *dma = DMA_ENGINE(dev);
-
-    end_all(dma);
-    dma->model->reset(dma);
+    lose_power(DMA_ENGINE(dev));
 }
 
 static void dma_engine_realize(PCIDevice *pci, Error **errp)
@@ -478,6 +478,11 @@ static void dma_engine_realize(PCIDevice *pci, Error **errp)
     if (pm < 0) {
         return;
     }
+    if (pcie_endpoint_cap_init(pci, 0) < 0) {
+        error_setg(errp, "no room for the capability of PCI Express");
+        return;
+    }
+    pcie_cap_flr_init(pci);
     pci_set_word(pci->config + pm + PCI_PM_PMC, 3);
     pci_set_word(pci->wmask + pm + PCI_PM_CTRL, PCI_PM_CTRL_STATE_MASK);
     for (i = 0; i < model->nr_queues; i++) {
@@ -495,18 +500,18 @@ static void dma_engine_realize(PCIDevice *pci, Error **errp)
     }
     memory_region_init_io(&dma->registers, OBJECT(dma), &registers_ops, dma, "registers",
                           model->registers_size);
-    /* Reads give up the lock while other processors access the device. */
-    dma->registers.disable_reentrancy_guard = true;
     pci_register_bar(pci, model->registers_bar, PCI_BASE_ADDRESS_SPACE_MEMORY, &dma->registers);
     memory_region_init_io(&dma->knob_window, OBJECT(dma), &knobs_ops, dma, "knobs", 4 * KiB);
     pci_register_bar(pci, KNOB_BAR, PCI_BASE_ADDRESS_SPACE_MEMORY, &dma->knob_window);
     if (model->realize) {
         model->realize(dma);
     }
+    timer_init_ns(&dma->no_power, QEMU_CLOCK_VIRTUAL, lose_power, dma);
 }
 
 static void dma_engine_exit(PCIDevice *pci)
 {
+    timer_del(&DMA_ENGINE(pci)->no_power);
     end_all(DMA_ENGINE(pci));
     msix_uninit_exclusive_bar(pci);
 }
@@ -576,7 +581,7 @@ static const TypeInfo dma_engine_types[] = {
         .class_size = sizeof(DmaEngineClass),
         .class_init = dma_engine_class_init,
         .interfaces = (InterfaceInfo[]) {
-            { INTERFACE_CONVENTIONAL_PCI_DEVICE },
+            { INTERFACE_PCIE_DEVICE },
             { },
         },
     },

@@ -26,11 +26,9 @@ OBJECT_DECLARE_TYPE(DmaEngine, DmaEngineClass, DMA_ENGINE)
     /* Parameters: of a descriptor without its bytes; of a queue by itself, 0 has no limit; */     \
     /* what both are multiplied by, in 1/100; bytes that move at once. */                          \
     knob(desc_ns) knob(mbps) knob(stretch) knob(piece)                                             \
-    /* How long the processor waits for a register, in time of the host. */                        \
+    /* How long the value of a register is on its way, and the processor that reads it waits; */   \
+    /* where several processors run side by side in virtual time (quantum.patch). */               \
     knob(read_us)                                                                                  \
-    /* A read of a status that tells of a completion waits that long at most for another */        \
-    /* processor to acknowledge it and start the next descriptor; in time of the host. */          \
-    knob(hold_us)                                                                                  \
     /* Faults strike at every n-th descriptor or interrupt, never if 0; in all, limit times. */    \
     knob(error_every) knob(error_code) knob(hang_every) knob(lost_every) knob(late_every)          \
     knob(late_us) knob(limit)                                                                      \
@@ -58,8 +56,12 @@ OBJECT_DECLARE_TYPE(DmaEngine, DmaEngineClass, DMA_ENGINE)
     knob(head_past_error)                                                                          \
     /* 1: HALT is set as soon as RUN is not, while the queue still writes. */                      \
     knob(early_halt)                                                                               \
-    /* Of all. 1: registers are lost when the device comes back from D3. */                        \
-    knob(reset_registers)
+    /* Of all. 1: registers are lost when the device comes back from D3; an FLR always resets. */  \
+    knob(reset_registers)                                                                          \
+    /* 1: a read of a register times out, and is all ones, while a queue copies. */                \
+    knob(reads_time_out)                                                                           \
+    /* So long after this is set the device is without power for a moment: registers are lost. */  \
+    knob(no_power_us)
 
 typedef struct DmaEngineKnobs {
 #define KNOB_MEMBER(name) uint32_t name;
@@ -111,6 +113,7 @@ struct DmaEngine {
     MemoryRegion knob_window;
     DmaEngineKnobs knobs;
     char *bandwidth;
+    QEMUTimer no_power;
     DmaEngineQueue queue[DMA_ENGINE_MAX_QUEUES];
     unsigned int descriptors_seen;
     unsigned int interrupts_seen;
@@ -177,8 +180,5 @@ void dma_engine_interrupt(DmaEngineQueue *queue);
 
 bool dma_engine_read(DmaEngine *dma, uint64_t addr, void *buf, uint32_t len);
 bool dma_engine_write(DmaEngine *dma, uint64_t addr, const void *buf, uint32_t len);
-
-/* Without the big lock, until done() is true, and @us at most: other processors go on. */
-void dma_engine_wait(DmaEngine *dma, uint32_t us, bool (*done)(DmaEngine *dma));
 
 #endif

@@ -41,10 +41,6 @@ struct Ptdma {
     bool pending;
     /* The head has passed the descriptor in work. */
     bool passed;
-    /* Reads of the status that are held, and how often the queue was started. */
-    unsigned int held;
-    unsigned int starts;
-    unsigned int starts_when_held;
 };
 
 static void update_interrupt(Ptdma *pt)
@@ -95,7 +91,6 @@ static bool ptdma_fetch(DmaEngineQueue *queue, DmaEngineJob *job)
     job->src = le32_to_cpu(word[2]) | (uint64_t)extract32(le32_to_cpu(word[3]), 0, 16) << 32;
     job->dst = le32_to_cpu(word[4]) | (uint64_t)extract32(le32_to_cpu(word[5]), 0, 16) << 32;
     pt->status = 0;
-    pt->starts++;
     pt->passed = queue->dma->knobs.head_on_fetch;
     if (pt->passed) {
         pt->head = behind(pt, pt->head);
@@ -127,27 +122,6 @@ static void ptdma_finish(DmaEngineQueue *queue, uint32_t error)
     update_interrupt(pt);
 }
 
-static bool next_started(DmaEngine *dma)
-{
-    Ptdma *pt = PTDMA(dma);
-
-    return pt->starts != pt->starts_when_held;
-}
-
-static uint32_t read_int_status(Ptdma *pt)
-{
-    DmaEngine *dma = DMA_ENGINE(pt);
-    uint32_t value = pt->int_status;
-
-    if (value && dma->knobs.hold_us && !pt->held) {
-        pt->held++;
-        pt->starts_when_held = pt->starts;
-        dma_engine_wait(dma, dma->knobs.hold_us, next_started);
-        pt->held--;
-    }
-    return value;
-}
-
 static bool is_halted(const DmaEngine *dma)
 {
     return dma->knobs.early_halt ? !dma->queue[0].run : dma_engine_halted(&dma->queue[0]);
@@ -168,7 +142,7 @@ static uint32_t ptdma_read(DmaEngine *dma, hwaddr addr)
     case REG_INT_ENABLE:
         return pt->int_enable;
     case REG_INT_STATUS:
-        return read_int_status(pt);
+        return pt->int_status;
     case REG_STATUS:
         return pt->status;
     case REG_QUEUE_INT_STATUS:

@@ -94,6 +94,7 @@ void window_end_faults(void)
 	window_set(FLIP_EVERY, 0);
 	window_set(REORDER_EVERY, 0);
 	window_set(LATE_RECORD_EVERY, 0);
+	window_set(READS_TIME_OUT, 0);
 }
 
 bool window_wait_until_idle(void)
