@@ -32,8 +32,8 @@ void __init migrate_live_debugfs(struct dentry *dir)
 #define MIGRATE_LIVE_GROUP_FOLIOS	24
 
 /* Of a group: a word with a bit for each page of a folio, or all for one folio. */
-#define MIGRATE_LIVE_GROUP_WORDS	MAX(MIGRATE_LIVE_GROUP_FOLIOS, \
-					    BITS_TO_LONGS(NR_MAX_BATCHED_MIGRATION))
+#define MIGRATE_LIVE_GROUP_WORDS	32
+static_assert(MIGRATE_LIVE_GROUP_FOLIOS <= MIGRATE_LIVE_GROUP_WORDS);
 static_assert(MIGRATE_LIVE_GROUP_PAGES <= BITS_PER_LONG);
 
 /* Return whether @folio is worth the lock and a closer look. */
@@ -41,18 +41,18 @@ static bool folio_looks_live(const struct migrate_route *route, struct folio *fo
 {
 	return migrate_route_is_worth(route, folio) &&
 	       folio_order(folio) >= READ_ONCE(migrate_live_min_order) &&
+	       folio_nr_pages(folio) <= MIGRATE_LIVE_GROUP_WORDS * BITS_PER_LONG &&
 	       !page_has_movable_ops(&folio->page) && !folio_test_hugetlb(folio) &&
 	       folio_test_anon(folio) && folio_ref_count(folio) > 1;
 }
 
 /*
  * Whether only page tables refer to @folio, which is anonymous and locked: it is
- * not in the swap cache, not lazily freed by MADV_FREE, and not KSM's.
+ * not in the swap cache, and not KSM's.
  */
 static bool folio_may_copy_live(struct folio *folio)
 {
-	return !folio_test_ksm(folio) &&
-	       folio_test_swapbacked(folio) && !folio_test_swapcache(folio) &&
+	return !folio_test_ksm(folio) && !folio_test_swapcache(folio) &&
 	       !folio_contain_hwpoisoned_page(folio) &&
 	       folio_content_is_bytes(folio);
 }
@@ -107,12 +107,8 @@ static bool migrate_protect_folio(struct migrate_call *call, struct folio *src,
 	if (!folio_trylock(src))
 		return false;
 	if (folio_trylock(dst)) {
-		if (folio_may_copy_live(src)) {
-			WRITE_ONCE(src->migrate_info, FOLIO_LIVE);
-			if (folio_protect_live(src, ttu))
-				return true;
-			WRITE_ONCE(src->migrate_info, 0);
-		}
+		if (folio_may_copy_live(src) && folio_protect_live(src, ttu))
+			return true;
 		migrate_offload_count(&call->route, MIGRATE_OFFLOAD_STAT_LIVE_DECLINED, 1);
 		folio_unlock(dst);
 	}

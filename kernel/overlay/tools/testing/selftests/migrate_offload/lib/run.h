@@ -3,6 +3,8 @@
 #ifndef RUN_H
 #define RUN_H
 
+#include <sys/resource.h>
+
 #include "test.h"
 #include "area.h"
 #include "engine.h"
@@ -78,6 +80,27 @@ static inline void expect_intact(void)
 {
 	EXPECT_EQ(0, area_wrong(&area));
 	EXPECT_TRUE(area_is_whole(&area));
+}
+
+static inline long minor_faults(void)
+{
+	struct rusage usage;
+
+	getrusage(RUSAGE_SELF, &usage);
+	return usage.ru_minflt;
+}
+
+/* How many faults it takes to write to each page. The contents stay. */
+static inline long faults_of_writing(void)
+{
+	long before = minor_faults();
+
+	for (size_t i = 0; i < area.size; i += memory_page_size()) {
+		volatile char *byte = area.addr + i;
+
+		*byte = *byte;
+	}
+	return minor_faults() - before;
 }
 
 /* All of it is on @node, too. */

@@ -183,7 +183,7 @@ TEST_F(migrate_sysfs, the_table)
 		"folios_copied", "fallback_error", "fallback_timeout", "fallback_unreachable",
 		"fallback_lost", "fallback_busy", "fallback_small", "declined",
 		"required_failed", "batches", "pages_copied",
-		"live_copied", "live_written", "live_declined",
+		"live_copied", "live_written", "live_declined", "live_in_pieces",
 	};
 	FILE *file = fopen(OFFLOAD_DEBUG "/stats", "r");
 	char reason[32], name[32], value[32], rest;

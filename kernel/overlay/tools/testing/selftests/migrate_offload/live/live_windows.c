@@ -115,6 +115,7 @@ static void end_written_move(void)
 	protect(PROT_READ | PROT_WRITE);
 	expect_written();
 	EXPECT_EQ(1, offload_grown("live_written"));
+	EXPECT_EQ(0, offload_grown("live_in_pieces"));
 	EXPECT_EQ(area_folios(&area) - 1, offload_grown("live_copied"));
 }
 
@@ -367,6 +368,8 @@ TEST_F_TIMEOUT(live_windows, uffd_unprotected_written_protected, TIMEOUT)
 	expect_no_wait();
 	join_move();
 	EXPECT_EQ(1, offload_grown("live_written"));
+	/* A PMD is one again only without a userfaultfd's protection. */
+	EXPECT_EQ(area.folio_size == PMD_SIZE, offload_grown("live_in_pieces"));
 	protect_by(uffd, false);
 	expect_written();
 	close(uffd);
@@ -493,12 +496,14 @@ TEST_F_TIMEOUT(live_windows, a_reference_while_it_is_protected, TIMEOUT)
 
 	if (access(DELAYS, F_OK))
 		SKIP(return, "no " DELAYS);
+	faults_of_writing();
 	begin_move_until("protect");
 	hold(ends, area.addr, 1, 1);
 	join_move();
 	EXPECT_EQ(1, offload_grown("live_declined"));
 	EXPECT_EQ(area_folios(&area) - 1, offload_grown("live_copied"));
 	let_go(ends);
+	EXPECT_EQ(0, faults_of_writing());
 	EXPECT_EQ(0, area_wrong(&area));
 }
 

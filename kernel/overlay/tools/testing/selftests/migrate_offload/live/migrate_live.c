@@ -3,8 +3,6 @@
  * Memory that is copied while it is mapped: which memory is, which is not, and its
  * page tables afterwards. The migrator is "cpu", so nothing else is needed.
  */
-#include <sys/resource.h>
-
 #include "run.h"
 
 FIXTURE(migrate_live) { };
@@ -24,27 +22,6 @@ FIXTURE_SETUP(migrate_live)
 }
 
 FIXTURE_TEARDOWN(migrate_live) { settings_restore(); }
-
-static long minor_faults(void)
-{
-	struct rusage usage;
-
-	getrusage(RUSAGE_SELF, &usage);
-	return usage.ru_minflt;
-}
-
-/* How many faults it takes to write to each page. The contents stay. */
-static long faults_of_writing(void)
-{
-	long before = minor_faults();
-
-	for (size_t i = 0; i < area.size; i += memory_page_size()) {
-		volatile char *byte = area.addr + i;
-
-		*byte = *byte;
-	}
-	return minor_faults() - before;
-}
 
 TEST_F(migrate_live, all_is_copied_live_and_stays_writable)
 {
