@@ -272,7 +272,7 @@ set_bound()
 	[ ! -f "$offload/max_inaccessible_us" ] || echo "$1" >"$offload/max_inaccessible_us"
 }
 
-# set_mode off|cpu|dcbm|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
+# set_mode off|cpu|dcbm|default|mtcopy|sample: brings the feature into a mode, with modules loaded as needed.
 set_mode()
 {
 	if [ ! -d "$offload" ]; then
@@ -288,6 +288,9 @@ set_mode()
 		set_routes cpu && echo 1 >"$offload/enabled" ;;
 	dcbm)
 		load_dcbm min_pages=1 min_order=0 && set_routes dcbm &&
+			echo 1 >"$offload/enabled" ;;
+	default) # small folios and batches are the CPU's
+		load_dcbm && set_routes dcbm && echo 1 >"$offload_debug/live" &&
 			echo 1 >"$offload/enabled" ;;
 	mtcopy) # however small a batch is
 		load_module mtcopy min_pages=1 && set_routes mtcopy &&

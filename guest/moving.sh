@@ -17,7 +17,8 @@ fail()
 	moving_rc=1
 }
 
-# setup off|cpu|dcbm <live> <us>: set the copier. Only the mover moves anything: khugepaged sleeps.
+# setup off|cpu|dcbm <live> <us> 2m|4k: set the copier. Only the mover moves anything: khugepaged
+# sleeps. An engine with live copies is as by default, where the CPU copies single pages.
 setup()
 {
 	migrator=$1
@@ -27,7 +28,12 @@ setup()
 	[ -d "$offload" ] || return 0
 	[ "$1" != dcbm ] || exact_timers || return 1
 	modelled
-	set_mode "$1" && set_live "$2" && set_bound "$3"
+	if [ "$1$2" = dcbm1 ]; then
+		[ "$4" = 2m ] || migrator=off
+		set_mode default
+	else
+		set_mode "$1" && set_live "$2"
+	fi && set_bound "$3"
 }
 
 # Seconds since boot.
@@ -112,6 +118,13 @@ ipis()
 		END { print sum }' /proc/interrupts
 }
 
+# busy: for how many us processors were not idle since boot.
+busy()
+{
+	awk '/^cpu[0-9]/ { cpus++ }
+		FILENAME ~ /uptime/ { printf "%.0f\n", (cpus * $1 - $2) * 1000000 }' /proc/stat /proc/uptime
+}
+
 # load <case>
 load()
 {
@@ -119,7 +132,7 @@ load()
 }
 
 # moving <case> <us>: moves begin <us> apart. All pages followed in each one, and a migrator copied
-# most.
+# most. The machine is busy for longer than it was at rest: what moves cost, whoever pays.
 moving()
 {
 	touch /run/moving
@@ -127,19 +140,21 @@ moving()
 	moved=$(value pgmigrate_success /proc/vmstat)
 	sent=$(ipis)
 	copies_begin
+	used=$(busy)
 	on 3 mover "$2" "$name" >/run/moves &
 	keeper=$!
 	load "$1"
 	rm /run/moving
 	wait $keeper
-	read -r moves seconds used </run/moves
+	used=$(($(busy) - used - resting))
+	read -r moves seconds </run/moves
 	moved=$(($(value pgmigrate_success /proc/vmstat) - moved))
 	if [ "$moves" -eq 0 ] || [ $((100 * moved)) -lt $((98 * moves * wanted)) ]; then
 		fail "$1: $moved pages moved in $moves moves of $wanted"
 	fi
 	copies_end "$1" $((moves * wanted))
 	figures
-	echo "moves: $moves $seconds $used $moved $(($(ipis) - sent))"
+	echo "moves: $moves $seconds $((used / (moves + !moves))) $moved $(($(ipis) - sent))"
 }
 
 # prepare <case> <state>
@@ -156,7 +171,9 @@ measure()
 	shift
 	for case in "$@"; do
 		prepare "$case" rest
+		resting=$(busy)
 		load "$case"
+		resting=$(($(busy) - resting))
 		figures
 		prepare "$case" moving
 		moving "$case" "$every"

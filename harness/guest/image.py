@@ -125,6 +125,7 @@ def build(paths: Paths, kernel: Kernel, programs: Mapping[str, Path]) -> None:
         add("bin/busybox", program(root, "busybox"))
         add("sbin/e2fsck", program(root, "e2fsck.static"))
         add("sbin/mkfs.ext4", mkfs := program(root, "mkfs.ext4"))
+        add("usr/sbin/migrate-offload-report", paths.root / "deb/migrate-offload-report")
         dynamic = [mkfs]
         trees = [("", paths.guest), ("", kernel.modules), *programs.items()]
         for name, directory in trees:

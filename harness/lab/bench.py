@@ -171,11 +171,14 @@ def parts(document: dict[str, object], where: str) -> list[dict[str, object]]:
     return [part.bench for part in convert(document.get("benches"), list[Part], where)]
 
 
-def from_benchmarks(files: Sequence[tuple[str, Bench]], rounds: bool = False) -> Results:
+def from_benchmarks(
+    files: Sequence[tuple[str, Bench]], rounds: bool = False, told: Sequence[str] = ()
+) -> Results:
     """Return results of a real machine from the benchmark's files, each with its name.
 
     A kernel without /sys/kernel/mm/migrate_offload counts as vanilla. Of several `rounds`, that of
-    the median speed counts. HarnessError if the files are not of one machine and one engine.
+    the median speed counts; `told` are more notes. HarnessError if the files are not of one machine
+    and one engine.
     """
     runs: list[Run] = []
     notes = []
@@ -199,7 +202,7 @@ def from_benchmarks(files: Sequence[tuple[str, Bench]], rounds: bool = False) ->
     (machine,) = machines
     engine = {"preset": max(engines), "is_model": False, "source": machine} if engines else None
     kernels = ", ".join(sorted({bench.kernel for _, bench in files}))
-    notes = [f"measured by migrate_bench on real hardware: {machine}", *notes]
+    notes = [f"measured by migrate_bench on real hardware: {machine}", *told, *notes]
     fields = {"calibration": None, "engine": engine, "runs": runs, "notes": notes,
               "quick": False, "kernel_release": kernels, "qemu": None,
               "compiler": None}  # fmt: skip

@@ -38,7 +38,8 @@ MIB = 64
 QUICK_MIB = 16
 _LIVE_MIB = 512
 _LIVE_LARGE_KIB = 64
-_TOUCHED_KIB = (2048, 64)
+TOUCHED_KIB = (2048, 1024, 256, 64)
+_TOUCHED_MIB = 128
 # Measurements of this many pages take long.
 _LARGE_PAGES = 32768
 
@@ -66,8 +67,8 @@ MIXED_FOLIOS, MIXED_MIB = 10000, 468
 _FILES = "/tmp/lab"
 _ON_FILES = {"file", "mixed"}
 
-READS_PER_MS = 100
-WRITES_PER_MS = (1, 100, 10000)
+READS_PER_MS = 492
+WRITES_PER_MS = (5, 492)
 """How many pages threads touch that use memory while it moves."""
 
 OTHER_QUANTA_NS = (QUANTUM_NS // 2, QUANTUM_NS * 2)
@@ -257,10 +258,12 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _engine(quick, sizes)
     channels = QUICK_CHANNELS if quick else SEGMENT_CHANNELS
     yield from _segments(sizes, channels)
-    yield from _live(sizes, channels)
+    yield from _live(sizes, channels, default=quick)
     yield from _kinds()
     yield from _callers("reclaim")
-    if not quick:
+    if quick:  # and the whole laboratory with its next record, at both rates of writes
+        yield from _touched(quick)
+    else:
         # The published design, as it was published: by folio size and channels.
         batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
         for number in CHANNELS:
@@ -274,7 +277,6 @@ def ours(quick: bool) -> Iterator[Boot]:
         # Ten thousand folios of several kinds and sizes that move in one call, bounded.
         mixed = Measurement("off", 0, (PAGE_KIB,), MIXED_MIB, moves=1, memory="mixed")
         yield Boot("mixed-16", OURS, 16, (_by_default(mixed),))
-        yield from _touched()
 
 
 def repeated(quick: bool) -> list[Boot]:
@@ -316,36 +318,32 @@ def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]
         yield Boot(f"segments-{channels:02d}", OURS, channels, tuple(part))
 
 
-def _live(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
-    """Yield copies of memory that stays mapped: by the CPU, and by engines.
+def _live(sizes: tuple[int, ...], counts: tuple[int, ...], default: bool) -> Iterator[Boot]:
+    """Yield copies of memory that stays mapped: by the CPU, by engines, and by default.
 
     Where an engine is fast, there are several chunks: their copies and moves overlap.
     """
     live = Measurement("live", 0, sizes, MIB, batch_pages=None, moves=1)
     yield Boot("live-cpu", OURS, 0, (live,))
-    for channels in counts:
-        some = sizes if channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
+    parts = {f"live-{number:02d}": [replace(live, channels=number)] for number in counts}
+    if default:
+        parts["default-16"] = [_by_default(live), _not_live(_by_default(live))]
+    for name, jobs in parts.items():
+        some = sizes if jobs[0].channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
         small = tuple(kib for kib in some if kib < _LIVE_LARGE_KIB)
         large = tuple(kib for kib in some if kib >= _LIVE_LARGE_KIB)
-        part = [replace(live, channels=channels, folio_kib=large, mib=_LIVE_MIB)]
-        if small:
-            part.append(replace(live, channels=channels, folio_kib=small))
-        yield Boot(f"live-{channels:02d}", OURS, channels, tuple(part))
+        part = [replace(job, folio_kib=large, mib=_LIVE_MIB) for job in jobs]
+        part += [replace(job, folio_kib=small) for job in jobs if small]
+        yield Boot(name, OURS, jobs[0].channels, tuple(part))
 
 
-def _touched() -> Iterator[Boot]:
-    """Yield memory that threads use while it moves: vanilla, and both ways of an engine."""
-    channels = max(SEGMENT_CHANNELS)
-    vanilla = Measurement("off", 0, _TOUCHED_KIB, _LIVE_MIB, moves=1, instrument="off")
-    parts = (
-        (VANILLA, vanilla),
-        (OURS, replace(vanilla, design="segments", channels=channels,
-                       batch_pages=SIZE_BATCH_PAGES)),
-        (OURS, replace(vanilla, design="live", channels=channels, batch_pages=None)),
-    )  # fmt: skip
-    for config, job in parts:
-        some = tuple(replace(job, writes_per_ms=rate) for rate in WRITES_PER_MS)
-        yield Boot(f"touched-{job.design}", config, job.channels, some, cpus=4)
+def _touched(quick: bool) -> Iterator[Boot]:
+    """Yield memory that threads use while it moves, by default: live or not, and switched off."""
+    off = Measurement("off", 0, TOUCHED_KIB, _TOUCHED_MIB, moves=1, bound_us=BOUND_US)
+    live, rates = _by_default(off), WRITES_PER_MS[-1:] if quick else WRITES_PER_MS
+    for name, jobs in (("cpu", (off, replace(live, channels=0))), ("16", (_not_live(live), live))):
+        some = tuple(replace(job, writes_per_ms=rate) for job in jobs for rate in rates)
+        yield Boot(f"touched-{name}", OURS, jobs[0].channels, some, cpus=4)
 
 
 def other_quanta(boot: Boot) -> list[Boot]:
@@ -379,11 +377,13 @@ def _callers(addresses: Addresses) -> Iterator[Boot]:
 
 
 def _by_default(job: Measurement) -> Measurement:
-    """Return a measurement with all channels of an engine, and what the kernel chooses.
-
-    The engine gets folios of 4 KB as well, which dcbm leaves to the processor by default.
-    """
+    """Return a measurement with all channels of an engine, and what the kernel chooses."""
     return replace(job, design="live", channels=16, batch_pages=None, bound_us=BOUND_US)
+
+
+def _not_live(job: Measurement) -> Measurement:
+    """Return the same by default, but for live copies; a bound is of time, and not of pages."""
+    return replace(job, design="segments", batch_pages=VANILLA_BATCH_PAGES)
 
 
 def _mib(batch_pages: int) -> int:

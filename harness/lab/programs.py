@@ -1,16 +1,15 @@
 """`make lab WORKLOAD=...`: a program while its memory moves, in virtual time.
 
 A guest boots for each way to move memory and each size of pages. A load generator says what the
-program's clients get: at rest, and while its memory moves to the other node and back, a move at
-fixed intervals. Where the kernel moves memory by itself, to another tier, the program is one of
-ours. In open loop a seed varies the order in which processors run.
+program's clients get, at rest and while its memory moves to the other node and back. In open loop
+a seed varies the order in which processors run.
 """
 
 import re
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
-from itertools import count, product
+from itertools import chain, count, product
 
 from msgspec import structs
 
@@ -18,6 +17,7 @@ from harness.core import jsonio, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import image, suite, vm
+from harness.guest.ktap import Case
 from harness.kernel import build, debian, qemu
 from harness.lab import results
 from harness.lab.judge import claims
@@ -121,11 +121,15 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
         yield results.convert(document, Program, boot.name)
 
 
-def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
-    """Measure the workload; the clock is the one that was fitted when figures were recorded."""
+def run(paths: Paths, preset_name: str, workload: Workload) -> tuple[Results, Case]:
+    """Measure the workload, and a guest of it twice.
+
+    The clock is the one that was fitted when figures were recorded.
+    """
     calibration = claims.recorded(quick=False).calibration
     assert calibration
     dilation, engine = calibration.dilation, preset.load(preset_name)
+    ipi_ns = round(engine.ipi_ns * dilation)
     ours, vanilla = (suite.prepare(paths, config) for config in workload.kernels)
     files = {}
     if workload.packages:
@@ -140,20 +144,21 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> Results:
             ended = suite.run_quietly(
                 paths, kernel, workload.name, paths.out / "lab/guests" / boot.name, files,
                 args=boot.args(dilation), cpus=workload.cpus, tiers=workload.tiers,
-                devices=devices, clock=vm.Clock(boot.seed, boot.quantum_ns),
+                devices=devices, clock=vm.Clock(boot.seed, boot.quantum_ns, ipi_ns),
             )  # fmt: skip
             rows = list(cases_of(output_of(ended, f"lab: {boot.name}"), boot, dilation))
             step.progress(f"{next(done)} of {len(planned)} guests, {boot.name}")
             return rows
 
-        measured = tuple(program for some in pool.map(measure, planned) for program in some)
+        *rows, again = pool.map(measure, [*planned, planned[0]])
         step.done(f"{len(planned)} guests")
+    same = Case.judged(f"repeats: all of {planned[0].name}", again == rows[0], "not the same")
     return Results(
         calibration=calibration,
         engine=results.Engine(preset=preset_name, is_model=True, source=engine.source),
-        runs=(), programs=measured, notes=(), quick=False,
+        runs=(), programs=tuple(chain(*rows)), notes=(), quick=False,
         kernel_release=ours.release, qemu=qemu.version(paths), compiler=build.compiler(),
-    )  # fmt: skip
+    ), same  # fmt: skip
 
 
 def main(paths: Paths, preset_name: str, name: str) -> int:
@@ -162,11 +167,12 @@ def main(paths: Paths, preset_name: str, name: str) -> int:
     if not workload:
         raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
     out = paths.out / "lab"
-    fresh = shown = run(paths, preset_name, workload)
+    fresh, same = run(paths, preset_name, workload)
+    shown = fresh
     jsonio.write_text(out / f"{name}.json", results.dump(fresh))
     known = jsonio.recall(Results, out / "results.json")
     if known and (known.kernel_release, known.engine) == (fresh.kernel_release, fresh.engine):
         shown = structs.replace(known, programs=fresh.programs)
     report.write(shown, out)
     cases = [case for claim, case in claims.judged(fresh) if case and claim.group == workload.group]
-    return tell(cases, f"{name}: {out}/report.html, {out}/{name}.json")
+    return tell([same, *cases], f"{name}: {out}/report.html, {out}/{name}.json")

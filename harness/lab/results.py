@@ -15,15 +15,10 @@ from msgspec import Meta, Struct
 from harness.core.errors import HarnessError
 
 Kernel = Literal["vanilla", "ours", "without", "heart"]
-"""Which kernel ran; "without" is ours with the feature compiled out, and "heart" the published
-design on vanilla.
-"""
+"""Which kernel ran: "without" is without the feature, and "heart" the published design."""
 
 Design = Literal["off", "cpu", "threads", "batch", "segments", "live", "other"]
-"""The copier: processors, or one of ENGINE_DESIGNS.
-
-"cpu" is the kernel's own migrator, and "threads" is mtcopy.
-"""
+"""The copier: "cpu", the kernel's own migrator; "threads", mtcopy; or one of ENGINE_DESIGNS."""
 
 ENGINE_DESIGNS = ("batch", "segments", "live", "other")
 """Designs in which an engine copies, or a migrator that the lab does not know ("other").
@@ -34,10 +29,8 @@ memory is mapped while it is copied; that is the one design that the CPU has as 
 """
 
 Addresses = Literal["heads", "all", "range", "reclaim", "compaction", "contig"]
-"""Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages.
-
-Others move the memory too: mbind(2) a "range", "reclaim" demotes it, and "compaction" moves it
-within its node, as does who allocates a "contig"uous range where it is.
+"""Which addresses move_pages(2) gets of each folio: the first page's, or those of all pages; or
+what else moves memory: mbind(2), demotion, compaction, or an allocation of a range where it is.
 """
 
 WORKLOAD_NAMES: dict[Addresses, str] = {
@@ -192,10 +185,7 @@ class Run(Key, frozen=True, kw_only=True):
 
 
 Way = Literal["vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
-"""The copier of a program's memory: an unmodified kernel, ours switched off, or a migrator.
-
-With a time, memory is inaccessible for at most that, instead of the default.
-"""
+"""The copier of a program's memory; with a time, it is inaccessible for at most that."""
 
 WAY_NAMES: dict[Way, str] = {
     "vanilla": "vanilla", "off": "ours, off", "dcbm": "engine",
@@ -212,19 +202,18 @@ State = Literal["rest", "moving"]
 
 
 Counted = Literal["demoted_per_s", "promoted_per_s", "near"]
-"""Counters of the kernel beside a program: pages demoted and promoted, and which share of its hot
-set was on the fast node when that moved on.
-"""
+"""Of the kernel: pages moved, and the share of a hot set on the fast node when it moved on."""
 
 
 class Program(_Struct, frozen=True):
     """The service that a program's clients got in one case, by its own load generator.
 
-    `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, and the
-    processor for `mover_ms`, and it moved `gb`. Where the kernel moves memory by itself there are
-    none: `mover_ms` is what its threads took in all, and `cpu_us` what the program took of the
-    processor for one of what it does. In open loop `late` requests took longer than the workload
-    says, and processors sent `ipis`. The seed and the quantum are those of virtual time.
+    `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, kept
+    processors busy for `mover_ms` more than at rest, and moved `gb`. Where the kernel moves memory
+    by itself there are none: `mover_ms` is what its threads took in all, and `cpu_us` what the
+    program took of the processor for one of what it does. In open loop `late` requests took longer
+    than the workload says, and processors sent `ipis`. The seed and the quantum are those of
+    virtual time.
     """
 
     workload: str
@@ -272,8 +261,7 @@ class Strip(_Struct, frozen=True):
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
 
-    `programs` are there if a workload was measured. `other_end` has GB/s of the published design,
-    by row, with the preset at the other end of the range that published figures leave.
+    `other_end` has GB/s of the published design, by row, with the preset at the other end.
     """
 
     calibration: Calibration | None

@@ -42,13 +42,14 @@ class Measured:
 
         The memory is unused meanwhile, and callers name the first page of each folio, unless
         `writes_per_ms` and `addresses` are among them; it is anonymous, unless `memory` is.
-        Of several, that with the most channels and the largest workload counts.
+        Of several, that with the most channels, no bound, and the largest workload counts.
         """
         wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", "memory": "anon",
                   **wanted}  # fmt: skip
         fields, values = attrgetter(*wanted), tuple(wanted.values())
         keys = [key for key in self._planned if fields(key) == values]
-        return max(keys, key=lambda key: (key.channels or 0, *size(key)), default=None)
+        return max(keys, key=lambda key: (key.channels or 0, -key.bound_us, *size(key)),
+                   default=None)  # fmt: skip
 
     def run(self, key: Key) -> Run | None:
         """Return a planned run, or None if the lab did not measure it."""
@@ -99,7 +100,7 @@ class Claim:
 
     `published` is the figure that the lab reproduces. A `fitted` one is shown and not judged.
     `other` is the figure at the other end of the model, NaN if that was not measured: the goal is
-    met if either end does, or if it lies between them.
+    met if either end does.
     """
 
     group: str
@@ -125,8 +126,7 @@ class Claim:
     @property
     def met(self) -> bool:
         """Whether the goal is reached."""
-        ends = [end for end in (self.value, self.other) if not math.isnan(end)]
-        return bool(ends) and min(ends) <= self.high and self.low <= max(ends)
+        return any(self.low <= end <= self.high for end in (self.value, self.other))
 
     @property
     def goal(self) -> str:
@@ -167,8 +167,7 @@ def bounds(claim: Claim, recorded: float, slack: float = SLACK) -> tuple[float, 
     """Return the least and the greatest value that is no failure.
 
     On the bad side that is the recorded figure with its slack; or the goal, if the recorded
-    figure reached it and that is stricter. On the good side only a goal can be a bound:
-    a model that is faster than the machine it models is wrong as well.
+    figure reached it and that is stricter. On the good side only a goal can be a bound.
     """
     slack *= abs(recorded)
     if claim.more:

@@ -67,7 +67,9 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
         slack = SLACK
         if claim.group in groups:
             slack = programs.RARE_SLACK if programs.RARE in claim.what else programs.SLACK
-            slack = max(slack, spread.get(claim.name, 0))
+            slack = spread.get(claim.name, slack)
+        elif claim.group == goals.TOUCHED and goals.P99 in claim.what:
+            slack = programs.RARE_SLACK
         return verdict(claim, figures.get(claim.name), slack)
 
     return [(claim, None if claim.fitted else case(claim)) for claim in claims]

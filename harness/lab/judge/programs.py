@@ -6,12 +6,13 @@ from statistics import median
 
 from msgspec import structs
 
+from harness.lab.judge.claim import SLACK as LEAST
 from harness.lab.judge.claim import Claim, promises
 from harness.lab.results import QUANTUM_NS, WAY_NAMES, Program, size_name
 from harness.lab.workloads import WORKLOADS
 
 SLACK = 0.1
-"""As in claim.py: any change of code moves when a processor is whose."""
+"""As in claim.py, of a single seed: any change of code moves when a processor is whose."""
 
 RARE_SLACK = 0.33
 """The same of a 99.9th percentile, which is a single stall."""
@@ -55,11 +56,11 @@ def claims_of(programs: Sequence[Program]) -> Iterator[Claim]:
 
 
 def spread(programs: Sequence[Program]) -> dict[str, float]:
-    """Return half of the interval of each claim's seeds, as a fraction of the median."""
+    """Return half of the interval of each claim of several seeds, as a fraction of the median."""
     return {
-        f"{group}: {what}": (max(values) - min(values)) / 2 / abs(median(values))
+        f"{group}: {what}": max(LEAST, (max(values) - min(values)) / 2 / abs(median(values)))
         for (group, what, _), values in _seeds(programs).items()
-        if median(values)
+        if len(values) > 1 and median(values)
     }
 
 

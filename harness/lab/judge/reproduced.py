@@ -16,10 +16,7 @@ CALIBRATION, BATCHES, SIZES = "calibration", "batch sweep", "published design"
 _GROUPS = {BASELINE: CALIBRATION, WORKLOAD: CALIBRATION, SWEEP: BATCHES, OFFLOAD: SIZES}
 
 _SWEEP_TARGET, _TARGET = 0.30, 0.15
-"""Largest error of 4 KB in the batch sweep, and of any other row with an engine.
-
-The standard deviation of a published row counts where it is more.
-"""
+"""Largest error of 4 KB in the batch sweep, and of others, or their standard deviation if more."""
 
 
 def claims_of(results: Results, measured: Measured) -> Iterator[Claim]:
@@ -69,8 +66,7 @@ def _wanted(row: Row, mib: int) -> dict[str, object]:
 def _is_fitted(row: Row) -> bool:
     """Whether the clock or the preset was fitted to the throughput of this row, or of its double.
 
-    The preset's bandwidth comes from 2 MB folios by number of channels, 1 GB in one batch, which
-    large batches of the sweep repeat; its time for a descriptor from 4 KB folios on one channel.
+    The preset has its bandwidth from 2 MB folios, and a descriptor from 4 KB on one channel.
     """
     if _GROUPS[row.table] == CALIBRATION:
         return row.table == BASELINE and row.folio_kib != UNFITTED_KIB

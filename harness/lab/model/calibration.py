@@ -9,11 +9,7 @@ LIMIT = 0.15
 """Largest error, as a fraction of the published figure, that counts as reproduced."""
 
 UNFITTED_KIB = 16
-"""The folio size that the fit leaves out.
-
-The published figures leave no room for what 7.3 does for each large folio; with 16 KB in the
-fit, one constant would leave 16 KB and 2 MB off in opposite directions.
-"""
+"""The folio size that the fit leaves out: 7.3 does more for each large folio than was published."""
 
 
 def fit(sizes: Sequence[Run]) -> float:
@@ -22,9 +18,8 @@ def fit(sizes: Sequence[Run]) -> float:
     `sizes` are vanilla runs whose speeds are still in virtual time, a first move for each
     folio size.
 
-    The dilation minimises the largest relative error of throughput. With r = virtual /
-    published, the error of a row is dilation * r - 1; the largest is least where the rows with
-    the least and the greatest r err equally far to both sides.
+    It minimises the largest relative error of throughput: the rows with the least and the greatest
+    quotient of virtual and published speed err equally far to both sides.
     """
     speeds = {run.folio_kib: run.gbps for run in sizes if run.move == 1}
     ratios = [

@@ -27,7 +27,7 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
 
     `latency_ns` is the fixed time of a descriptor, besides its bytes. `bandwidth` holds MB/s
     (10^6 bytes) of the whole engine by number of active channels: for 1, for all, and for some
-    in between.
+    in between. An interrupt of one processor by another takes both `ipi_ns`, besides its code.
     """
 
     source: str
@@ -36,6 +36,7 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth: dict[str, Megabytes]
     device: str = "ptdma"
     queues: Annotated[int, Meta(ge=1, le=16)] = 1
+    ipi_ns: Nanoseconds = 200
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError a bandwidth that leaves a gap."""

@@ -1,8 +1,7 @@
 """The two pictures of the report as PNG files, for white paper and for readers who confuse colours.
 
-A colour means one thing in all of them: red is memory that cannot be touched, yellow is memory
-that can only be read, and each way to move memory has its own (COLOURS). Importing matplotlib takes
-a while, so this module is imported only where a report is written.
+Red is memory that cannot be touched, yellow is memory that can only be read, and each way to move
+memory has its own colour. Importing matplotlib takes a while: only reports import this module.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -5,20 +5,18 @@ from harness.core.paths import ROOT
 from harness.lab.judge.claim import number, size
 from harness.lab.results import WORKLOAD_NAMES, Results, size_name
 
-DIRECTORY = ROOT / "lab" / "predictions"  # by preset, made from lab/recorded/full.json
+DIRECTORY = ROOT / "lab" / "predictions"  # by preset, made from lab/recorded/quick.json
 PRESETS = {"ptdma": "zen3-ptdma", "idxd": "spr-dsa"}  # by the driver of the engine
 HEAD = ("figure", "predicted", "measured", "of it")
 
 
 def figures(results: Results) -> dict[str, float]:
-    """Return what can be predicted of moves by an engine, with the most channels, by its name."""
+    """Return what can be predicted of moves by an engine, by default, by its name."""
     values = {}
     for run in sorted(results.runs, key=lambda run: (run.channels or 0, *size(run))):
-        if run.kernel == "ours" and run.engine and (run.move, run.memory) == (1, "anon"):
+        if run.engine and run.bound_us and (run.move, run.memory) == (1, "anon"):
             words = [{"live": "live", "segments": "not live"}.get(run.design, run.design)]
             words += [WORKLOAD_NAMES.get(run.addresses, ""), size_name(run.folio_kib)]
-            if run.design != "live" and run.bound_us:
-                words.append(f"at most {run.bound_us} us")
             if run.writes_per_ms:
                 words.append(f"{run.writes_per_ms} pages written a ms")
             name = ", ".join(filter(None, words))

@@ -32,11 +32,12 @@ STRIP, COST = FIGURES = ("strip.png", "cost.png")
 CLAIMS: dict[str, str] = {
     r"^cost of being there|, (ours, off|switched off): ": "Does it cost anything when it is off?",
     r"^copied while it is mapped": "Is memory accessible while it moves?",
-    r"^other kinds of memory": "What of memory that is not copied live?",
+    r"^copied while it is written": "Does it pay while threads write to the memory?",
+    r"^other kinds of memory": "Does it pay for memory that is not copied live?",
     r"while its memory moves|^Threads": "Do programs get more than on vanilla while memory moves?",
     r"^callers|^A hot set": "Does it pay where the kernel moves memory by itself?",
-    r"^gain|^stays": "What is gained without an engine?",
-    r"^folios cut": "What does it bring to cut folios over channels?",
+    r"^gain|^stays": "Is anything gained without an engine?",
+    r"^folios cut": "Does it pay to cut folios over channels?",
     r"^calibration|^batch sweep|^published": "Does the model reproduce what was published?",
 }
 """Questions that claims answer, by patterns of their names: the first that fits."""
@@ -46,6 +47,7 @@ _WAYS: dict[StripWay, str] = {
     "dcbm live": "engine, live\n(default)",
 }  # fmt: skip
 
+_BESIDES = ("inventory", "bare", "redis")  # parts of a file of migrate-offload-report
 _WORSE = 0.02
 """A figure that is worse than vanilla's by no more than this fraction is a tie."""
 
@@ -60,8 +62,14 @@ class Question:
     words: int = 1
 
 
-def _question(claim: Claim) -> str:
-    return next(title for name, title in CLAIMS.items() if re.search(name, claim.name))
+def _title(question: str, judged: Sequence[Claim]) -> str:
+    """Return a question and its answer: yes (or that it costs nothing) if all goals are met."""
+    met = [claim.met for claim in judged if claim.goal and not claim.fitted]
+    if not met:
+        return question
+    good, bad = ("No", "Yes") if "cost" in question else ("Yes", "No")
+    answer = good if all(met) else "In part" if any(met) else bad
+    return f"{question} {answer}: {sum(met)} of {len(met)} goals are met"
 
 
 def _row(claim: Claim, case: Case | None) -> list[str]:
@@ -90,8 +98,8 @@ def _against(judged: Sequence[Claim]) -> Question:
             if times > 1 + _WORSE:
                 worse.append((times, [claim.name, f"{times:.2f} times", claim.cause or "-"]))
     worse.sort(key=lambda row: -row[0])
-    return Question("Where does vanilla win?", ("figure", "worse than vanilla", "cause"),
-                    [row for _, row in worse])  # fmt: skip
+    title, rows = f"Where does vanilla win? In {len(worse)} figures", [row for _, row in worse]
+    return Question(title, ("figure", "worse than vanilla", "cause"), rows)
 
 
 def _copier(run: Run) -> str:
@@ -131,7 +139,7 @@ def _speeds(results: Results) -> Question:
                                get_args(Design).index(run.design), run.channels or 0))  # fmt: skip
     sizes = sorted({run.folio_kib for run in runs})
     by_copier: dict[tuple[str, int], Run] = {}
-    for run in sorted(runs, key=size):
+    for run in sorted(runs, key=lambda run: (run.bound_us > 0, *size(run))):  # the default last
         by_copier[_copier(run), run.folio_kib] = run
 
     def figures(run: Run) -> dict[str, str]:
@@ -159,7 +167,8 @@ def _touched(results: Results) -> Question:
     rows = [
         [
             size_name(run.folio_kib), _copier(run), f"{run.writes_per_ms:,}",
-            "-" if results.calibration and _copier(run) == "off" else f"{run.gbps:.2f}",
+            "-" if results.calibration and not run.engine else f"{run.gbps:.2f}",
+            f"{run.inaccessible_us.p99:,.2f}" if run.inaccessible_us else "-",
             f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
             "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
@@ -168,8 +177,8 @@ def _touched(results: Results) -> Question:
         for run in sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
         if run.touch
     ]  # fmt: skip
-    head = ("folio", "copies by", "pages written a ms", "GB/s", "longest read, us",
-            "longest write, us", "folios written meanwhile", "of",
+    head = ("folio", "copies by", "pages written a ms", "GB/s", "inaccessible, p99, us",
+            "longest read, us", "longest write, us", "folios written meanwhile", "of",
             "GB/s with another quantum")  # fmt: skip
     return Question("What do threads meet that read and write the memory?", head, rows, 2)
 
@@ -178,9 +187,12 @@ def questions(results: Results) -> list[Question]:
     """Return the tables that have rows: those against us first."""
     judged = claims.judged(results)
     head = ("figure", "goal", "lab" if results.calibration else "measured", "bound", "verdict")
-    by_title = {title: Question(title, head) for title in CLAIMS.values()}
-    for claim, case in judged:
-        by_title[_question(claim)].rows.append(_row(claim, case))
+    rest, answered = judged, []
+    for name, question in CLAIMS.items():
+        fits = [(claim, case) for claim, case in rest if re.search(name, claim.name)]
+        rest = [row for row in rest if row not in fits]
+        title = _title(question, [claim for claim, _ in fits])
+        answered.append(Question(title, head, [_row(*row) for row in fits]))
     served = []
     for name, workload in WORKLOADS.items():
         if some := [row for row in results.programs if row.workload == name]:
@@ -188,7 +200,7 @@ def questions(results: Results) -> list[Question]:
             served.append(Question(title, *programs.table(some), 4))
     tables = [Question("Is the engine as predicted?", predicted.HEAD, predicted.rows(results)),
              _against([claim for claim, _ in judged]), _speeds(results), _touched(results),
-             *by_title.values(), *served]  # fmt: skip
+             *answered, *served]  # fmt: skip
     return [table for table in tables if table.rows]
 
 
@@ -243,16 +255,14 @@ def load(files: Sequence[Path]) -> Results:
     """Return the results in one results.json, or in files of migrate_bench taken together."""
     if not files:
         raise HarnessError("report: no file is given: make report FROM=results.json")
-    documents = [
-        (str(path), part)
-        for path in files
-        for part in bench.parts(jsonio.load(dict[str, object], path), str(path))
-    ]
+    read = [(str(path), jsonio.load(dict[str, object], path)) for path in files]
+    documents = [(name, part) for name, whole in read for part in bench.parts(whole, name)]
+    told = [f"{what}: {whole[what]}" for _, whole in read for what in _BESIDES if whole.get(what)]
     if all("program" in document for _, document in documents):
         return bench.from_benchmarks(
             [(name, convert(document, bench.Bench, name)) for name, document in documents],
-            rounds=len(documents) > len(files),
-        )
+            rounds=len(documents) > len(files), told=told,
+        )  # fmt: skip
     if len(documents) > 1:
         raise HarnessError("report: several files must all be output of migrate_bench")
     ((name, document),) = documents

@@ -95,7 +95,7 @@ def test_a_plan_asks_for_what_its_measurements_need() -> None:
 def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     job = Measurement("live", 4, (64,), 16, None, moves=1, writes_per_ms=10)
     boot = Boot("b", plan.OURS, 4, (job,))
-    assert boot.plan(4.0).endswith(" --instrument=auto --touch=25000,2500\n")
+    assert boot.plan(4.0).endswith(" --instrument=auto --touch=123000,2500\n")
     (key,) = boot.keys("toy")
     assert key.writes_per_ms == 10
     assert key.name.endswith(", 10 writes per ms")

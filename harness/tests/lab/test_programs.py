@@ -136,7 +136,7 @@ def test_a_workload_is_judged_by_what_is_recorded(monkeypatch: pytest.MonkeyPatc
     monkeypatch.setattr(claims, "recorded_programs", lambda: MEASURED)
     passed, known = "passed", "known misses"
     assert [status for status, _ in verdicts(*MEASURED)] == [known, *[passed] * 7]
-    # A tenth more, and a third more of what is a single stall.
+    # Of a single seed a tenth more, and a third more of what is a single stall.
     more = structs.replace(MEASURED[-1], mover_ms=3.2, p999_us=105)
     assert {status for status, _ in verdicts(*MEASURED[:-1], more)[1:]} == {passed}
     more = structs.replace(MEASURED[-1], mover_ms=3.6, p999_us=120)
@@ -151,6 +151,8 @@ def test_the_table_says_how_much_the_quantum_changes() -> None:
     assert len(rows) == 5
     assert rows[0][-6:] == ["99.0", "60.0", "9.0", "0.0", "1", "150% by quantum"]
     assert rows[1][-2:] == ["2", "-"] and len(head) == len(rows[0])
+    same = structs.replace(other, p999_us=MEASURED[0].p999_us)
+    assert report.table((MEASURED[0], same))[1][0][-1] == "0% by quantum"
 
 
 NEAR = f"{TIMES}near: 0.25\n"

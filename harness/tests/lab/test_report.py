@@ -29,7 +29,9 @@ WHOLE = structs.replace(FULL, programs=PROGRAMS)
 
 
 def titles(page: str) -> list[str]:
-    return re.findall(r"<h2>(.*)</h2>", page)
+    """Return the questions, without their answers."""
+    answer = re.compile(r"(?<=\?) (.*: \d+ of \d+ goals are met|In \d+ figures)$")
+    return [answer.sub("", title) for title in re.findall(r"<h2>(.*)</h2>", page)]
 
 
 def cells(page: str, first: str) -> list[list[str]]:
@@ -64,8 +66,9 @@ def page(written: Path) -> str:
 
 
 def test_every_question_is_there_and_names_the_model(page: str, tmp_path: Path) -> None:
-    assert titles(page) == TITLES
-    missing = {MET, "Do programs get more than on vanilla while memory moves?", *MOVING}
+    written = {MET, "Does it pay while threads write to the memory?"}  # quick, until full has them
+    assert titles(page) == [title for title in TITLES if title not in written]
+    missing = {"Do programs get more than on vanilla while memory moves?", *MOVING}
     assert titles(report(tmp_path, QUICK)) == [title for title in TITLES if title not in missing]
     captions = re.findall(r"<(?:fig)?caption>(.*)</", page)
     assert len(captions) == page.count("<table>") + page.count("<img ")
@@ -157,9 +160,9 @@ def test_memory_that_threads_use_has_a_table_of_its_own(tmp_path: Path) -> None:
     ]  # fmt: skip
     page = report(tmp_path, results(*used))
     assert [*cells(page, "2 MB"), *cells(page, "64 KB")] == [
-        ["2 MB", "vanilla", "1", "60.00", "0.50", "1,234.57", "-", "512", "-"],
-        ["64 KB", "engine, live, 16 channels", "10,000", "60.00", "0.50", "1,234.57", "1,200",
-         "16,384", "1.2%"],
+        ["2 MB", "vanilla", "1", "-", "500.00", "0.50", "1,234.57", "-", "512", "-"],
+        ["64 KB", "engine, live, 16 channels", "10,000", "60.00", "500.00", "0.50", "1,234.57",
+         "1,200", "16,384", "1.2%"],
     ]  # fmt: skip
     assert SPEED not in titles(page)
 

@@ -84,11 +84,11 @@ def test_latencies_come_from_the_double_with_the_instrument() -> None:
 
 
 def test_what_another_quantum_changes_is_told() -> None:
-    (boot,) = (boot for boot in plan.ours(False) if boot.name == "touched-live")
+    (boot,) = (boot for boot in plan.ours(True) if boot.name == "touched-16")
     halved, doubled = plan.other_quanta(boot)
     assert (boot.cpus, halved.quantum_ns, doubled.quantum_ns) == (4, 2500, 10000)
     assert not plan.other_quanta(BOOT)
-    used = [run for run in FULL.runs if run.touch]
+    used = [run for run in QUICK.runs if run.touch]
     first, *others = (structs.replace(used[0], gbps=gbps) for gbps in (10.0, 10.1, 9.7))
     told, same = lab.by_quantum([first, used[1]], others)
     assert told.touch and told.touch.by_quantum == pytest.approx(0.03)
@@ -127,7 +127,9 @@ def test_a_failed_claim_is_the_exit_status(
     last = whole.runs[-1]
     runs = (*whole.runs[:-1], structs.replace(last, gbps=last.gbps * loss))
     worse = structs.replace(whole, runs=runs)
-    monkeypatch.setattr(lab, "prepare", lambda *_: None)
+    made = lab.Lab(Paths(tmp_path, tmp_path, tmp_path), {}, tmp_path)
+    monkeypatch.setattr(lab, "prepare", lambda *_: made)
+    monkeypatch.setattr(lab, "again", lambda _, first: first)
     monkeypatch.setattr(lab, "run", lambda *_: worse)
     paths = Paths(tmp_path, tmp_path, tmp_path)
     assert lab.main(paths, "zen3-ptdma", whole.quick) == status
