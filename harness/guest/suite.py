@@ -28,7 +28,7 @@ _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A suite's wishes in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms`.
+    """A suite's wishes in comment lines `# qemu: memory=4G cpus=4 timeout=600 erms tiers`.
 
     `timeout` and `silent` are in seconds. `virtual` is for virtual time (see vm.Clock), in
     which a single processor always runs; two nodes share several. `machine` is '' for the first
@@ -42,6 +42,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     silent: int = 120
     append: tuple[str, ...] = ()
     erms: bool = False
+    tiers: bool = False
     machine: str = ""
 
     @property
@@ -279,7 +280,8 @@ def run_suite(
     emulators = vm.DEBIAN if debian else qemu.programs(paths)
     chosen = "tcg" if settings.virtual else accelerator(paths, kernel)
     time = clock or vm.Clock(seed())
-    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough)
+    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough,
+                   tiers=settings.tiers)  # fmt: skip
     shutil.rmtree(directory, ignore_errors=True)
     return watch(guest, directory, f"guest {kernel.config} {suite} {args}".rstrip())
 

@@ -99,7 +99,7 @@ def get(paths: Paths) -> Source:
 def configuration(paths: Paths, own: str, step: ui.Step) -> str:
     """Return Debian's configuration for amd64, or that in the file `own` if it has a name.
 
-    That may be compressed by gzip, as /proc/config.gz.
+    That may be compressed, as /proc/config.gz, or Ubuntu's, which names keys of its sources.
     """
     if own:
         try:
@@ -109,7 +109,7 @@ def configuration(paths: Paths, own: str, step: ui.Step) -> str:
             raise HarnessError(f"KCONFIG={own}: {error}") from error
         if "CONFIG_64BIT=y" not in text:
             raise HarnessError(f"KCONFIG={own} is not the configuration of a 64-bit kernel")
-        return text
+        return re.sub(r"^(CONFIG_SYSTEM_\w+_KEYS)=.+", r'\1=""', text, flags=re.MULTILINE)
     file = f"{CONFIG_PACKAGE}_*_amd64.deb"
     package = debian.download(paths, CONFIG_PACKAGE, SUITE, file, step)
     script = 'dpkg-deb --fsys-tarfile "$1" | tar -xO "$2" | xz -dc'

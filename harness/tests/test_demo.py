@@ -71,6 +71,14 @@ def problems_of(**changes: Any) -> list[str]:
     return demo.problems(results(*whole(**changes)))
 
 
+def test_the_last_words_say_and_draw_what_was_seen() -> None:
+    runs = [item(2048, "off", inaccessible_us=420.0), item(2048, "live", inaccessible_us=3.5)]
+    *words, off, live = demo.seen(results(item(4, "off", inaccessible_us=9e9), *runs)).splitlines()
+    assert "for 420.0 us when the CPU" in " ".join(words)
+    assert "for 3.5 us when an engine" in " ".join(words)
+    assert (off, live) == (f"  off  {'#' * 60} 420.0 us", "  live # 3.5 us")
+
+
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("size", FOLIO_KIB)
 def test_a_result_is_what_the_benchmark_and_the_counters_say(mode: str, size: int) -> None:

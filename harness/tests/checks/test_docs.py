@@ -1,11 +1,13 @@
 """Documents of the kernel tree: syntax, links, the format of ABI files."""
 
+import re
 from pathlib import Path
 
 import pytest
 
 from harness.checks.lint.docs import abi_problems, link_problems, rst_problems, unlisted
 from harness.core import process
+from harness.core.paths import ROOT
 
 GOOD = """\
 .. SPDX-License-Identifier: GPL-2.0
@@ -95,3 +97,16 @@ def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert problems("") == [f"{name}: describes nothing (no What:)"]
     output = f"[WARNING] {tmp_path}/{name}:3: tag 'what' is invalid\n[WARNING] other:1: x\n"
     assert problems(ABI) == [f"[WARNING] {name}:3: tag 'what' is invalid"]
+
+
+def test_the_doctors_verdicts_are_those_that_tests_expect() -> None:
+    engine = ROOT / "kernel/overlay/tools/testing/selftests/migrate_offload/engine"
+    sources = {"doctor": engine / "migrate_doctor.c", "one": engine / "doctor_verdict.c"}
+    document = (ROOT / "docs/hardware.md").read_text()
+    table = re.findall(r"^\|[^|]*\|[^|]*\| `(.*)` \| (.*) \|$", document, re.MULTILINE)
+    assert len(table) >= 10
+    for words, tests in table:
+        for suite, test in (name.split() for name in tests.split(", ")):
+            source = sources.get(suite.split("-")[0], ROOT / "guest/suites" / suite).read_text()
+            assert words in source and re.search(rf"\b{test}\b", source), (suite, test, words)
+            assert (ROOT / "guest/suites" / suite).exists()

@@ -153,12 +153,13 @@ def test_what_is_neither_a_tree_nor_a_tarball_is_refused(
 def test_the_configuration_of_a_machine_may_be_compressed(tmp_path: Path) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path)
     plain, packed, wrong = (tmp_path / name for name in ("config", "config.gz", "other"))
-    plain.write_text("CONFIG_64BIT=y\n")
+    ubuntus = 'CONFIG_64BIT=y\nCONFIG_SYSTEM_{}_KEYS="{}"\n'
+    plain.write_text(ubuntus.format("TRUSTED", "debian/canonical-certs.pem"))
     packed.write_bytes(gzip.compress(plain.read_bytes()))
     wrong.write_bytes(packed.read_bytes())
     with ui.step("test") as step:
         for path in (plain, packed):
-            assert source.configuration(paths, str(path), step) == "CONFIG_64BIT=y\n"
+            assert source.configuration(paths, str(path), step) == ubuntus.format("TRUSTED", "")
         for path, why in ((wrong, "can't decode"), (tmp_path / "none", "No such file")):
             with pytest.raises(HarnessError, match=f"KCONFIG={path}: .*{why}"):
                 source.configuration(paths, str(path), step)

@@ -36,6 +36,15 @@ const char *setting_path(const char *format, ...)
 	return path;
 }
 
+const char *own_cgroup(const char *file)
+{
+	char line[256];
+
+	if (setting_read("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3))
+		return "cgroup of version 2";
+	return setting_path("/sys/fs/cgroup%s/%s", line + 3, file);
+}
+
 int setting_write(const char *path, const char *value)
 {
 	int fd = open(path, O_WRONLY | O_TRUNC | O_CLOEXEC);

@@ -16,6 +16,8 @@
 
 /* As printf(3) would print it; good until this thread calls it again. */
 const char *setting_path(const char *format, ...);
+/* A file of the cgroup that this process is in; no path without version 2. */
+const char *own_cgroup(const char *file);
 /* 0 or -errno, of the open or of the write. */
 int setting_write(const char *path, const char *value);
 int setting_write_number(const char *path, long value);

@@ -102,12 +102,3 @@ __u64 free_huge_pages(int node)
 	fclose(file);
 	return pages;
 }
-
-const char *own_cgroup(const char *file)
-{
-	char line[256];
-
-	if (setting_read("/proc/self/cgroup", line, sizeof(line)) || strncmp(line, "0::", 3))
-		errx(1, "this process is in no cgroup of version 2");
-	return setting_path("/sys/fs/cgroup%s/%s", line + 3, file);
-}

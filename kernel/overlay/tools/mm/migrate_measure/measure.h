@@ -159,7 +159,6 @@ void check_size(const struct options *options, unsigned long kib);
 __u64 node_kib(int node, const char *name);
 /* How many huge pages are free on a node, without those on lists of CPUs. */
 __u64 free_huge_pages(int node);
-const char *own_cgroup(const char *file);
 
 /* area.c */
 void *allocate(size_t nr, size_t size);

@@ -21,16 +21,22 @@
 
 #define DCBM_DIR	"/sys/module/dcbm/parameters"
 #define REASON		"syscall_or_cpuset"
+#define DEMOTION	"demotion"
+#define BOUND		OFFLOAD_DIR "/max_inaccessible_us"
 
 #define MAX_ENGINES	16
 #define MAX_CHANNELS	256
 /* From a page on each is four times the one before, and the last 2 MB. */
 #define NR_SIZES	6
+/* 2 MB again, with bounds on how long memory is inaccessible; demotion of 64 KB and 2 MB. */
+enum { BOUNDS = NR_SIZES, DEMOTIONS = BOUNDS + 3, NR_POINTS = DEMOTIONS + 2 };
 /* All ways take turns, so that a noisy moment does not decide. */
 #define ROUNDS		3
+/* There and back; of demotion, twice there. */
+#define SAMPLES		(2 * ROUNDS)
 
-/* Five, and one for each reason. */
-#define MAX_SETTINGS	(5 + 4)
+/* Six, and one for each reason. */
+#define MAX_SETTINGS	(6 + 5)
 
 enum verdict {
 	USE_IT,
@@ -77,16 +83,19 @@ struct engine {
 };
 
 /*
- * At rest: GB/s, and ms of the processor that the doctor takes for each GB; and while a thread
- * touches the memory, the longest that this thread waits.
+ * GB/s, and ms of the processor that the doctor takes for each GB: of memory at rest, and while a
+ * thread reads and writes it; and the longest that this thread waits. Cold memory is demoted: no
+ * thread touches it.
  */
-enum figure { GBPS, CPU_MS, WAIT_US, NR_FIGURES };
+enum figure { GBPS, CPU_MS, GBPS_TOUCHED, CPU_MS_TOUCHED, WAIT_US, NR_FIGURES };
 
 /* One way, with folios of one size; without any of these if rounds are 0. */
 struct point {
 	size_t folio_kib;
+	long bound_us;
+	bool demoted;
 	unsigned int rounds;
-	double figure[NR_FIGURES][ROUNDS];
+	double figure[NR_FIGURES][SAMPLES];
 	size_t bytes;
 	size_t bytes_wrong;
 	unsigned long long copied, errors, timeouts, lost, unreachable;
@@ -99,7 +108,7 @@ struct way {
 	const char *migrator;
 	struct engine *engine;
 	char name[48];
-	struct point point[NR_SIZES];
+	struct point point[NR_POINTS];
 };
 
 /* All findings about the machine. */
@@ -108,6 +117,9 @@ struct exam {
 	struct engine engine[MAX_ENGINES];
 	unsigned int nr_engines;
 	int node[2];
+	/* Of the machine; -1 if the kernel has none. */
+	long bound_us;
+	double seconds;
 	struct way way[ENGINES + MAX_ENGINES];
 	unsigned int nr_ways;
 	bool moved;
@@ -129,7 +141,7 @@ bool hinder(struct exam *exam, const char *format, ...);
 
 /* engines.c */
 void find_engines(struct exam *exam);
-/* 0 or -errno: memory that move_pages(2) moves is copied so. */
+/* 0 or -errno: memory that move_pages(2) moves, or reclaim demotes, is copied so. */
 int set_way(const struct way *way);
 
 /* dmatest.c: false if it cannot run, with the reason as the hindrance. */

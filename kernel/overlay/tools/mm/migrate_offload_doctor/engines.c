@@ -29,28 +29,9 @@ static struct engine *engine_of(struct exam *exam, const char *driver)
 	return engine;
 }
 
-static const char *iommu_mode(const char *type)
-{
-	return !strcmp(type, "DMA") ? "strict" : !strcmp(type, "DMA-FQ") ? "lazy" :
-	       !strcmp(type, "identity") ? "passthrough" : type;
-}
-
-/* Channels of one driver may differ: @list gets each value once. */
-static void add_word(char *list, size_t size, const char *word)
-{
-	char copy[64], *place = copy, *entry;
-	size_t len = strlen(list);
-
-	snprintf(copy, sizeof(copy), "%s", list);
-	while ((entry = strsep(&place, ",")))
-		if (!strcmp(entry, word))
-			return;
-	snprintf(list + len, size - len, "%s%s", len ? "," : "", word);
-}
-
 static void add_channel(struct exam *exam, const char *channel)
 {
-	char link[PATH_MAX], text[32];
+	char link[PATH_MAX];
 	struct engine *engine;
 	const char *driver;
 	ssize_t len;
@@ -67,10 +48,10 @@ static void add_channel(struct exam *exam, const char *channel)
 		return;
 	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s", channel);
 
-	if (setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel), text,
-			 sizeof(text)))
-		strcpy(text, "none");
-	add_word(engine->iommu, sizeof(engine->iommu), iommu_mode(text));
+	/* "DMA" is strict, "DMA-FQ" lazy, and "identity" passes through. */
+	if (setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel),
+			 engine->iommu, sizeof(engine->iommu)))
+		strcpy(engine->iommu, "none");
 	engine->in_use += setting_read_number(setting_path(DMA_DIR "/%s/in_use", channel)) > 0;
 }
 
@@ -81,6 +62,7 @@ int set_way(const struct way *way)
 	return offload_set_enabled(false) ?:
 	       (engine ? setting_write(DCBM_DIR "/providers", engine->driver) : 0) ?:
 	       offload_set_route(REASON, way->migrator) ?:
+	       offload_set_route(DEMOTION, way->migrator) ?:
 	       (strcmp(way->migrator, "none") ? offload_set_enabled(true) : 0);
 }
 

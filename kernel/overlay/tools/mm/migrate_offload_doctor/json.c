@@ -8,7 +8,8 @@ static const char * const verdicts[] = {
 };
 
 static const char * const figures[] = {
-	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [WAIT_US] = "wait_us",
+	[GBPS] = "gbps", [CPU_MS] = "cpu_ms_per_gb", [GBPS_TOUCHED] = "gbps_in_use",
+	[CPU_MS_TOUCHED] = "cpu_ms_per_gb_in_use", [WAIT_US] = "wait_us",
 };
 
 static void print_member(const char *name, const char *text)
@@ -40,11 +41,12 @@ static void print_point(const struct way *way, const struct point *point)
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, ", point->folio_kib);
+	printf("\"folio_kib\": %zu, \"bound_us\": %ld, \"demoted\": %s, ", point->folio_kib,
+	       point->bound_us, json_bool(point->demoted));
 	for (unsigned int i = 0; i < NR_FIGURES; i++) {
 		printf("\"%s\": [", figures[i]);
-		for (unsigned int round = 0; round < point->rounds; round++)
-			printf("%s%.3f", round ? ", " : "", point->figure[i][round]);
+		for (unsigned int move = 0; move < 2 * point->rounds; move++)
+			printf("%s%.3f", move ? ", " : "", point->figure[i][move]);
 		printf("], ");
 	}
 	printf("\"bytes\": %zu, \"bytes_wrong\": %zu, ", point->bytes, point->bytes_wrong);
@@ -57,19 +59,19 @@ void print_json(const struct exam *exam)
 {
 	const char *comma = "";
 
-	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 2, \"engines\": [");
+	printf("{\"program\": \"migrate-offload-doctor\", \"format\": 3, \"engines\": [");
 	for (unsigned int i = ENGINES; i < exam->nr_ways; i++) {
 		printf("%s", i > ENGINES ? ", " : "");
 		print_engine(&exam->way[i]);
 	}
 	printf("], \"moves\": [");
-	for (unsigned int i = 0; i < exam->nr_ways * NR_SIZES; i++) {
-		const struct way *way = &exam->way[i / NR_SIZES];
+	for (unsigned int i = 0; i < exam->nr_ways * NR_POINTS; i++) {
+		const struct way *way = &exam->way[i / NR_POINTS];
 
-		if (!way->point[i % NR_SIZES].bytes)
+		if (!way->point[i % NR_POINTS].bytes)
 			continue;
 		printf("%s", comma);
-		print_point(way, &way->point[i % NR_SIZES]);
+		print_point(way, &way->point[i % NR_POINTS]);
 		comma = ", ";
 	}
 	printf("], \"nodes\": [%d, %d], ", exam->node[0], exam->node[1]);

@@ -26,7 +26,9 @@ static const char usage_text[] =
 "Usage: migrate-offload-doctor [OPTION]...\n"
 "Is a DMA engine of this machine safe and worth it for copying migrated memory?\n"
 "Runs dmatest on all channels of each engine, moves memory of every size in every way in\n"
-"three rounds, verifies every byte, says what to do, and leaves all settings as they were,\n"
+"three rounds, there and back, at rest and in use, tries bounds of 50, 100 and 250 us, and\n"
+"demotes memory if it has tiers; verifies every byte, says what to do, and leaves all\n"
+"settings as they were,\n"
 "also when it is interrupted, unless by SIGKILL. Run it as root, on a machine that does\n"
 "nothing important meanwhile: memory that other programs move is copied in the same ways.\n"
 "An engine that writes after it says that it is done may write to any program's memory:\n"
@@ -67,6 +69,7 @@ static int unload(const char *name)
 static void remember_all(void)
 {
 	memory_settings_save();
+	setting_save("/sys/kernel/mm/numa/demotion_enabled");
 	offload_save();
 	for (unsigned int i = ARRAY_SIZE(modules); i-- > 0;) {
 		modules[i].loaded = module_loaded(modules[i].name);
@@ -136,7 +139,10 @@ static int examine(const struct options *options)
 	static struct exam exam;
 
 	exam.options = options;
+	exam.seconds = -seconds_now();
 	if (is_idle(&exam)) {
+		progress(&exam, "memory of others is copied so, too, and they have %zu MB less",
+			 options->size / MIB);
 		find_engines(&exam);
 		list_ways(&exam);
 		for (unsigned int i = 0; i < exam.nr_engines; i++)
@@ -144,6 +150,7 @@ static int examine(const struct options *options)
 		if ((exam.nr_engines || !options->engine) && find_nodes(&exam))
 			move_memory(&exam);
 	}
+	exam.seconds += seconds_now();
 	judge(&exam);
 	if (options->json)
 		print_json(&exam);

@@ -16,6 +16,7 @@
 #define LARGEST_KIB	2048UL
 #define TIERS		"/sys/devices/virtual/memory_tiering"
 #define MAX_TIERS	1000
+#define DEMOTING	"/sys/kernel/mm/numa/demotion_enabled"
 /* The size of one call, which cannot be interrupted. */
 #define CALL_BYTES	(64 * MIB)
 /* One of this number of accesses is a write. */
@@ -78,63 +79,95 @@ static bool area_map(struct area *area, const struct exam *exam, size_t kib)
 
 static void count(struct point *point, const struct offload_stats *then)
 {
-	point->copied += offload_grown_since(then, REASON, "folios_copied");
-	point->errors += offload_grown_since(then, REASON, "fallback_error");
-	point->timeouts += offload_grown_since(then, REASON, "fallback_timeout");
-	point->lost += offload_grown_since(then, REASON, "fallback_lost");
-	point->unreachable += offload_grown_since(then, REASON, "fallback_unreachable");
+	const char *reason = point->demoted ? DEMOTION : REASON;
+
+	point->copied += offload_grown_since(then, reason, "folios_copied");
+	point->errors += offload_grown_since(then, reason, "fallback_error");
+	point->timeouts += offload_grown_since(then, reason, "fallback_timeout");
+	point->lost += offload_grown_since(then, reason, "fallback_lost");
+	point->unreachable += offload_grown_since(then, reason, "fallback_unreachable");
 }
 
-/* Moves the whole area in calls, and stops at the first mistake of an engine. */
-static void move_area(struct area *area, struct point *point, int node, bool touched)
+/* Of this thread, and not of the one that touches memory. */
+static double cpu_seconds(void)
 {
+	struct timespec time;
+
+	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
+	return time.tv_sec + time.tv_nsec / 1e9;
+}
+
+/* Memory that is not young. Returns how many folios are not on @node then: reclaim may give up. */
+static long demote(const struct area *area, int node)
+{
+	char request[64];
+
+	madvise(area->addr, area->size, MADV_COLD);
+	snprintf(request, sizeof(request), "%zu swappiness=200", area->size);
+	setting_write(own_cgroup("memory.reclaim"), request);
+	return memory_folios_not_on(area->addr, area->size, area->folio, node);
+}
+
+/*
+ * Moves the whole area, in calls unless reclaim does, and stops at the first mistake of an
+ * engine. @figure and the next one are of this move.
+ */
+static void move_area(struct area *area, struct point *point, int node, enum figure figure,
+		      unsigned int sample)
+{
+	const size_t most = point->demoted ? area->size : CALL_BYTES;
 	double took = 0, cpu = 0;
 	size_t moved = 0, size;
 
 	for (size_t offset = 0; offset < area->size; offset += size) {
 		struct offload_stats then;
-		clock_t cpu_begin;
-		double begin;
+		double begin, cpu_begin;
 		long missing;
 
-		size = area->size - offset < CALL_BYTES ? area->size - offset : CALL_BYTES;
-		offload_read_stats(&then, REASON);
+		size = area->size - offset < most ? area->size - offset : most;
+		offload_read_stats(&then, point->demoted ? DEMOTION : REASON);
 		begin = seconds_now();
-		cpu_begin = clock();
-		missing = memory_move(0, area->addr + offset, size, area->folio, node,
+		cpu_begin = cpu_seconds();
+		missing = point->demoted ? demote(area, node) :
+			  memory_move(0, area->addr + offset, size, area->folio, node,
 				      MPOL_MF_MOVE);
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
-		cpu += (double)(clock() - cpu_begin) / CLOCKS_PER_SEC;
+		cpu += cpu_seconds() - cpu_begin;
 		count(point, &then);
 		if (point_is_wrong(point))
 			break;
 	}
 	point->bytes += moved;
-	if (touched)
-		return;
-	point->figure[GBPS][point->rounds] = moved / took / 1e9;
-	point->figure[CPU_MS][point->rounds] = cpu * 1e12 / moved;
+	point->figure[figure][sample] = moved / took / 1e9;
+	point->figure[figure + 1][sample] = cpu * 1e12 / moved;
 }
 
-/* There and back, at rest and touched: the other way round in each second round. */
+/* There and back, at rest and touched; in each second round touched first. */
 static void measure(struct exam *exam, struct area *area, struct point *point)
 {
-	for (unsigned int back = 0; back < 2; back++) {
-		bool touched = back != point->rounds % 2;
+	for (unsigned int move = 0; move < 4; move++) {
+		const bool back = move % 2;
+		const bool touched = !point->demoted && move / 2 != point->rounds % 2;
+		const unsigned int sample = 2 * point->rounds + (point->demoted ? move / 2 : back);
 		struct toucher toucher = {
 			.addr = area->addr, .len = area->size, .write_every = WRITE_EVERY,
 			.written = area->written, .random = 1,
 		};
 
+		if (point->demoted && back) {
+			memory_move(0, area->addr, area->size, area->folio, exam->node[0],
+				    MPOL_MF_MOVE);
+			continue;
+		}
 		stamp(area);
 		if (touched && toucher_start(&toucher))
 			return;
-		move_area(area, point, exam->node[!back], touched);
+		move_area(area, point, exam->node[!back], touched ? GBPS_TOUCHED : GBPS, sample);
 		if (touched) {
 			toucher_stop(&toucher);
-			point->figure[WAIT_US][point->rounds] = toucher.longest / 1e3;
+			point->figure[WAIT_US][sample] = toucher.longest / 1e3;
 		}
 		point->bytes_wrong += memory_wrong(area->addr, area->size, area->seed,
 						   area->written);
@@ -144,13 +177,20 @@ static void measure(struct exam *exam, struct area *area, struct point *point)
 	point->rounds++;
 }
 
-static void try_way(struct exam *exam, struct area *area, struct way *way, unsigned int size)
+static void try_way(struct exam *exam, struct area *area, struct way *way, unsigned int at)
 {
-	struct point *point = &way->point[size];
+	static const unsigned int bounds[] = { 50, 100, 250 };
+	const bool bounded = at >= BOUNDS && at < DEMOTIONS;
+	struct point *point = &way->point[at];
 	int error;
 
-	progress(exam, "move folios of %zu KiB: %s", area->folio / KIB, way->name);
+	point->demoted = at >= DEMOTIONS;
+	point->bound_us = bounded ? bounds[at - BOUNDS] : exam->bound_us;
+	progress(exam, "%s folios of %zu KiB, bound %ld us: %s",
+		 point->demoted ? "demote" : "move", area->folio / KIB, point->bound_us, way->name);
 	error = set_way(way);
+	if (!error && exam->bound_us >= 0)
+		error = offload_set_bound(point->bound_us);
 	/* A kernel may be without mtcopy. */
 	if (error == -ENOENT && !way->engine)
 		return;
@@ -173,7 +213,8 @@ static void try_way(struct exam *exam, struct area *area, struct way *way, unsig
 	memory_move(0, area->addr, area->size, area->folio, exam->node[0], MPOL_MF_MOVE);
 }
 
-static void try_ways(struct exam *exam, size_t kib, unsigned int size)
+/* At @nr points of each way, from @first on. */
+static void try_ways(struct exam *exam, size_t kib, unsigned int first, unsigned int nr)
 {
 	struct area area;
 
@@ -181,11 +222,11 @@ static void try_ways(struct exam *exam, size_t kib, unsigned int size)
 		progress(exam, "no folios of %zu KiB", kib);
 		return;
 	}
-	for (unsigned int i = 0; i < ROUNDS * exam->nr_ways; i++) {
+	for (unsigned int i = 0; i < ROUNDS * nr * exam->nr_ways; i++) {
 		struct way *way = &exam->way[i % exam->nr_ways];
 
 		if (!way->engine || way->engine->verdict == USE_IT)
-			try_way(exam, &area, way, size);
+			try_way(exam, &area, way, first + i / exam->nr_ways % nr);
 	}
 	area_unmap(&area);
 }
@@ -241,14 +282,24 @@ void move_memory(struct exam *exam)
 {
 	size_t kib = memory_page_size() / KIB;
 	struct offload_stats stats;
+	int tiers[2] = { 0 };
 
 	if (!offload_read_stats(&stats, REASON)) {
 		hinder(exam, "%s/stats is missing: is debugfs mounted?", OFFLOAD_DEBUG);
 		return;
 	}
+	exam->bound_us = setting_read_number(BOUND);
 	setting_write_number(NUMA_BALANCING, 0);
 	module_load("mtcopy", "");
 	for (unsigned int size = 0; kib < LARGEST_KIB; size++, kib *= 4)
-		try_ways(exam, kib, size);
-	try_ways(exam, LARGEST_KIB, NR_SIZES - 1);
+		try_ways(exam, kib, size, 1);
+	try_ways(exam, LARGEST_KIB, NR_SIZES - 1, 1);
+	if (exam->bound_us >= 0)
+		try_ways(exam, LARGEST_KIB, BOUNDS, DEMOTIONS - BOUNDS);
+	find_tiers(tiers);
+	if (tiers[0] != exam->node[0] || tiers[1] != exam->node[1] ||
+	    setting_write(DEMOTING, "true"))
+		return;
+	try_ways(exam, 64, DEMOTIONS, 1);
+	try_ways(exam, LARGEST_KIB, DEMOTIONS + 1, 1);
 }

@@ -46,8 +46,8 @@ size_t way_bytes(const struct way *way)
 {
 	size_t bytes = 0;
 
-	for (unsigned int size = 0; size < NR_SIZES; size++)
-		bytes += way->point[size].bytes;
+	for (unsigned int at = 0; at < NR_POINTS; at++)
+		bytes += way->point[at].bytes;
 	return bytes;
 }
 
@@ -62,17 +62,17 @@ static bool is_copied(const struct point *point)
 	return point->copied && point->copied >= COPIED * folios_moved(point);
 }
 
-/* The least and the most of all rounds. */
+/* The least and the most of all moves. */
 struct span {
 	double least;
 	double most;
 };
 
-static struct span span_of(const double figure[ROUNDS])
+static struct span span_of(const double figure[SAMPLES])
 {
 	struct span span = { figure[0], figure[0] };
 
-	for (unsigned int i = 1; i < ROUNDS; i++) {
+	for (unsigned int i = 1; i < SAMPLES; i++) {
 		if (figure[i] < span.least)
 			span.least = figure[i];
 		if (figure[i] > span.most)
@@ -81,56 +81,78 @@ static struct span span_of(const double figure[ROUNDS])
 	return span;
 }
 
-/* Of three. */
-static double median(const double figure[ROUNDS])
-{
-	struct span span = span_of(figure);
-
-	return figure[0] + figure[1] + figure[2] - span.least - span.most;
-}
-
-/* Each round with the same round, and folios of the same size, of the kernel. */
-static struct span compare(const struct exam *exam, const struct way *way, unsigned int size,
+/* Each move with the same move, at the same point, of the kernel. */
+static struct span compare(const struct exam *exam, const struct way *way, unsigned int at,
 			   enum figure figure)
 {
-	const double *kernel = exam->way[KERNEL].point[size].figure[figure];
-	double ratio[ROUNDS];
+	const double *kernel = exam->way[KERNEL].point[at].figure[figure];
+	double ratio[SAMPLES];
 
-	for (unsigned int i = 0; i < ROUNDS; i++)
-		ratio[i] = way->point[size].figure[figure][i] / kernel[i];
+	for (unsigned int i = 0; i < SAMPLES; i++)
+		ratio[i] = way->point[at].figure[figure][i] / kernel[i];
 	return span_of(ratio);
 }
 
-/* In each round: one that is disturbed does not decide. */
-static bool pays(const struct exam *exam, const struct way *way, unsigned int size)
+/* Not of memory that no thread touched either. */
+static bool waits_count(const struct point *point)
 {
-	const struct point *point = &way->point[size];
-	struct span speed = compare(exam, way, size, GBPS);
-	struct span wait = compare(exam, way, size, WAIT_US);
+	struct span wait = span_of(point->figure[WAIT_US]);
 
-	if (exam->way[KERNEL].point[size].rounds < ROUNDS || point->rounds < ROUNDS ||
-	    point_is_wrong(point) || !is_copied(point) ||
-	    speed.least < NOT_SLOWER || wait.least > MUCH_LONGER)
-		return false;
-	/* CPUs that help are not the moving thread. */
-	return speed.least >= FASTER || wait.most <= SHORTER ||
-	       (way->engine && compare(exam, way, size, CPU_MS).most <= SHORTER);
+	return wait.least > 0 && wait.most <= NOISY * wait.least;
 }
 
-/* How many of the largest sizes in a row pay, and the smallest of them. */
-static unsigned int worth(const struct exam *exam, const struct way *way, size_t *kib)
+/* In each move: one that is disturbed does not decide. */
+static bool pays(const struct exam *exam, const struct way *way, unsigned int at)
+{
+	const struct point *kernel = &exam->way[KERNEL].point[at], *point = &way->point[at];
+	const bool waits = waits_count(kernel) && waits_count(point);
+	struct span speed = compare(exam, way, at, GBPS);
+	struct span wait = compare(exam, way, at, WAIT_US);
+
+	if (kernel->rounds < ROUNDS || point->rounds < ROUNDS || point_is_wrong(point) ||
+	    !is_copied(point) || speed.least < NOT_SLOWER || (waits && wait.least > MUCH_LONGER) ||
+	    compare(exam, way, at, GBPS_TOUCHED).most < NOT_SLOWER)
+		return false;
+	/* CPUs that help are not the moving thread. */
+	return speed.least >= FASTER || (waits && wait.most <= SHORTER) ||
+	       (way->engine && compare(exam, way, at, CPU_MS).most <= SHORTER);
+}
+
+/* How many of the largest sizes in a row pay, from point @first on, and the smallest of them. */
+static unsigned int worth(const struct exam *exam, const struct way *way, unsigned int first,
+			  size_t *kib)
 {
 	unsigned int nr = 0;
 
-	for (unsigned int size = NR_SIZES; size-- > 0;) {
-		if (!way->point[size].bytes)
+	for (unsigned int at = first ? NR_POINTS : NR_SIZES; at-- > first;) {
+		if (!way->point[at].bytes)
 			continue;
-		if (!pays(exam, way, size))
+		if (!pays(exam, way, at))
 			break;
 		nr++;
-		*kib = way->point[size].folio_kib;
+		*kib = way->point[at].folio_kib;
 	}
 	return nr;
+}
+
+/* All sizes that were demoted, and that the route would get. */
+static bool demotion_pays(const struct exam *exam, const struct way *way)
+{
+	const size_t least = way->point[DEMOTIONS].folio_kib;
+	size_t kib = 0;
+
+	return worth(exam, way, DEMOTIONS, &kib) && (kib == least || exam->best_kib > least);
+}
+
+/* The shortest that costs large folios little speed; 0 if they were not measured. */
+static long best_bound(const struct way *way)
+{
+	const struct point *last = &way->point[DEMOTIONS - 1], *point = &way->point[BOUNDS];
+
+	while (point < last && span_of(point->figure[GBPS]).least <
+	       NOT_SLOWER * span_of(last->figure[GBPS]).least)
+		point++;
+	return last->rounds == ROUNDS ? point->bound_us : 0;
 }
 
 /* Of its largest folios; NULL if nothing has moved so. */
@@ -153,12 +175,12 @@ static void find_best(struct exam *exam)
 		const struct way *way = &exam->way[i];
 		unsigned int nr;
 		double gbps;
-		size_t kib;
+		size_t kib = 0;
 
 		if (way->engine && way->engine->verdict != USE_IT)
 			continue;
-		nr = worth(exam, way, &kib);
-		gbps = nr ? median(last_point(way)->figure[GBPS]) : 0;
+		nr = worth(exam, way, 0, &kib);
+		gbps = nr ? span_of(last_point(way)->figure[GBPS]).least : 0;
 		if (nr < best || (nr == best && gbps <= best_gbps))
 			continue;
 		best = nr;
@@ -171,9 +193,9 @@ static void find_best(struct exam *exam)
 /* The first mistake of an engine, if it made one. */
 static const struct point *mistake(const struct way *way)
 {
-	for (unsigned int size = 0; size < NR_SIZES; size++)
-		if (point_is_wrong(&way->point[size]))
-			return &way->point[size];
+	for (unsigned int at = 0; at < NR_POINTS; at++)
+		if (point_is_wrong(&way->point[at]))
+			return &way->point[at];
 	return NULL;
 }
 
@@ -212,21 +234,38 @@ static void say_left(struct engine *engine, const struct point *point)
 	    point->folio_kib, folios_moved(point) - point->copied, folios_moved(point), reason);
 }
 
-static void say_figures(const struct exam *exam, const struct way *way)
+/* Compared with the kernel alone, of the largest folios. */
+static const char *figures(const struct exam *exam, const struct way *way)
 {
+	static char text[240];
 	const struct point *last = last_point(way);
 	unsigned int size = last - way->point;
 	struct span speed = compare(exam, way, size, GBPS), cpu = compare(exam, way, size, CPU_MS);
+	struct span used = compare(exam, way, size, GBPS_TOUCHED);
 	struct span wait = compare(exam, way, size, WAIT_US);
+	char waits[80] = "too noisy to judge waits";
+
+	if (waits_count(last) && waits_count(&exam->way[KERNEL].point[size]))
+		snprintf(waits, sizeof(waits), "the longest wait is %.1f to %.1f times as long",
+			 wait.least, wait.most);
+	snprintf(text, sizeof(text),
+		 "folios of %zu KiB move %.1f to %.1f times as fast (%.1f to %.1f in use), for %.0f to %.0f %% of the processor's time; %s.",
+		 last->folio_kib, speed.least, speed.most, used.least, used.most, 100 * cpu.least,
+		 100 * cpu.most, waits);
+	return text;
+}
+
+static void say_figures(const struct exam *exam, const struct way *way)
+{
+	struct span speed = compare(exam, way, last_point(way) - way->point, GBPS);
 	bool unsure = speed.least < FASTER && speed.most >= FASTER;
 	size_t kib;
-	enum verdict verdict = worth(exam, way, &kib) ? USE_IT : unsure ? COULD_NOT_TELL : DO_NOT;
+	enum verdict verdict = worth(exam, way, 0, &kib) ? USE_IT :
+			       unsure ? COULD_NOT_TELL : DO_NOT;
 
-	say(way->engine, verdict,
-	    "It makes no mistake, %s: folios of %zu KiB move %.1f to %.1f times as fast, for %.0f to %.0f %% of the processor's time; the longest wait is %.1f to %.1f times as long.%s",
+	say(way->engine, verdict, "It makes no mistake, %s: %s%s",
 	    verdict == USE_IT ? "and it pays" : unsure ? "but rounds disagree whether it pays" :
-	    "but does not pay", last->folio_kib, speed.least, speed.most, 100 * cpu.least,
-	    100 * cpu.most, wait.least, wait.most, verdict != USE_IT || way->engine->stops ? "" :
+	    "but does not pay", figures(exam, way), verdict != USE_IT || way->engine->stops ? "" :
 	    " If it ever hangs, memory is lost until the next boot.");
 }
 
@@ -295,8 +334,12 @@ static void list_settings(struct exam *exam)
 	add_setting(exam, "cd %s", OFFLOAD_DIR);
 	add_setting(exam, "echo %u > /sys/module/%s/parameters/min_order",
 		    order_of(exam->best_kib), way->migrator);
+	if (best_bound(way))
+		add_setting(exam, "echo %ld > max_inaccessible_us", best_bound(way));
 	for (unsigned int i = 0; i < ARRAY_SIZE(bulk_reasons); i++)
 		add_setting(exam, "echo %s > routes/%s", way->migrator, bulk_reasons[i]);
+	if (demotion_pays(exam, way))
+		add_setting(exam, "echo %s > routes/" DEMOTION, way->migrator);
 	add_setting(exam, "echo 1 > enabled");
 }
 
@@ -324,63 +367,106 @@ static void print_way(const struct way *way)
 {
 	const struct engine *engine = way->engine;
 
-	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
-	       engine->nr_channels, engine->for_memory, engine->iommu);
-	if (engine->for_memory)
-		printf("  Its driver %s tell whether the engine has stopped.\n",
-		       engine->stops ? "can" : "cannot");
-	if (engine->tested)
-		printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB. Not tried: errors.\n"
-		       "  Whether it tells of uncorrected errors of memory, its manual says.\n",
-		       engine->tests, engine->failures, way_bytes(way) / 1e9);
-	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
+	printf("%s: %u channels, %u of them for memory; IOMMU %s; its driver %s stop it
+",
+	       engine->driver, engine->nr_channels, engine->for_memory, engine->iommu,
+	       engine->stops ? "can" : "cannot");
+	printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB.
+"
+	       "  Whether it tells of uncorrected errors of memory, its manual says.
+"
+	       "  %s %s
+
+", engine->tests, engine->failures, way_bytes(way) / 1e9,
+	       verdicts[engine->verdict], engine->why);
 }
 
 static void print_point(const struct way *way, const struct point *point)
 {
-	struct span wait = span_of(point->figure[WAIT_US]);
-
-	printf("%4zu KiB  %-28s %8.2f %10.1f %10.0f us", point->folio_kib, way->name,
-	       median(point->figure[GBPS]), median(point->figure[CPU_MS]),
-	       median(point->figure[WAIT_US]));
+	printf("%4zu KiB %5ld  %-18s", point->folio_kib, point->bound_us, way->name);
+	for (unsigned int i = 0; i < NR_FIGURES; i++)
+		printf(" %8.1f-%-8.1f", span_of(point->figure[i]).least,
+		       span_of(point->figure[i]).most);
 	if (point_is_wrong(point))
 		printf("  WRONG");
 	else if (strcmp(way->migrator, "none") && !is_copied(point))
 		printf("  left to the kernel");
-	else if (wait.most > NOISY * wait.least)
-		printf("  too noisy to judge waits: %.0f to %.0f us", wait.least, wait.most);
+	else if (point->demoted)
+		printf("  demoted");
+	else if (!waits_count(point))
+		printf("  too noisy to judge waits");
 	printf("\n");
 }
 
 static void print_curve(const struct exam *exam)
 {
-	printf("Memory between nodes %d and %d, medians of %u rounds.\n\n", exam->node[0],
-	       exam->node[1], ROUNDS);
-	printf("%8s  %-28s %8s %10s %13s\n", "folio", "moved by", "GB/s", "CPU ms/GB",
-	       "longest wait");
-	for (unsigned int size = 0; size < NR_SIZES; size++)
+	printf("Memory between nodes %d and %d, least and most of %u moves.\n\n", exam->node[0],
+	       exam->node[1], SAMPLES);
+	printf("%8s %5s  %-18s %17s %17s %17s %17s %17s\n", "folio", "bound", "moved by", "GB/s",
+	       "CPU ms/GB", "GB/s, in use", "CPU ms/GB, in use", "longest wait, us");
+	for (unsigned int at = 0; at < NR_POINTS; at++)
 		for (unsigned int i = 0; i < exam->nr_ways; i++)
-			if (exam->way[i].point[size].bytes)
-				print_point(&exam->way[i], &exam->way[i].point[size]);
+			if (exam->way[i].point[at].bytes)
+				print_point(&exam->way[i], &exam->way[i].point[at]);
+}
+
+/* Of an engine that has this verdict, if no way is best. */
+static void print_why(const struct exam *exam)
+{
+	const char *why = exam->best ? figures(exam, exam->best) :
+		exam->hindrance[0] ? exam->hindrance :
+		"there is no DMA engine with a driver, and idle CPUs do not pay.";
+	const char *driver = "";
+
+	for (unsigned int i = exam->best ? 0 : exam->nr_engines; i-- > 0;)
+		if (exam->engine[i].verdict == exam->verdict) {
+			driver = exam->engine[i].driver;
+			why = exam->engine[i].why;
+		}
+	printf("Why: %s%s%s\n", driver, *driver ? ": " : "", why);
+}
+
+/* Of the way to use, or of all. */
+static void print_how_sure(const struct exam *exam)
+{
+	unsigned long tests = 0, failures = 0;
+	unsigned int channels = 0;
+	size_t bytes = 0;
+
+	for (unsigned int i = KERNEL; i < exam->nr_ways; i++) {
+		const struct engine *engine = exam->way[i].engine;
+
+		if (exam->best && exam->best != &exam->way[i])
+			continue;
+		bytes += way_bytes(&exam->way[i]);
+		failures += !!mistake(&exam->way[i]) + (engine ? engine->failures : 0);
+		tests += engine ? engine->tests : 0;
+		channels += engine ? engine->for_memory : 0;
+	}
+	printf("How sure: %s mistake in %.1f GB, %u channels, %lu tests of dmatest, %.0f s;",
+	       failures ? "a" : "no", bytes / 1e9, channels, tests, exam->seconds);
+	printf(" not tested: errors, unplug.\n\n");
 }
 
 void print_words(const struct exam *exam)
 {
-	if (exam->best) {
-		printf("Use %s, for folios of %zu KiB and more, where much memory moves at once:\n",
-		       exam->best->name, exam->best_kib);
-		for (unsigned int i = 0; i < exam->nr_settings; i++)
-			printf("  %s\n", exam->setting[i]);
-	} else {
+	if (exam->best)
+		printf("Use %s, for folios of %zu KiB and more, if much memory moves at once%s.\n",
+		       exam->best->name, exam->best_kib,
+		       demotion_pays(exam, exam->best) ? ", and to demote" : "");
+	else
 		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
 		       "Could not tell whether to use copy offload here.");
-	}
+	print_why(exam);
+	print_how_sure(exam);
+	if (exam->best)
+		printf("To use it until the next boot (--size and --iterations: test longer):\n");
+	for (unsigned int i = 0; i < exam->nr_settings; i++)
+		printf("  %s\n", exam->setting[i]);
 	if (exam->hindrance[0])
 		printf("Not all could be examined: %s.\n", exam->hindrance);
-	printf("Other reasons to migrate move less at a time, and were not measured:\n"
-	       "numa_misplaced one folio, demotion and compaction 32 pages, contig_range 2 MB.\n\n");
-	if (!exam->nr_engines && !exam->hindrance[0])
-		printf("This machine has no DMA engine with a driver.\n\n");
+	printf("Not measured, and without a route: numa_misplaced, compaction, contig_range%s.\n\n",
+	       exam->way[KERNEL].point[DEMOTIONS].rounds ? "" : ", " DEMOTION);
 	for (unsigned int i = ENGINES; i < exam->nr_ways; i++)
 		print_way(&exam->way[i]);
 	if (exam->moved)

@@ -9,19 +9,26 @@ static const struct options options = { .size = FOLIOS * 2 * MIB };
 
 FIXTURE(verdict) { struct exam *exam; struct engine *engine; };
 
-static struct point *add(struct way *way, double gbps)
+static struct point *add_at(struct way *way, unsigned int at, double gbps)
 {
-	struct point *point = &way->point[NR_SIZES - 1];
+	struct point *point = &way->point[at];
 
 	*point = (struct point){
 		.folio_kib = 2048, .rounds = ROUNDS, .bytes = FOLIOS * 2 * MIB, .copied = FOLIOS,
 	};
-	for (unsigned int i = 0; i < ROUNDS; i++) {
+	for (unsigned int i = 0; i < SAMPLES; i++) {
 		point->figure[GBPS][i] = gbps;
 		point->figure[CPU_MS][i] = 100;
+		point->figure[GBPS_TOUCHED][i] = gbps;
+		point->figure[CPU_MS_TOUCHED][i] = 100;
 		point->figure[WAIT_US][i] = 1000;
 	}
 	return point;
+}
+
+static struct point *add(struct way *way, double gbps)
+{
+	return add_at(way, NR_SIZES - 1, gbps);
 }
 
 /* With an engine that makes no mistake, and has moved memory. */
@@ -54,19 +61,12 @@ static bool says(const FIXTURE_DATA(verdict) *self, const char *text)
 	return strstr(self->engine->why, text);
 }
 
-TEST_F(verdict, pays)
-{
-	measured(self, 12);
-	judge(self->exam);
-	EXPECT_EQ(USE_IT, self->exam->verdict);
-}
-
-/* Half of the processor's time, in each round. */
+/* Half of the processor's time, in each move. */
 TEST_F(verdict, saves_the_processor)
 {
 	struct point *point = measured(self, 10);
 
-	for (unsigned int i = 0; i < ROUNDS; i++) {
+	for (unsigned int i = 0; i < SAMPLES; i++) {
 		judge(self->exam);
 		EXPECT_EQ(DO_NOT, self->exam->verdict);
 		EXPECT_TRUE(says(self, "It makes no mistake, but"));
@@ -74,6 +74,7 @@ TEST_F(verdict, saves_the_processor)
 	}
 	judge(self->exam);
 	EXPECT_EQ(USE_IT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "It makes no mistake, and it pays"));
 }
 
 /* A stall in one round does not decide, but speed must be there in each. */
@@ -88,6 +89,62 @@ TEST_F(verdict, a_disturbed_round)
 	judge(self->exam);
 	EXPECT_EQ(COULD_NOT_TELL, self->exam->verdict);
 	EXPECT_TRUE(says(self, "rounds disagree"));
+}
+
+/* Waits that differ so decide neither for an engine nor against it; nor does a move in use. */
+TEST_F(verdict, noise)
+{
+	struct point *point = measured(self, 12);
+
+	for (unsigned int i = 0; i < SAMPLES; i++) {
+		point->figure[WAIT_US][i] = i ? 2500 : 20000;
+		point->figure[GBPS_TOUCHED][i] = i ? 8 : 12;
+	}
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "too noisy to judge waits"));
+	point->figure[GBPS_TOUCHED][0] = 8;
+	judge(self->exam);
+	EXPECT_EQ(DO_NOT, self->exam->verdict);
+	point->figure[GBPS_TOUCHED][0] = 12;
+	point->figure[WAIT_US][0] = 2500;
+	judge(self->exam);
+	EXPECT_EQ(DO_NOT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "the longest wait is 2.5 to 2.5 times as long"));
+}
+
+static bool tells(FIXTURE_DATA(verdict) *self, const char *setting)
+{
+	judge(self->exam);
+	for (unsigned int i = 0; i < self->exam->nr_settings; i++)
+		if (!strcmp(self->exam->setting[i], setting))
+			return true;
+	return false;
+}
+
+/* The shortest of those that cost less than a tenth; and demotion if all its sizes pay. */
+TEST_F(verdict, bound_and_demotion)
+{
+	static const double gbps[] = { 17.9, 18, 20 };
+	struct point *point;
+
+	measured(self, 20);
+	for (unsigned int i = 0; i < ARRAY_SIZE(gbps); i++)
+		add_at(&self->exam->way[ENGINES], BOUNDS + i, gbps[i])->bound_us = 50 << i;
+	EXPECT_TRUE(tells(self, "echo 100 > max_inaccessible_us"));
+	for (unsigned int at = NR_SIZES - 2; at < NR_POINTS; at++) {
+		add_at(&self->exam->way[KERNEL], at, 10);
+		point = add_at(&self->exam->way[ENGINES], at, at < NR_SIZES ? 20 : 10);
+		point->folio_kib = at == NR_POINTS - 1 ? 2048 : 64;
+		point->copied *= 32;
+	}
+	EXPECT_FALSE(tells(self, "echo dcbm > routes/demotion"));
+	for (unsigned int i = 0; i < SAMPLES; i++)
+		point->figure[CPU_MS][i] = 50;
+	EXPECT_FALSE(tells(self, "echo dcbm > routes/demotion"));
+	for (unsigned int i = 0; i < SAMPLES; i++)
+		point[-1].figure[CPU_MS][i] = 50;
+	EXPECT_TRUE(tells(self, "echo dcbm > routes/demotion"));
 }
 
 /* Folios that the CPU copied are no merit of the engine. */
