@@ -367,17 +367,12 @@ static void print_way(const struct way *way)
 {
 	const struct engine *engine = way->engine;
 
-	printf("%s: %u channels, %u of them for memory; IOMMU %s; its driver %s stop it
-",
+	printf("%s: %u channels, %u of them for memory; IOMMU %s; its driver %s stop it\n",
 	       engine->driver, engine->nr_channels, engine->for_memory, engine->iommu,
 	       engine->stops ? "can" : "cannot");
-	printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB.
-"
-	       "  Whether it tells of uncorrected errors of memory, its manual says.
-"
-	       "  %s %s
-
-", engine->tests, engine->failures, way_bytes(way) / 1e9,
+	printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB.\n"
+	       "  Whether it tells of uncorrected errors of memory, its manual says.\n"
+	       "  %s %s\n\n", engine->tests, engine->failures, way_bytes(way) / 1e9,
 	       verdicts[engine->verdict], engine->why);
 }
 
