@@ -86,7 +86,7 @@ def test_a_quick_check_leaves_groups_out_and_their_turn_brings_them() -> None:
         "faults": set(),
         "engines": {
             "base-ae4dma", "debug-ae4dma", "base-dsa", "base-ioat", "debug-iommu-intel",
-            "base-doctor-ptdma", "base-doctor-ae4dma", "base-doctor-pays",
+            "base-doctor-ptdma", "base-doctor-ae4dma", "base-doctor-pays", "base-report",
             "demo-ptdma", "demo-ae4dma", "demo-ioat", "demo-dsa",
         },
     }  # fmt: skip
