@@ -87,7 +87,7 @@ def test_a_quick_check_leaves_groups_out_and_their_turn_brings_them() -> None:
         "engines": {
             "base-ae4dma", "debug-ae4dma", "base-dsa", "base-ioat", "debug-iommu-intel",
             "base-doctor-ptdma", "base-doctor-ae4dma", "base-doctor-pays", "base-doctor-dsa",
-            "base-doctor-ioat", "base-doctor-tiers",
+            "base-doctor-ioat", "base-doctor-tiers", "base-report",
             "demo-ptdma", "demo-ae4dma", "demo-ioat", "demo-dsa",
         },
     }  # fmt: skip
