@@ -80,13 +80,16 @@ static bool ae4dma_fetch(DmaEngineQueue *queue, DmaEngineJob *job)
     return true;
 }
 
-/* Says in the descriptor what became of it, and goes on. */
+/* Says in the descriptor what became of it, unless that goes without saying, and goes on. */
 static void ae4dma_finish(DmaEngineQueue *queue, uint32_t error)
 {
     Ae4dmaRing *ring = &AE4DMA(queue->dma)->ring[queue->index];
     uint8_t result[2] = { error ? STATUS_ERROR : STATUS_COMPLETED, error };
 
-    dma_engine_write(queue->dma, ring_address(ring) + DESCRIPTOR_RESULT, result, sizeof(result));
+    if (error || !queue->dma->knobs.silent_success) {
+        dma_engine_write(queue->dma, ring_address(ring) + DESCRIPTOR_RESULT, result,
+                         sizeof(result));
+    }
     ring->read_index = (ring->read_index + 1) % ring->max_index;
     if (queue->job.interrupt) {
         ring->int_status |= INT_PENDING;

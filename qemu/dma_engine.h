@@ -60,6 +60,8 @@ OBJECT_DECLARE_TYPE(DmaEngine, DmaEngineClass, DMA_ENGINE)
     knob(reset_registers)                                                                          \
     /* 1: a read of a register times out, and is all ones, while a queue copies. */                \
     knob(reads_time_out)                                                                           \
+    /* Of AE4DMA. 1: the status of a descriptor is written if it failed, and not otherwise. */     \
+    knob(silent_success)                                                                           \
     /* So long after this is set the device is without power for a moment: registers are lost. */  \
     knob(no_power_us)
 

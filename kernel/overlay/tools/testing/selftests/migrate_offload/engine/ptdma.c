@@ -269,6 +269,26 @@ static const struct fault faults[] = {
 	{ "another order", { { REORDER_EVERY, 2 } }, LONG_MS, NULL, "idxd" },
 };
 
+/*
+ * A channel that does not terminate is lost when dcbm gives up: dcbm waits for completions that are
+ * late. Idxd never looks for a completion without an interrupt.
+ */
+static const char *fallback_of(const struct fault *fault)
+{
+	if (fault->timeout_ms < LONG_MS && !engine_model()->terminates)
+		return NULL;
+	return fault->fallback;
+}
+
+static bool has(const struct fault *fault)
+{
+	if (engine_is("idxd") && fault->set[0].knob == LOST_EVERY) {
+		printf("# %s: left to the test what_does_not_stop_is_lost\n", fault->name);
+		return false;
+	}
+	return !fault->only || engine_is(fault->only);
+}
+
 /* After which a fault must have been seen. */
 #define MOST_ROUNDS	10
 
@@ -280,15 +300,16 @@ static const struct fault faults[] = {
 static bool survive(const struct fault *a, const struct fault *b, enum area_kind kind)
 {
 	const struct fault *pair[] = { a, b };
-	const char *fallback = a->fallback ?: b->fallback;
+	const char *fallback = fallback_of(a) ?: fallback_of(b);
 	const unsigned int enough = a == b && !debug_kernel() ? 2 : 1;
 	unsigned int rounds = 0;
+	int ms = LONG_MS;
 
-	for (unsigned int i = 0; i < 2; i++)
-		if ((pair[i]->only && !engine_is(pair[i]->only)) ||
-		    (pair[i]->timeout_ms < LONG_MS && !engine_model()->terminates))
-			return false;
-	begin(a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms, kind, 4 * MIB);
+	if (!has(a) || !has(b))
+		return false;
+	if (engine_model()->terminates)
+		ms = a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms;
+	begin(ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
 	window_set(MBPS, 200);
 	window_set(STRIKES, 0);
@@ -645,19 +666,22 @@ HARDWARE(head_on_fetch_early_halt, HEAD_ON_FETCH, EARLY_HALT);
 HARDWARE(head_past_error, HEAD_PAST_ERROR);
 HARDWARE(head_past_error_early_halt, HEAD_PAST_ERROR, EARLY_HALT);
 HARDWARE(early_halt, EARLY_HALT);
+HARDWARE(silent_success, SILENT_SUCCESS);
 HARDWARE(registers_lost, RESET_REGISTERS);
 HARDWARE(registers_lost_run_drops, RESET_REGISTERS, RUN_DROPS_WHEN_EMPTY);
 HARDWARE(registers_lost_head_on_fetch, RESET_REGISTERS, HEAD_ON_FETCH);
 HARDWARE(registers_lost_head_past_error, RESET_REGISTERS, HEAD_PAST_ERROR);
 HARDWARE(registers_lost_early_halt, RESET_REGISTERS, EARLY_HALT);
+HARDWARE(registers_lost_silent_success, RESET_REGISTERS, SILENT_SUCCESS);
 
 FIXTURE_SETUP(hardware)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(variant->knobs); i++) {
 		const enum knob knob = variant->knobs[i];
+		const char *only = knob == SILENT_SUCCESS ? "ae4dma" : "ptdma";
 
-		if (knob && knob != RESET_REGISTERS && !engine_is("ptdma"))
-			SKIP(return, "a property of PTDMA");
+		if (knob && knob != RESET_REGISTERS && !engine_is(only))
+			SKIP(return, "a property of %s", only);
 	}
 	if (!set_up(_metadata))
 		return;
@@ -691,12 +715,12 @@ static void clients_and_faults(void)
 
 /*
  * Devices are reset while memory of every kind moves, by an FLR or on the way from D3: the engine
- * copies afterwards.
+ * copies afterwards. Idxd does not give its channels back until the administrator does.
  */
 static void resets(void)
 {
-	if (!engine_model()->terminates) {
-		printf("# no reset: %s does not go on after it\n", engine_module());
+	if (engine_is("ioatdma")) {
+		printf("# no reset: %s has no callback for it\n", engine_module());
 		return;
 	}
 	load_with_timeout("", "", LONG_MS);
@@ -710,6 +734,8 @@ static void resets(void)
 		EXPECT_EQ(reset_device(device), 0);
 	}
 	end_load(0);
+	if (engine_is("idxd"))
+		load_anew();
 	every_kind(8 * MIB);
 	ASSERT_TRUE(engine_unload());
 }
@@ -722,8 +748,7 @@ static void resets(void)
  */
 static void suspends(void)
 {
-	/* DSA without power: not tested. */
-	for (unsigned int deep = 0; deep < (engine_is("idxd") ? 1 : 2); deep++) {
+	for (unsigned int deep = 0; deep < 2; deep++) {
 		unsigned int nr;
 
 		load_with_timeout("", "", LONG_MS);
