@@ -434,6 +434,7 @@ TEST_F_TIMEOUT(rules, rule_10_off_costs_nothing, TIMEOUT)
 
 	/* A routed move shows in both. */
 	ASSERT_EQ(offload_route_only(MOVE_PAGES, "cpu"), 0);
+	ASSERT_EQ(offload_set_enabled(true), 0);
 	EXPECT_GT(trace_move(), 0);
 	EXPECT_EQ(offload_grown("folios_copied"), 512);
 }
