@@ -1240,8 +1240,10 @@ fail_or_write(struct offload_test *ctx, struct migrate_offload_pair *pair, unsig
 {
 	enum migrate_offload_status status = copy_done(ctx, pair, i);
 
-	/* Unmapped, it would wait for its own move. */
-	if (pair->src == written && folio_mapped(written))
+	/* Unmapped, it would wait for its own move: then it was copied live before. */
+	if (pair->src == written && !folio_mapped(written))
+		KUNIT_FAIL(ctx->test, "copied again");
+	else if (pair->src == written)
 		KUNIT_EXPECT_EQ(ctx->test, 0, clear_user((void __user *)write_to, PAGE_SIZE));
 	return pair->src == poisoned ? MIGRATE_OFFLOAD_ERROR : status;
 }
