@@ -31,7 +31,7 @@
 struct offload_test {
 	struct kunit *test;
 	struct migrator migrator, twin, *cpu;
-	bool registered, was_enabled;
+	bool registered, was_enabled, was_learning;
 	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
@@ -139,8 +139,9 @@ static void test_wait(struct migrator *migrator, struct migrate_offload_batch *b
 /* Set the averages of a migrator for folios of a page. */
 static void set_folio_ns(const struct migrator *migrator, unsigned int ns)
 {
-	for (unsigned int nid = 0; nid < nr_node_ids; nid++)
-		migrator->folio_ns[nid * NR_PAGE_ORDERS] = ns;
+	/* In long batches, and in brief ones. */
+	for (unsigned int row = 0; row < 2 * nr_node_ids; row++)
+		migrator->folio_ns[row * NR_PAGE_ORDERS] = ns;
 }
 
 static void unregister(struct offload_test *ctx)
@@ -160,6 +161,7 @@ static void clean_up(void *data)
 	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
+	migrate_learns = ctx->was_learning;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -332,6 +334,8 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
 	ctx->nid = numa_mem_id();
 	ctx->was_live_min_order = migrate_live_min_order;
+	ctx->was_learning = migrate_learns;
+	migrate_learns = false;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, clean_up, ctx);
 }
@@ -1084,6 +1088,78 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
 }
 
+/* What core finds out: which folios the migrator moves faster than the CPU */
+
+/* As setup_bound(); the CPU is known to take @cpu_ns, and @nr batches until the next probe. */
+static struct offload_test *setup_choice(struct kunit *test, unsigned int cpu_ns, unsigned int nr)
+{
+	struct offload_test *ctx = setup_bound(test, 0);
+
+	migrate_learns = true;
+	set_folio_ns(ctx->cpu, cpu_ns);
+	for (int cpu = 0; cpu < nr_cpu_ids; cpu++)
+		if (cpu_possible(cpu))
+			per_cpu(migrate_probes, cpu) = -nr;
+	return ctx;
+}
+
+static void choice_has_hysteresis(struct kunit *test)
+{
+	KUNIT_EXPECT_TRUE(test, migrate_order_pays(800, 800, true));
+	KUNIT_EXPECT_FALSE(test, migrate_order_pays(801, 800, true));
+	KUNIT_EXPECT_TRUE(test, migrate_order_pays(700, 800, false));
+	KUNIT_EXPECT_FALSE(test, migrate_order_pays(701, 800, false));
+}
+
+/* All averages are of a node: what a migrator does to one says nothing about another. */
+static void choice_leaves_a_slow_migrator(struct kunit *test)
+{
+	struct offload_test *ctx = setup_choice(test, SLOW_NS / 8, 100);
+	int nid;
+
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	ctx->copy = copy_slowly;
+	for_each_node_state(nid, N_MEMORY) {
+		ctx->nid = nid;
+		KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+		KUNIT_EXPECT_EQ(test, 0, submits_of_a_round(ctx));
+		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
+	}
+	expect_contents(ctx, 50);
+}
+
+/* A probe is the first batch that a migrator gets again, and here not the last one. */
+static void choice_notices_a_fast_migrator(struct kunit *test)
+{
+	struct offload_test *ctx = setup_choice(test, 50 * SLOW_NS, 2);
+
+	for (unsigned int row = 0; row < 2 * nr_node_ids; row++)
+		ctx->migrator.orders[row] = 0;
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+	KUNIT_EXPECT_GT(test, migrate_offload_read_stat(MIGRATE_OFFLOAD_STAT_SMALL),
+			ctx->stats[MIGRATE_OFFLOAD_STAT_SMALL]);
+	KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+	expect_contents(ctx, 50);
+}
+
+/* What a migrator takes to start makes it slower for a few folios, and so for one. */
+static void choice_knows_brief_batches(struct kunit *test)
+{
+	struct offload_test *ctx = setup_choice(test, SLOW_NS / 8, 100);
+
+	migrate_max_inaccessible_us = 50 * SLOW_MS * USEC_PER_MSEC;
+	ctx->copy = copy_slowly;
+	migrate_rounds(ctx, 1, 2);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	migrate_rounds(ctx, 1, 2);
+	migrate_rounds(ctx, 1, 1);
+	KUNIT_EXPECT_EQ(test, 1, ctx->nr_submits);
+	set_folio_ns(&ctx->migrator, SLOW_NS);
+	KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+	expect_contents(ctx, 50);
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the move fails with
  * -EAGAIN. Before the retry, the callback of the second folio changes the first and drops the
@@ -1448,6 +1524,10 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
+	KUNIT_CASE(choice_has_hysteresis),
+	KUNIT_CASE(choice_leaves_a_slow_migrator),
+	KUNIT_CASE(choice_notices_a_fast_migrator),
+	KUNIT_CASE(choice_knows_brief_batches),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
