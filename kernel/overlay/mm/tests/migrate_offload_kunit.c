@@ -31,7 +31,7 @@
 struct offload_test {
 	struct kunit *test;
 	struct migrator migrator, twin, *cpu;
-	bool registered, was_enabled;
+	bool registered, was_enabled, was_learning;
 	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
@@ -160,6 +160,7 @@ static void clean_up(void *data)
 	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
+	migrate_learns = ctx->was_learning;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -332,6 +333,8 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
 	ctx->nid = numa_mem_id();
 	ctx->was_live_min_order = migrate_live_min_order;
+	ctx->was_learning = migrate_learns;
+	migrate_learns = false;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, clean_up, ctx);
 }
@@ -1084,6 +1087,53 @@ static void bound_knows_folios_that_are_too_small(struct kunit *test)
 	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
 }
 
+/* Which folios a migrator gets: at first as it says, then those that it moves faster. */
+static void choice_is_the_faster(struct kunit *test)
+{
+	struct offload_test *ctx = setup(test, 0);
+	struct migrate_route route = { .migrator = &ctx->migrator,
+		.folio_ns = &ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS] };
+
+	set_folio_ns(ctx->cpu, 800);
+	KUNIT_EXPECT_TRUE(test, migrate_order_pays(&route, 0));
+	set_folio_ns(&ctx->migrator, 700);
+	KUNIT_EXPECT_TRUE(test, migrate_order_pays(&route, 0));
+	route.probe = -1;
+	KUNIT_EXPECT_FALSE(test, migrate_order_pays(&route, 0));
+	set_folio_ns(&ctx->migrator, 701);
+	route.probe = 0;
+	KUNIT_EXPECT_FALSE(test, migrate_order_pays(&route, 0));
+}
+
+/* A slow migrator gets no more for its node; the 64th batch of a CPU shows that it is fast. */
+static void choice_is_learned(struct kunit *test)
+{
+	struct offload_test *ctx = setup_bound(test, 0);
+	int nid, cpu;
+
+	migrate_learns = true;
+	set_folio_ns(ctx->cpu, SLOW_NS / 8);
+	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
+	for_each_possible_cpu(cpu)
+		per_cpu(migrate_probes, cpu) = 0;
+	ctx->copy = copy_slowly;
+	for_each_node_state(nid, N_MEMORY) {
+		ctx->nid = nid;
+		KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+		KUNIT_EXPECT_EQ(test, 0, submits_of_a_round(ctx));
+		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
+	}
+
+	set_folio_ns(ctx->cpu, 50 * SLOW_NS);
+	for_each_possible_cpu(cpu)
+		per_cpu(migrate_probes, cpu) = 63;
+	ctx->copy = copy_done;
+	KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
+	migrate_rounds(ctx, 1, 50);
+	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 50);
+	expect_contents(ctx, 50);
+}
+
 /*
  * The migrator copies the first folio and takes a reference to it, so that the move fails with
  * -EAGAIN. Before the retry, the callback of the second folio changes the first and drops the
@@ -1448,6 +1498,8 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(bound_knows_folios_that_are_too_small),
+	KUNIT_CASE(choice_is_the_faster),
+	KUNIT_CASE(choice_is_learned),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),

@@ -30,7 +30,7 @@
 #define ROUNDS		3
 
 /* Five, and one for each reason. */
-#define MAX_SETTINGS	(5 + 4)
+#define MAX_SETTINGS	(4 + 4)
 
 enum verdict {
 	USE_IT,
