@@ -31,7 +31,7 @@
 struct offload_test {
 	struct kunit *test;
 	struct migrator migrator, twin, *cpu;
-	bool registered, was_enabled, was_learning;
+	bool registered, was_enabled;
 	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
@@ -160,7 +160,7 @@ static void clean_up(void *data)
 	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
 	migrate_live_min_order = ctx->was_live_min_order;
-	migrate_learns = ctx->was_learning;
+	migrate_learns = true;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
 
@@ -333,7 +333,6 @@ static int offload_test_init(struct kunit *test)
 	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
 	ctx->nid = numa_mem_id();
 	ctx->was_live_min_order = migrate_live_min_order;
-	ctx->was_learning = migrate_learns;
 	migrate_learns = false;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, clean_up, ctx);
@@ -1075,62 +1074,46 @@ static void bound_needs_no_route(struct kunit *test)
 	expect_first_batch(ctx, 50, NSEC_PER_SEC / 10, 10);
 }
 
-/* A batch of folios that the migrator finds too small is the CPU's as well. */
-static void bound_knows_folios_that_are_too_small(struct kunit *test)
-{
-	struct offload_test *ctx = setup_bound(test, 0);
-
-	ctx->migrator.min_pages = 64;
-	ctx->migrator.min_order = 1;
-	expect_first_batch(ctx, 50, NSEC_PER_SEC / 10, 10);
-	KUNIT_EXPECT_EQ(test, 0, ctx->nr_submits);
-	expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
-}
-
-/* Which folios a migrator gets: at first as it says, then those that it moves faster. */
+/*
+ * At first a migrator gets folios as it says, then those that it moves an eighth faster, by
+ * node. Trials, of two folios here, tell when it has become fast.
+ */
 static void choice_is_the_faster(struct kunit *test)
 {
-	struct offload_test *ctx = setup(test, 0);
-	struct migrate_route route = { .migrator = &ctx->migrator,
-		.folio_ns = &ctx->migrator.folio_ns[ctx->nid * NR_PAGE_ORDERS] };
+	struct offload_test *ctx = setup_bound(test, 0);
+	struct migrate_route route = { .migrator = &ctx->migrator };
+	int nid;
 
+	ctx->migrator.min_order = 1;
+	KUNIT_EXPECT_FALSE(test, migrate_order_pays(&route, 0));
+	route.folio_ns = ctx->migrator.folio_ns;
 	set_folio_ns(ctx->cpu, 800);
-	KUNIT_EXPECT_TRUE(test, migrate_order_pays(&route, 0));
 	set_folio_ns(&ctx->migrator, 700);
 	KUNIT_EXPECT_TRUE(test, migrate_order_pays(&route, 0));
-	route.probe = -1;
-	KUNIT_EXPECT_FALSE(test, migrate_order_pays(&route, 0));
 	set_folio_ns(&ctx->migrator, 701);
-	route.probe = 0;
 	KUNIT_EXPECT_FALSE(test, migrate_order_pays(&route, 0));
-}
-
-/* A slow migrator gets no more for its node; the 64th batch of a CPU shows that it is fast. */
-static void choice_is_learned(struct kunit *test)
-{
-	struct offload_test *ctx = setup_bound(test, 0);
-	int nid, cpu;
 
 	migrate_learns = true;
-	set_folio_ns(ctx->cpu, SLOW_NS / 8);
 	kunit_activate_static_stub(test, folio_mc_copy, count_first_batch);
-	for_each_possible_cpu(cpu)
-		per_cpu(migrate_probes, cpu) = 0;
+	set_folio_ns(ctx->cpu, SLOW_NS / 8 * 5);
+	set_folio_ns(&ctx->migrator, SLOW_NS / 2);
 	ctx->copy = copy_slowly;
 	for_each_node_state(nid, N_MEMORY) {
 		ctx->nid = nid;
 		KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
-		KUNIT_EXPECT_EQ(test, 0, submits_of_a_round(ctx));
-		expect_stat(ctx, MIGRATE_OFFLOAD_STAT_SMALL, 50);
+		KUNIT_EXPECT_LE(test, submits_of_a_round(ctx), 1);
 	}
 
-	set_folio_ns(ctx->cpu, 50 * SLOW_NS);
-	for_each_possible_cpu(cpu)
-		per_cpu(migrate_probes, cpu) = 63;
 	ctx->copy = copy_done;
-	KUNIT_EXPECT_GT(test, submits_of_a_round(ctx), 0);
-	migrate_rounds(ctx, 1, 50);
-	expect_stat(ctx, MIGRATE_OFFLOAD_DONE, 50);
+	route.folio_ns += ctx->nid * NR_PAGE_ORDERS;
+	set_folio_ns(&ctx->migrator, 200 * SLOW_NS);
+	for (unsigned int i = 0; i < 64 * num_online_cpus(); i++) {
+		set_folio_ns(ctx->cpu, 100 * SLOW_NS);
+		if (migrate_order_pays(&route, 0))
+			break;
+		migrate_rounds(ctx, 1, 50);
+	}
+	KUNIT_EXPECT_TRUE(test, migrate_order_pays(&route, 0));
 	expect_contents(ctx, 50);
 }
 
@@ -1497,7 +1480,6 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_too_short_for_a_folio),
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
-	KUNIT_CASE(bound_knows_folios_that_are_too_small),
 	KUNIT_CASE(choice_is_the_faster),
 	KUNIT_CASE(choice_is_learned),
 	KUNIT_CASE(retry_copies_afresh),
