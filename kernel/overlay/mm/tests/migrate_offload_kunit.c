@@ -1481,7 +1481,6 @@ static struct kunit_case offload_test_cases[] = {
 	KUNIT_CASE(bound_knows_what_the_cpu_copies),
 	KUNIT_CASE(bound_needs_no_route),
 	KUNIT_CASE(choice_is_the_faster),
-	KUNIT_CASE(choice_is_learned),
 	KUNIT_CASE(retry_copies_afresh),
 	KUNIT_CASE(marker_is_gone_when_dst_is_given_back),
 	KUNIT_CASE(poison_fails_one_folio),
