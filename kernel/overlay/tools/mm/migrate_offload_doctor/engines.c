@@ -120,8 +120,8 @@ static void ask_dcbm(struct exam *exam, struct engine *engine)
 }
 
 /*
- * No other memory is copied by a migrator until the doctor is done. The doctor's may be
- * copied by the CPU, but not because the kernel has found the migrator slow.
+ * No other memory is copied by a migrator until the doctor is done, and the doctor's may be
+ * copied by the CPU, but not because the migrator is slow.
  */
 static bool remove_routes(struct exam *exam)
 {
