@@ -258,12 +258,11 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _engine(quick, sizes)
     channels = QUICK_CHANNELS if quick else SEGMENT_CHANNELS
     yield from _segments(sizes, channels)
-    yield from _live(sizes, channels, default=quick)
+    yield from _live(sizes, channels, default=True)
     yield from _kinds()
     yield from _callers("reclaim")
-    if quick:  # and the whole laboratory with its next record, at both rates of writes
-        yield from _touched(quick)
-    else:
+    yield from _touched(quick)
+    if not quick:
         # The published design, as it was published: by folio size and channels.
         batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
         for number in CHANNELS:
