@@ -132,7 +132,7 @@ load()
 }
 
 # moving <case> <us>: moves begin <us> apart. All pages followed in each one, and a migrator copied
-# most. The machine is busy for longer than it was at rest: what moves cost, whoever pays.
+# most. A move costs the time for which the processors are busy beyond their time at rest.
 moving()
 {
 	touch /run/moving

@@ -187,10 +187,10 @@ def questions(results: Results) -> list[Question]:
     """Return the tables that have rows: those against us first."""
     judged = claims.judged(results)
     head = ("figure", "goal", "lab" if results.calibration else "measured", "bound", "verdict")
-    rest, answered = judged, []
-    for name, question in CLAIMS.items():
-        fits = [(claim, case) for claim, case in rest if re.search(name, claim.name)]
-        rest = [row for row in rest if row not in fits]
+    titles = [next(t for name, t in CLAIMS.items() if re.search(name, c.name)) for c, _ in judged]
+    answered = []
+    for question in CLAIMS.values():
+        fits = [row for row, title in zip(judged, titles, strict=True) if title == question]
         title = _title(question, [claim for claim, _ in fits])
         answered.append(Question(title, head, [_row(*row) for row in fits]))
     served = []
