@@ -2,11 +2,12 @@
 /*
  * How processors of a guest run side by side: side_by_side <test>. Prints nanoseconds.
  *
- *	threads		of 1, 2 and 4 threads with the same work: each one's time
+ *	threads		1, 2 and 4 threads with the same work: the time until all have ended, as
+ *			their starter sees it, and each one's time
  *	pingpong	a store that another processor waits for, with and without PAUSE
  *	timer		how late the median timer is that wakes its processor, and the one that
  *			interrupts it, beside none and beside three busy processors
- *	ipi		an interrupt of 1, 2 and 3 other processors; each one's time beside 400
+ *	ipi		an interrupt of 1, 2 and 3 other processors; beside 400, as with threads
  *	accessed	how many accessed bits a second pass over pages sets: those of pages that
  *			have lost their place in the TLB, whose size must not depend on the host
  */
@@ -91,9 +92,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void join_and_print(pthread_t *threads, long first, long count)
+static void join_and_print(pthread_t *threads, long first, long count, long began)
 {
 	join(threads, first, count);
+	printf(" %ld", now() - began);
 	for (long i = first; i < first + count; i++)
 		printf(" %ld", took[i]);
 	printf("\n");
@@ -137,9 +139,11 @@ static void threads(void)
 	pthread_t thread[CPUS];
 
 	for (int count = 1; count <= CPUS; count *= 2) {
+		long began = now();
+
 		start(thread, 0, count, work);
 		printf("threads %d", count);
-		join_and_print(thread, 0, count);
+		join_and_print(thread, 0, count, began);
 	}
 }
 
@@ -250,7 +254,7 @@ static void ipi(void)
 			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
 				err(1, "membarrier");
 		printf("ipi %d %ld", count, (now() - began) / INTERRUPTS);
-		join_and_print(thread, 1, count);
+		join_and_print(thread, 1, count, began);
 	}
 }
 

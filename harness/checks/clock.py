@@ -36,40 +36,50 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
     quantum, ipi = clock.quantum_ns, clock.ipi_ns
     threads, hops = measured.get("threads", {}), measured.get("pingpong", {})
     timers, ipis = measured.get("timer", {}), measured.get("ipi", {})
-    alone = threads.get(1, [0])[0]
+    alone = threads.get(1, [0])[-1]
+    waits = [*threads.values(), *(row[1:] for row in ipis.values())]
     missed = [row[0] for _, row in sorted(measured.get("accessed", {}).items())]
     roomy = [turn for turn, pages in enumerate(missed) if pages < 100]
     return [
         Case.judged(
             "threads_are_as_fast_as_one",
             set(threads) == {1, 2, 4}
-            and all(len(values) == number for number, values in threads.items())
-            and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row),
+            and all(len(values) == 1 + number for number, values in threads.items())
+            and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row[1:]),
             f"{threads}",
         ),
+        # The one that waits has been idle meanwhile.
+        Case.judged(
+            "an_idle_processor_wakes_at_the_time_of_its_event",
+            len(waits) == 6
+            and all(
+                -2 * quantum < row[0] - max(row[1:]) < 0.05 * alone for row in waits if row[1:]
+            ),
+            f"{waits}",
+        ),
         # Two quanta for a reader that is behind the writer, which then is ahead of it: but with
-        # PAUSE the one that waits lets the other one go on.
+        # PAUSE, which takes 20 ns, the one that waits lets the other one go on.
         Case.judged(
             "a_store_is_seen_within_two_quanta",
-            set(hops) == {0, 1} and 0 < hops[0][0] <= 2 * quantum and 0 < hops[1][0] < 100,
+            set(hops) == {0, 1} and 0 < hops[0][0] <= 2 * quantum and 20 < hops[1][0] < 100,
             f"{hops}",
         ),
-        # The median of many: with others busy, the kernel itself takes 15 ns more.
+        # The median of many: the kernel takes 2.5 to 3.5 us, with others busy 15 ns more.
         Case.judged(
             "a_timer_is_not_late_beside_busy_processors",
             set(timers) == {0, 3}
             and [len(row) for row in timers.values()] == [2, 2]
             and all(
-                0 < late < idle + quantum // 20
+                0 < late < idle + quantum // 20 < 2 * quantum
                 for idle, late in zip(timers[0], timers[3], strict=True)
             ),
             f"{timers}",
         ),
         Case.judged(
             "an_interrupt_costs_its_sender_and_each_target",
-            [(n, len(row)) for n, row in ipis.items()] == [(1, 2), (2, 3), (3, 4)]
+            [(n, len(row)) for n, row in ipis.items()] == [(1, 3), (2, 4), (3, 5)]
             and all(n * ipi < row[0] < n * ipi + 3 * quantum for n, row in ipis.items())
-            and all(t - alone > 0.9 * INTERRUPTS * ipi for row in ipis.values() for t in row[1:]),
+            and all(t - alone > 0.9 * INTERRUPTS * ipi for row in ipis.values() for t in row[2:]),
             f"{ipis}",
         ),
         # A TLB that grew at four flushes shrinks a hundred flushes later, 6 or 7 a round.

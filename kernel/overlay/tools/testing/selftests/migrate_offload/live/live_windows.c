@@ -598,6 +598,9 @@ TEST_F_TIMEOUT(live_windows, mprotect_before_the_flush, TIMEOUT)
 	signal(SIGSEGV, wait_for_permission);
 	start_storing();
 	begin_move_until("flush");
+	stored = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
+	usleep(10000);
+	EXPECT_NE(stored, __atomic_load_n(storer.word, __ATOMIC_RELAXED));
 	protect(PROT_READ);
 	stored = __atomic_load_n(storer.word, __ATOMIC_RELAXED);
 	usleep(10000);
