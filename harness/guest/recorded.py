@@ -77,7 +77,7 @@ def keys(paths: Paths, guests: Sequence[Guest]) -> dict[str, dict[str, str]]:
 
         script = (paths.guest / "suites" / guest.suite).read_text()
 
-        quiet = suite.quiet_settings(paths, guest.suite)
+        quiet = suite.quiet_settings(paths, guest.suite, cpus=1)
         inside = {
             "configuration": [build.fragments(paths, guest.config)],
             "patches": [*map(ascii, changes), *contents(brought)],

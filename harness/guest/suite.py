@@ -174,13 +174,15 @@ def settings_of(paths: Paths, suite: str) -> Settings:
 
 
 def quiet_settings(
-    paths: Paths, suite: str, cpus: int = 1, memory: str = "", append: Sequence[str] = ()
-) -> Settings:
+    paths: Paths, suite: str, cpus: int = 0, memory: str = "", append: Sequence[str] = (),
+    tiers: bool = False,
+) -> Settings:  # fmt: skip
     """Return the settings of a suite that run_quietly() runs."""
     settings = settings_of(paths, suite)
     return msgspec.structs.replace(
         settings,
-        cpus=cpus,
+        cpus=cpus or settings.cpus,
+        tiers=tiers or settings.tiers,
         virtual=True,
         memory=memory or settings.memory,
         append=(*settings.append, "norandmaps", *append),
@@ -202,6 +204,7 @@ def _guest(
         clock=clock or vm.Clock() if settings.virtual else None,
         accelerator=accelerator,
         erms=settings.erms,
+        tiers=settings.tiers,
         machine=machine,
         qemu=emulators,
         device_tree=_device_tree(kernel, machine) if machine.device_tree else None,
@@ -236,20 +239,18 @@ def accelerator(paths: Paths, kernel: Kernel) -> str:
 
 def run_quietly(
     paths: Paths, kernel: Kernel, suite: str, directory: Path, files: Mapping[str, bytes], *,
-    args: str = "", cpus: int = 1, tiers: bool = False, memory: str = "",
+    args: str = "", cpus: int = 0, tiers: bool = False, memory: str = "",
     append: Sequence[str] = (), devices: Sequence[str] = (), clock: vm.Clock | None = None,
     progress: Callable[[str], None] = lambda _: None,
 ) -> vm.Run:  # fmt: skip
     """Run one suite with additional files in virtual time, and print nothing.
 
-    `devices` are options that QEMU gets besides; for `tiers` see vm.Guest; `memory` is what the
-    suite asks for if it is ''; `append` is for the kernel's command line.
+    `devices` are options that QEMU gets besides; `cpus`, `tiers` (see vm.Guest) and `memory` are
+    as the suite asks if they are false; `append` is for the kernel's command line.
     """
-    settings = quiet_settings(paths, suite, cpus, memory, append)
+    settings = quiet_settings(paths, suite, cpus, memory, append, tiers)
     emulators, extra = qemu.programs(paths), image.archive(files)
-    guest = _guest(
-        emulators, kernel, suite, args, settings, "tcg", clock, tiers=tiers, extra=extra
-    )  # fmt: skip
+    guest = _guest(emulators, kernel, suite, args, settings, "tcg", clock, extra=extra)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
     shutil.rmtree(directory, ignore_errors=True)
     run = vm.run(replace(guest, machine=machine), directory, progress)
@@ -280,8 +281,7 @@ def run_suite(
     emulators = vm.DEBIAN if debian else qemu.programs(paths)
     chosen = "tcg" if settings.virtual else accelerator(paths, kernel)
     time = clock or vm.Clock(seed())
-    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough,
-                   tiers=settings.tiers)  # fmt: skip
+    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
     return watch(guest, directory, f"guest {kernel.config} {suite} {args}".rstrip())
 

@@ -143,8 +143,8 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> tuple[Results, Ca
             kernel = vanilla if boot.way == "vanilla" else ours
             ended = suite.run_quietly(
                 paths, kernel, workload.name, paths.out / "lab/guests" / boot.name, files,
-                args=boot.args(dilation), cpus=workload.cpus, tiers=workload.tiers,
-                devices=devices, clock=vm.Clock(boot.seed, boot.quantum_ns, ipi_ns),
+                args=boot.args(dilation), devices=devices,
+                clock=vm.Clock(boot.seed, boot.quantum_ns, ipi_ns),
             )  # fmt: skip
             rows = list(cases_of(output_of(ended, f"lab: {boot.name}"), boot, dilation))
             step.progress(f"{next(done)} of {len(planned)} guests, {boot.name}")

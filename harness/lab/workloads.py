@@ -59,10 +59,6 @@ class Workload:
     """The unit of what is counted by the second."""
     kernels: tuple[str, str] = ("programs", "programs-vanilla")
     """Ours, and an unmodified one."""
-    tiers: bool = False
-    """Whether the second node is slower than the first."""
-    cpus: int = 1
-    """How many processors there are: in open loop mover, program and load have their own."""
     rate: int = 0
     """How many requests are due a second; 0 is for as many as are served."""
     late_us: int = 0
@@ -99,7 +95,6 @@ REDIS = Workload(
     cases={"mixed": "nine GETs to a SET"},
     figures=own,
     ways=tuple(WAY_NAMES),
-    cpus=4,
     rate=170_000,
     late_us=200,
 )
@@ -136,7 +131,6 @@ POSTGRES = Workload(
     requests=40_000,
     cases={"select": "select-only"},
     figures=pgbench,
-    cpus=4,
     rate=50_000,
     late_us=500,
 )  # fmt: skip
@@ -150,7 +144,6 @@ READERS = Workload(
     ways=tuple(WAY_NAMES),
     what="accesses",
     kernels=("base", "lab-vanilla"),
-    cpus=4,
     rate=100_000,
     late_us=20,
 )
@@ -181,7 +174,6 @@ TIERING = Workload(
     moved=tiered,
     what="reads",
     kernels=("base", "lab-vanilla"),
-    tiers=True,
 )
 
 WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING)}

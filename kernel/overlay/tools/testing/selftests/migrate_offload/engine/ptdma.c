@@ -309,6 +309,9 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 		return false;
 	if (engine_model()->terminates)
 		ms = a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms;
+	/* A channel of IOAT begins with a descriptor of its own: its interrupt starts the timer. */
+	if (a->only && a->set[0].knob == LOST_EVERY)
+		window_set(LOST_EVERY, a->set[0].value);
 	begin(ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
 	window_set(MBPS, 200);
