@@ -2,8 +2,7 @@
 /*
  * How processors of a guest run side by side: side_by_side <test>. Prints nanoseconds.
  *
- *	threads		1, 2 and 4 threads with the same work: the time until all have ended, as
- *			their starter sees it, and each one's time
+ *	threads		1, 2 and 4 threads with the same work: until all have ended, and each one's
  *	pingpong	a store that another processor waits for, with and without PAUSE
  *	timer		how late the median timer is that wakes its processor, and the one that
  *			interrupts it, beside none and beside three busy processors
@@ -38,7 +37,7 @@
 #define PAGE 4096
 
 static atomic_int turn, waiting, stop;
-static long took[CPUS];
+static long took[CPUS], started;
 
 static long now(void)
 {
@@ -61,6 +60,7 @@ static void on_cpu(long cpu)
 /* Start threads on the processors from @first on, and return when all of them run there. */
 static void start(pthread_t *threads, long first, long count, void *(*run)(void *))
 {
+	started = now();
 	atomic_store(&waiting, count);
 	atomic_store(&stop, 0);
 	for (long i = first; i < first + count; i++)
@@ -92,10 +92,10 @@ static void *work(void *arg)
 	return NULL;
 }
 
-static void join_and_print(pthread_t *threads, long first, long count, long began)
+static void join_and_print(pthread_t *threads, long first, long count)
 {
 	join(threads, first, count);
-	printf(" %ld", now() - began);
+	printf(" %ld", now() - started);
 	for (long i = first; i < first + count; i++)
 		printf(" %ld", took[i]);
 	printf("\n");
@@ -139,11 +139,9 @@ static void threads(void)
 	pthread_t thread[CPUS];
 
 	for (int count = 1; count <= CPUS; count *= 2) {
-		long began = now();
-
 		start(thread, 0, count, work);
 		printf("threads %d", count);
-		join_and_print(thread, 0, count, began);
+		join_and_print(thread, 0, count);
 	}
 }
 
@@ -254,7 +252,7 @@ static void ipi(void)
 			if (syscall(SYS_membarrier, MEMBARRIER_CMD_PRIVATE_EXPEDITED, 0, 0))
 				err(1, "membarrier");
 		printf("ipi %d %ld", count, (now() - began) / INTERRUPTS);
-		join_and_print(thread, 1, count, began);
+		join_and_print(thread, 1, count);
 	}
 }
 

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 from harness.core import process
 from harness.core.paths import Paths
@@ -48,7 +50,6 @@ def judge(measured: Measured, clock: vm.Clock = CLOCK) -> list[Case]:
             and all(abs(t - alone) < 0.005 * alone for row in threads.values() for t in row[1:]),
             f"{threads}",
         ),
-        # The one that waits has been idle meanwhile.
         Case.judged(
             "an_idle_processor_wakes_in_time",
             len(waits) == 6
@@ -105,22 +106,17 @@ def busy(processors: int = 2) -> Iterator[None]:
 def run(paths: Paths, kernel: Kernel, out: Path) -> list[Case]:
     """Measure in a guest, and boot it again beside a load and with another seed."""
 
-    def boot(name: str, clock: vm.Clock = CLOCK) -> vm.Run:
-        directory = out / name
-        done = suite.run_quietly(paths, kernel, SUITE, directory, {}, clock=clock)
+    def boot(directory: Path, name: str = SUITE, **more: Any) -> vm.Run:
+        done = suite.run_quietly(paths, kernel, name, directory, {}, **more)
         return done.finished(str(directory))
 
-    def alone(name: str, *options: str) -> vm.Run:
-        directory = out / name
-        done = suite.run_quietly(paths, kernel, "hello", directory, {}, cpus=1, devices=options)
-        return done.finished(str(directory))
-
-    first = boot("first")
+    first = boot(out / "first", clock=CLOCK)
     with busy():
-        again = boot("again")
-    other = boot("other-seed", vm.Clock(CLOCK.seed + 1, CLOCK.quantum_ns, CLOCK.ipi_ns))
-    single = alone("single", "-icount", "quantum=2000,ipi=3000,seed=7")
-    plain = alone("single-plain")
+        again = boot(out / "again", clock=CLOCK)
+    other = boot(out / "other-seed", clock=replace(CLOCK, seed=CLOCK.seed + 1))
+    options = ("-icount", "quantum=2000,ipi=3000,seed=7")
+    single = boot(out / "single", "hello", cpus=1, devices=options)
+    plain = boot(out / "single-plain", "hello", cpus=1)
     return [
         *judge(parse(first.results)),
         Case.judged("a_loaded_host_changes_nothing", first.digest == again.digest, str(out)),

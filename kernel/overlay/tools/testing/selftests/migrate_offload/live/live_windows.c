@@ -74,10 +74,7 @@ static bool move_is_over(void)
 	return __atomic_load_n(&mover.is_over, __ATOMIC_ACQUIRE);
 }
 
-/*
- * Returns when the move has reached one delay more than @before, or is over: at once, since the next
- * tick may take from a CPU's TLB what the test needs there.
- */
+/* Returns when one delay more than @before has begun, at once: a tick may change a CPU's TLB. */
 static void wait_for_delay(long before)
 {
 	while (delays_reached() <= before && !move_is_over())
