@@ -118,22 +118,23 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
     def runs(config: str, name: str) -> list[Stage]:
         settings = guest.settings_of(paths, name)
         counts = () if settings.virtual else all_heads[name].counts
-        run = partial(_suite, paths, name, ",".join(turn))
-        needs, group = f"kernel-{config}", all_heads[name].kernels[config]
+        run = partial(_suite, paths, name, turn=",".join(turn))
+        needs, (first, *_) = f"kernel-{config}", all_heads[name].kernels
+        group = all_heads[name].kernels[config]
         stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
-        return [stage] if settings.cpus == 1 else interleaved(stage)
+        return [stage] if settings.cpus == 1 or config != first else interleaved(stage)
 
     def interleaved(first: Stage) -> list[Stage]:
-        """Return a stage, and if TURN is `all` what else may interleave otherwise."""
+        """Return a stage, and if TURN is `all` how else it may interleave, but no long one."""
         if not first.virtual or turns.ALL not in turn:
             return [first]
 
         def other(suffix: str, **how: Any) -> Stage:
             return replace(first, name=f"{first.name}-{suffix}", run=partial(first.run, **how))
 
-        seeds = range(guest.seed() + 1, guest.seed() + SEEDS)
-        seeded = [other(f"seed-{seed}", clock=vm.Clock(seed)) for seed in seeds]
-        untimed = replace(other("untimed", wall=True), counts=("*",), virtual=False)
+        seeds = range(guest.seed() + 1, guest.seed() + (1 if first.group else SEEDS))
+        seeded = [other(f"seed-{seed}", turn="", clock=vm.Clock(seed)) for seed in seeds]
+        untimed = replace(other("untimed", turn="", wall=True), counts=("*",), virtual=False)
         return [first, *seeded, untimed]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
@@ -194,10 +195,8 @@ def _series(paths: Paths) -> list[Case]:
     return [Case("each topic applies, and all are the tree that was tested", Status.PASSED)]
 
 
-def _suite(
-    paths: Paths, name: str, turn: str, kernel: Kernel, directory: Path, **how: Any
-) -> list[Case]:
-    result = guest.run_suite(paths, kernel, name, "", directory, turn=turn, **how)
+def _suite(paths: Paths, name: str, kernel: Kernel, directory: Path, **how: Any) -> list[Case]:
+    result = guest.run_suite(paths, kernel, name, "", directory, **how)
     if result.failure:
         guest.show_failure(result, directory)
     return suite_cases(result)
