@@ -17,7 +17,7 @@ from harness.checks.lint import run as lint
 from harness.core import lock, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths, default_paths
-from harness.deb import packages
+from harness.deb import image, packages
 from harness.guest import suite
 from harness.kernel import build, qemu
 from harness.kernel.debian import pin
@@ -74,6 +74,8 @@ def parser() -> argparse.ArgumentParser:
     ours = _option("which kernel", "debian", choices=native)
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
+    command("image", "build a kernel that boots anywhere and keeps nothing", _locked(image.main))
+    command("image-check", "boot the image in three ways", _locked(debian.image_check))
     command("qemu", "build the emulators that guests run in", _qemu)
     command(
         "series", "write each topic as a series for git am", _locked(export.main),

@@ -20,9 +20,10 @@ from harness.checks.stages import Stage
 from harness.core import jsonio, lock, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.deb import packages
+from harness.deb import image, packages
 from harness.deb.packages import Packages
 from harness.guest import suite, vm
+from harness.guest.image import program
 from harness.guest.ktap import Case
 from harness.kernel import arch, build, debian, kconfig, qemu
 
@@ -149,13 +150,10 @@ def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
     guest = vm.Guest(
         kernel=read_file(disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
         initrd=read_file(disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
-        command_line=f"{_COMMAND_LINE} lane={part}",
-        memory_mib=2048,
+        command_line=f"{_COMMAND_LINE} lane={part}", memory_mib=2048,
         machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", drive)),
-        qemu=qemu.programs(paths),
-        timeout=_SECONDS,
-        silent=_SILENT,
-    )
+        qemu=qemu.programs(paths), timeout=_SECONDS, silent=_SILENT,
+    )  # fmt: skip
     result = suite.watch(guest, directory, f"{part} ({release})")
     if result.failure:
         suite.show_failure(result, directory)
@@ -249,3 +247,19 @@ def main(paths: Paths) -> int:
                 Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
             ],
         )
+
+
+def machine_of_image(emulators: Path, made: Path) -> list[str]:
+    """Return the command of a machine in virtual time: PTDMA pays, and DSA cannot be stopped."""
+    engines = replace(arch.PTDMA, options=(*arch.PTDMA.options, *arch.DSA.options))
+    guest = vm.Guest(made, made, "", 2048, 1, machine=engines, qemu=emulators, clock=vm.Clock())
+    argv = vm.qemu_argv(guest, "stdio", Path("/dev/null"))
+    return argv[: argv.index("-kernel")]
+
+
+def image_check(paths: Paths) -> int:
+    """Boot the image in three ways: see image.sh."""
+    made, disk, out = image.get(paths), root_file_system(paths), paths.out / "image-check"
+    kexec = program(debian.userland(paths, "amd64", ("kexec-tools",), SUITE), "kexec")
+    script = [paths.root / "harness/checks/image.sh", out, made, disk, kexec]
+    return process.start([*script, *machine_of_image(qemu.get(paths), made)]).wait()
