@@ -12,9 +12,10 @@ rm -rf "$out"
 mkdir -p "$out"
 cd "$out"
 firmware=/usr/share/ovmf/OVMF.fd
-answers=("1 --quiet --size=4 --iterations=4" "migrate-offload status" "redis-server -v" 4)
+answers=("1 --quiet --size=4 --iterations=4" "migrate-offload status" "redis-server -v"
+	"migrate-offload enable --engine=ptdma bulk" "2 --rounds=1 --mib=4 --force" 4)
 said=("^Use dcbm on ptdma, for folios of" "If you answer for it: --engine idxd"
-	"^Engine ptdma, 16 channels" "^Redis server v=")
+	"^Engine ptdma, 16 channels" "^Redis server v=" '^{"program": "migrate_offload_report"')
 passed=0 failed=0
 
 # check <name> <command...>
