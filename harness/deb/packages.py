@@ -64,11 +64,16 @@ def get(paths: Paths, config: str, out: Path) -> Packages:
         files = _kernel(paths, tree, kernel, version, out)
         step.progress(TOOLS)
         files += _tools(paths, tree.path / "tools/mm", changelog(version, now), out)
-        command = [str(paths.root / "deb/repository"), str(out), str(paths.cache / "gnupg")]
-        process.run_logged(command, paths.logs / "deb-repository.log", "repository")
+        sign(paths, out)
         sizes = ", ".join(f"{p.name} ({p.stat().st_size // 1000} kB)" for p in files)
         step.done(f"{sizes} in {out}")
     return Packages(kernel.release, files)
+
+
+def sign(paths: Paths, out: Path) -> None:
+    """Make a directory of packages a repository of apt."""
+    command = [str(paths.root / "deb/repository"), str(out), str(paths.cache / "gnupg")]
+    process.run_logged(command, paths.logs / "deb-repository.log", "repository")
 
 
 def _kernel(paths: Paths, tree: Tree, kernel: Kernel, version: str, out: Path) -> tuple[Path, ...]:

@@ -9,6 +9,7 @@ from harness.checks import debian
 from harness.core import process
 from harness.core.errors import HarnessError
 from harness.core.paths import ROOT, Paths
+from harness.deb.packages import Packages
 from harness.guest.ktap import Status
 
 RESULTS = """\
@@ -44,8 +45,11 @@ def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
     seen = tmp_path / "transcript.txt"
     (tmp_path / "docs").mkdir()
     seen.write_text(debian.transcript(RESULTS))
-    shown = "Words.\n\n    root@debian:~# uname -r\n    7.3.9\n    root@debian:~# {}\n"
-    for last, passed in (("false", True), ("true", False)):
+    shown = "Words.\n\n    root@debian:~# uname -r\n    {}\n"
+    for last, passed in (
+        ("7.3.9\n    root@debian:~# false", True), ("...\n    root@debian:~# false", True),
+        ("7.3.9\n    root@debian:~# true", False), ("6x\n    root@debian:~# false", False),
+    ):  # fmt: skip
         (tmp_path / debian.DOCUMENT).write_text(shown.format(last))
         (case,) = debian.documented(paths, seen)
         assert (case.status is Status.PASSED) is passed
@@ -53,6 +57,19 @@ def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
     (tmp_path / debian.DOCUMENT).write_text("")
     assert debian.documented(paths, seen)[0].status is Status.FAILED
     assert debian.typed("root@debian:~# x 7.3.4-a 12") == debian.typed("root@debian:~# x 8-a 3")
+
+
+def test_a_later_build_has_a_higher_version(tmp_path: Path) -> None:
+    paths = Paths(ROOT, tmp_path, tmp_path)
+    tree, old = tmp_path / "x", tmp_path / "apt" / "x_1_all.deb"
+    (tree / "DEBIAN").mkdir(parents=True)
+    old.parent.mkdir()
+    (tree / "DEBIAN/control").write_text(
+        "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: m <m@localhost>\nDescription: d\n"
+    )
+    process.capture(["dpkg-deb", "-b", str(tree), str(old)])
+    new = debian.newer(paths, Packages("1", (old,)), tmp_path / "newer")
+    assert "Version: 1.1\n" in (new / "Packages").read_text() and (new / "InRelease").exists()
 
 
 def test_files_come_and_go_through_a_disk(tmp_path: Path) -> None:
