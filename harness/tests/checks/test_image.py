@@ -52,7 +52,7 @@ def test_the_check_believes_what_the_machine_prints(
     script = str(ROOT / "harness/checks/image.sh")
     out = tmp_path / "out"
     words = [script, *map(str, (out, file, disk, file)), "machine"]
-    status, said = process.attempt(words, tmp_path)
-    assert status == bool(failed) and f"\n{failed} failed, " in said, said
+    status, output = process.attempt(words, tmp_path)
+    assert status == bool(failed) and f"\n{failed} failed, " in output, output
     assert all((out / name).read_text() == "content\n" for name in ("vmlinuz", "initrd"))
     assert {"image", "kexec", "start"} < set(debian.files_on(out / "debian.ext4", "/"))
