@@ -116,13 +116,12 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         return [stage for name in names for stage in runs(config, name)]
 
     def runs(config: str, name: str) -> list[Stage]:
-        settings = guest.settings_of(paths, name)
+        settings, groups = guest.settings_of(paths, name), all_heads[name].kernels
         counts = () if settings.virtual else all_heads[name].counts
         run = partial(_suite, paths, name, turn=",".join(turn))
-        needs, (first, *_) = f"kernel-{config}", all_heads[name].kernels
-        group = all_heads[name].kernels[config]
+        needs, group = f"kernel-{config}", groups[config]
         stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
-        return [stage] if settings.cpus == 1 or config != first else interleaved(stage)
+        return [stage] if settings.cpus == 1 or config != next(iter(groups)) else interleaved(stage)
 
     def interleaved(first: Stage) -> list[Stage]:
         """Return a stage, and if TURN is `all` how else it may interleave, but no long one."""

@@ -74,7 +74,7 @@ static bool move_is_over(void)
 	return __atomic_load_n(&mover.is_over, __ATOMIC_ACQUIRE);
 }
 
-/* Returns when one delay more than @before has begun, at once: a tick may change a CPU's TLB. */
+/* Returns at once when a delay after @before begins, or the move is over: ticks change TLBs. */
 static void wait_for_delay(long before)
 {
 	while (delays_reached() <= before && !move_is_over())
