@@ -81,23 +81,23 @@ def test_an_administrator_turns_copy_offload_on_and_off(
     tool("modprobe", "false")
     assert run("enable --cpus all", 2) == off
     tool("modprobe", "")
-    on = run("enable --engine=ptdma --min-order=9 bulk")
+    on = run("enable --engine=ptdma bulk")
     assert on.count("routes: dcbm") == sum("/routes/" in line for line in on) == 4
     line = "tmpfiles.d: w /sys/kernel/mm/migrate_offload/enabled - - - - 1"
-    kept = {line, "modules-load.d: dcbm", "modprobe.d: options dcbm min_order=9"}
-    assert kept | {"parameters: ptdma", "parameters: 9", "migrate_offload: 1"} < set(on)
+    kept = {line, "modules-load.d: dcbm", "modprobe.d: options dcbm providers=ptdma"}
+    assert kept | {"parameters: ptdma", "migrate_offload: 1"} < set(on)
     tool("migrate-offload-doctor", "echo {}")
     assert run("doctor --write-config --json") == on
     again = run("enable --engine=ptdma demotion bulk")
-    assert (again.count("routes: dcbm"), "parameters: 2" in again) == (5, True)
-    assert run("enable --engine=ptdma --min-order=9 bulk") == on
+    assert again.count("routes: dcbm") == 5
+    assert run("enable --engine=ptdma bulk") == on
     tool("migrate-offload-doctor", "echo '  modprobe mtcopy'; exit $1")
     assert run("doctor --write-config 1", 1) == on
     assert "modules-load.d: mtcopy" in run("doctor --write-config 0")
     (routes / "../enabled").unlink()
     assert not any(line.startswith("modules-load.d") for line in run("disable"))
     (routes / "../enabled").write_text("1")
-    assert set(run("disable")) == {"parameters: ptdma", "parameters: 9"}
+    assert set(run("disable")) == {"parameters: ptdma"}
     assert run("status --all") == run("status --any", 2)
 
 

@@ -399,12 +399,6 @@ static struct migrator dcbm_migrator = {
 	.routed		= dcbm_routed,
 };
 
-module_param_named(min_pages, dcbm_migrator.min_pages, uint, 0644);
-MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages (default: 16)");
-
-module_param_named(min_order, dcbm_migrator.min_order, uint, 0644);
-MODULE_PARM_DESC(min_order, "Order of the smallest folio to copy (default: 2)");
-
 static int __init dcbm_init(void)
 {
 	int error;

@@ -350,10 +350,6 @@ static struct migrator mtcopy_migrator = {
 	.submit		= mtcopy_submit,
 	.wait		= mtcopy_wait,
 };
-module_param_named(min_pages, mtcopy_migrator.min_pages, uint, 0644);
-MODULE_PARM_DESC(min_pages, "Smallest batch to copy, in base pages; core copies smaller ones (default: 128)");
-module_param_named(min_order, mtcopy_migrator.min_order, uint, 0644);
-MODULE_PARM_DESC(min_order, "Order of the smallest folio to copy (default: 0)");
 
 static int __init mtcopy_init(void)
 {

@@ -35,8 +35,8 @@ enum { BOUNDS = NR_SIZES, DEMOTIONS = BOUNDS + 3, NR_POINTS = DEMOTIONS + 2 };
 /* There and back; of demotion, twice there. */
 #define SAMPLES		(2 * ROUNDS)
 
-/* Six, and one for each reason. */
-#define MAX_SETTINGS	(6 + 5)
+/* Five, and one for each reason. */
+#define MAX_SETTINGS	(5 + 5)
 
 enum verdict {
 	USE_IT,

@@ -90,8 +90,7 @@ static void read_channels(struct exam *exam, struct engine *engine)
 /* dcbm takes channels, and gives them back, while a route is written. */
 static void ask_dcbm(struct exam *exam, struct engine *engine)
 {
-	int error = setting_write_number(DCBM_DIR "/min_order", 0) ?:
-		    setting_write(DCBM_DIR "/providers", engine->driver) ?:
+	int error = setting_write(DCBM_DIR "/providers", engine->driver) ?:
 		    offload_set_route(REASON, "dcbm");
 
 	if (error)
@@ -102,12 +101,13 @@ static void ask_dcbm(struct exam *exam, struct engine *engine)
 }
 
 /*
- * No other memory is copied by a migrator until the doctor is done, and the doctor's may be
- * copied by the CPU.
+ * No other memory is copied by a migrator until the doctor is done. The doctor's may be
+ * copied by the CPU, but not because the kernel has found the migrator slow.
  */
 static bool remove_routes(struct exam *exam)
 {
-	int error = offload_set_enabled(false) ?: offload_route_only(NULL, "none");
+	int error = offload_set_enabled(false) ?: offload_route_only(NULL, "none") ?:
+		    setting_write(OFFLOAD_DEBUG "/learns", "0");
 
 	return !error || hinder(exam, "routes cannot be set: %s", strerror(-error));
 }

@@ -300,15 +300,6 @@ static void judge_engine(const struct exam *exam, const struct way *way)
 		say_figures(exam, way);
 }
 
-static unsigned int order_of(size_t kib)
-{
-	unsigned int order = 0;
-
-	while ((kib * KIB >> order) > (size_t)sysconf(_SC_PAGESIZE))
-		order++;
-	return order;
-}
-
 static void add_setting(struct exam *exam, const char *format, ...)
 {
 	va_list args;
@@ -332,8 +323,6 @@ static void list_settings(struct exam *exam)
 	if (way->engine)
 		add_setting(exam, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
 	add_setting(exam, "cd %s", OFFLOAD_DIR);
-	add_setting(exam, "echo %u > /sys/module/%s/parameters/min_order",
-		    order_of(exam->best_kib), way->migrator);
 	if (best_bound(way))
 		add_setting(exam, "echo %ld > max_inaccessible_us", best_bound(way));
 	for (unsigned int i = 0; i < ARRAY_SIZE(bulk_reasons); i++)
