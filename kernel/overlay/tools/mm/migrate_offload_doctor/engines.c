@@ -31,7 +31,7 @@ static struct engine *engine_of(struct exam *exam, const char *driver)
 
 static void add_channel(struct exam *exam, const char *channel)
 {
-	char link[PATH_MAX];
+	char link[PATH_MAX], iommu[sizeof(((struct engine *)0)->iommu)] = "none";
 	struct engine *engine;
 	const char *driver;
 	ssize_t len;
@@ -49,9 +49,9 @@ static void add_channel(struct exam *exam, const char *channel)
 	snprintf(engine->channel[engine->nr_channels++], sizeof(engine->channel[0]), "%s", channel);
 
 	/* "DMA" is strict, "DMA-FQ" lazy, and "identity" passes through. */
-	if (setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel),
-			 engine->iommu, sizeof(engine->iommu)))
-		strcpy(engine->iommu, "none");
+	setting_read(setting_path(DMA_DIR "/%s/device/iommu_group/type", channel), iommu,
+		     sizeof(iommu));
+	strcpy(engine->iommu, *engine->iommu && strcmp(engine->iommu, iommu) ? "mixed" : iommu);
 	engine->in_use += setting_read_number(setting_path(DMA_DIR "/%s/in_use", channel)) > 0;
 }
 

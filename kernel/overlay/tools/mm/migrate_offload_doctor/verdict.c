@@ -356,13 +356,14 @@ static void print_way(const struct way *way)
 {
 	const struct engine *engine = way->engine;
 
-	printf("%s: %u channels, %u of them for memory; IOMMU %s; its driver %s stop it\n",
-	       engine->driver, engine->nr_channels, engine->for_memory, engine->iommu,
-	       engine->stops ? "can" : "cannot");
-	printf("  dmatest: %lu tests, %lu failures. Moved: %.1f GB.\n"
-	       "  Whether it tells of uncorrected errors of memory, its manual says.\n"
-	       "  %s %s\n\n", engine->tests, engine->failures, way_bytes(way) / 1e9,
-	       verdicts[engine->verdict], engine->why);
+	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
+	       engine->nr_channels, engine->for_memory, engine->iommu);
+	if (engine->for_memory)
+		printf("  Its driver %s stop it. dmatest: %lu tests, %lu failures. Moved: %.1f GB.\n"
+		       "  Whether it tells of uncorrected errors of memory, its manual says.\n",
+		       engine->stops ? "can" : "cannot", engine->tests, engine->failures,
+		       way_bytes(way) / 1e9);
+	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
 }
 
 static void print_point(const struct way *way, const struct point *point)
