@@ -104,9 +104,9 @@ static char *map_filled(unsigned long bytes, bool *huge)
 	return start;
 }
 
-static int compare_values(const void *one, const void *other)
+static int compare_values(const void *left, const void *right)
 {
-	const __u64 *a = one, *b = other;
+	const __u64 *a = left, *b = right;
 
 	return *a < *b ? -1 : *a > *b;
 }

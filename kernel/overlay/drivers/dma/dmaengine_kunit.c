@@ -25,7 +25,7 @@ struct engine {
 	struct dma_chan *held;
 	unsigned int greetings, goodbyes, given_away;
 	int clients_meanwhile, clients_left;
-	bool found;
+	bool channel_found;
 };
 
 static int alloc_resources(struct dma_chan *chan)
@@ -118,7 +118,7 @@ static int on_removal(struct notifier_block *nb, unsigned long event, void *data
 	engine->goodbyes++;
 	dmaengine_get();
 	engine->clients_meanwhile = engine->chan.client_count;
-	engine->found = dma_find_channel(DMA_MEMCPY) == &engine->chan;
+	engine->channel_found = dma_find_channel(DMA_MEMCPY) == &engine->chan;
 	dmaengine_put();
 	engine->clients_left = engine->chan.client_count;
 	/* Now the client from before, if there is one. */
@@ -148,7 +148,7 @@ static void public_channel_goes(struct kunit *test)
 	dma_unregister_notifier(&engine->nb);
 	KUNIT_EXPECT_EQ(test, engine->goodbyes, 1);
 	KUNIT_EXPECT_EQ(test, engine->clients_meanwhile, clients);
-	KUNIT_EXPECT_FALSE(test, engine->found);
+	KUNIT_EXPECT_FALSE(test, engine->channel_found);
 	KUNIT_EXPECT_EQ(test, engine->clients_left, clients);
 	KUNIT_EXPECT_EQ(test, engine->chan.client_count, clients - 1);
 }

@@ -61,7 +61,7 @@ static bool take_free_memory(struct area *taken, int node)
 
 /*
  * Folios that are lost stay where they are, with their contents, and what the
- * engine writes late hits nothing that anybody uses.
+ * engine writes late hits nothing in use.
  */
 static void lose(void)
 {
