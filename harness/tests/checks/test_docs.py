@@ -100,8 +100,8 @@ def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_the_doctors_verdicts_are_those_that_tests_expect() -> None:
-    engine = ROOT / "kernel/overlay/tools/testing/selftests/migrate_offload/engine"
-    sources = {"doctor": engine / "migrate_doctor.c", "one": engine / "doctor_verdict.c"}
+    tests = ROOT / "kernel/overlay/tools/testing/selftests/migrate_offload/doctor"
+    sources = {"doctor": tests / "migrate_doctor.c", "one": tests / "doctor_verdict.c"}
     document = (ROOT / "docs/hardware.md").read_text()
     table = re.findall(r"^\|[^|]*\|[^|]*\| `(.*)` \| (.*) \|$", document, re.MULTILINE)
     assert len(table) >= 10
