@@ -20,7 +20,7 @@ from harness.kernel.tree import Tree
 CONFIG = "series"
 WITHOUT = "lab-without"  # the whole stack, compiled out
 
-_HEADER = 100  # objects that are compiled because a header of include/ differs, about
+_HEADER = 100  # objects that are compiled because a header that many include differs, about
 _NOT_COMPILED = re.compile(r"^(Documentation/|MAINTAINERS$|tools/)|\.(rst|md|txt)$")
 _OBJECT = re.compile(r"^  (?:CC|AS|LD)\b.* (\S+)$")
 
@@ -38,7 +38,7 @@ def by_least_change(
 
     def cost(name: str) -> int:
         changed = {file for file, _ in here.items() ^ left[name].items()}
-        return sum(_HEADER if file.startswith("include/") else 1 for file in changed)
+        return sum(_HEADER if "include/" in file else 1 for file in changed)
 
     while left:
         name = min(left, key=cost)
