@@ -324,12 +324,12 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 		return false;
 	if (engine_model()->terminates)
 		ms = a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms;
+	window_set(STRIKES, 0);
 	if (a->early)
 		window_set(a->set[0].knob, a->set[0].value);
 	begin(ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
 	window_set(MBPS, 200);
-	window_set(STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value == ITS_ERROR)
 			window_set(ERROR_CODE, engine_model()->error);
