@@ -23,8 +23,8 @@ FOLIO_KIB = (4, 64, 2048)
 MODES = ("off", "cpu", "dcbm", "live")
 BY_DMA = ("dcbm", "live")
 
-BY_ENGINE = {"dcbm": 1, "live": 0.99}
-"""Of the folios that move, the part that an engine copies at least. Live, few may be in use."""
+BY_ENGINE = 0.99
+"""Of the folios that move, the part that an engine copies at least in modes dcbm and live."""
 
 _PREFIX = "result: "
 _WIDTH = 132  # of a table that does not go to a terminal
@@ -184,10 +184,10 @@ def _problems(result: Result, engine: Engine, longest: float) -> Iterator[str]:
     elif result.mode == "live" and engine.virtual_time and result.inaccessible_us >= longest:
         yield "memory was inaccessible for no less time than in mode dcbm"
     live = result.folios_live
-    if live < BY_ENGINE["live"] * moved if result.mode == "live" else live:
+    if live < BY_ENGINE * moved if result.mode == "live" else live:
         yield f"{live} of {moved} folios were copied while they were mapped"
     if result.mode in BY_DMA:
-        if result.folios_by_engine < BY_ENGINE[result.mode] * moved:
+        if result.folios_by_engine < BY_ENGINE * moved:
             yield f"the engine copied {result.folios_by_engine} of {moved} folios"
         seen = f"{result.channels} channels of {result.engine}"
         wanted = f"{engine.channels} channels of {engine.driver}"
