@@ -107,8 +107,7 @@ static uint32_t next_piece(const DmaEngineQueue *queue)
     return MIN(piece, queue->job.len - queue->done);
 }
 
-/* Whether a fault strikes at the event that is counted by @seen. */
-static bool strikes(DmaEngine *dma, uint32_t every, unsigned int seen)
+bool dma_engine_strikes(DmaEngine *dma, uint32_t every, unsigned int seen)
 {
     if (!every || seen % every || !dma->knobs.limit) {
         return false;
@@ -137,11 +136,11 @@ static void begin(DmaEngineQueue *queue, int64_t now)
         return;
     }
     dma->descriptors_seen++;
-    queue->error = strikes(dma, dma->knobs.error_every, dma->descriptors_seen) ?
+    queue->error = dma_engine_strikes(dma, dma->knobs.error_every, dma->descriptors_seen) ?
                    dma->knobs.error_code : queue->job.error;
-    queue->hung = strikes(dma, dma->knobs.hang_every, dma->descriptors_seen);
-    queue->skipped = strikes(dma, dma->knobs.skip_every, dma->descriptors_seen);
-    queue->flipped = strikes(dma, dma->knobs.flip_every, dma->descriptors_seen);
+    queue->hung = dma_engine_strikes(dma, dma->knobs.hang_every, dma->descriptors_seen);
+    queue->skipped = dma_engine_strikes(dma, dma->knobs.skip_every, dma->descriptors_seen);
+    queue->flipped = dma_engine_strikes(dma, dma->knobs.flip_every, dma->descriptors_seen);
     queue->busy = true;
     queue->stopping = false;
     queue->again = false;
@@ -324,10 +323,10 @@ void dma_engine_interrupt(DmaEngineQueue *queue)
     DmaEngine *dma = queue->dma;
 
     dma->interrupts_seen++;
-    if (strikes(dma, dma->knobs.lost_every, dma->interrupts_seen)) {
+    if (dma_engine_strikes(dma, dma->knobs.lost_every, dma->interrupts_seen)) {
         return;
     }
-    if (strikes(dma, dma->knobs.late_every, dma->interrupts_seen)) {
+    if (dma_engine_strikes(dma, dma->knobs.late_every, dma->interrupts_seen)) {
         timer_mod(&queue->late, qemu_clock_get_ns(QEMU_CLOCK_VIRTUAL) +
                                 (int64_t)dma->knobs.late_us * SCALE_US);
         return;

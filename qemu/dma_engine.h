@@ -180,6 +180,9 @@ static inline bool dma_engine_halted(const DmaEngineQueue *queue)
 
 void dma_engine_interrupt(DmaEngineQueue *queue);
 
+/* Whether a fault strikes at the event that is counted by @seen; then it is counted as well. */
+bool dma_engine_strikes(DmaEngine *dma, uint32_t every, unsigned int seen);
+
 bool dma_engine_read(DmaEngine *dma, uint64_t addr, void *buf, uint32_t len);
 bool dma_engine_write(DmaEngine *dma, uint64_t addr, const void *buf, uint32_t len);
 

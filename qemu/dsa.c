@@ -116,6 +116,7 @@ struct Dsa {
     WorkQueue wq[NR_QUEUES];
     /* What each processor has written of a descriptor. */
     uint8_t part[DMA_ENGINE_MAX_QUEUES][DESCRIPTOR_BYTES];
+    /* Descriptors fetched while others waited. */
     unsigned int fetched;
     unsigned int records;
 };
@@ -206,7 +207,8 @@ static bool dsa_fetch(DmaEngineQueue *queue, DmaEngineJob *job)
     const Descriptor *current = &wq->current;
 
     while (wq->nr) {
-        unsigned int i = every && !(++dsa->fetched % every) ? wq->nr - 1 : 0;
+        bool newest = wq->nr > 1 && dma_engine_strikes(queue->dma, every, ++dsa->fetched);
+        unsigned int i = newest ? wq->nr - 1 : 0;
         uint8_t status;
 
         wq->current = wq->entry[i];

@@ -241,6 +241,8 @@ struct fault {
 	const char *fallback;
 	/* Only an engine whose driver finds it by itself has it, or that can do it. */
 	const char *only;
+	/* It is there before dcbm has a channel. */
+	bool early;
 };
 
 /* Stands for the error code of the engine. */
@@ -249,9 +251,10 @@ struct fault {
 static const struct fault faults[] = {
 	/*
 	 * Its timer looks after 200 ms. First: the last user of the channel was the driver's own
-	 * test, which gives it back with the timer running.
+	 * test, which gives it back with the timer running. A channel begins with a descriptor of
+	 * its own, whose interrupt starts the timer.
 	 */
-	{ "no interrupt", { { LOST_EVERY, 1 } }, LONG_MS, NULL, "ioatdma" },
+	{ "no interrupt", { { LOST_EVERY, 1 } }, LONG_MS, NULL, "ioatdma", true },
 	{ "error", { { ERROR_CODE, ITS_ERROR }, { ERROR_EVERY, 2 } }, LONG_MS,
 	  "fallback_error" },
 	{ "lost interrupt", { { LOST_EVERY, 3 } }, 100, "fallback_timeout" },
@@ -289,6 +292,17 @@ static bool has(const struct fault *fault)
 	return !fault->only || engine_is(fault->only);
 }
 
+/*
+ * Whether the devices count how often it strikes: not if all is slow. Of large folios a queue has
+ * one descriptor, and no order.
+ */
+static bool strikes(const struct fault *fault, enum area_kind kind)
+{
+	const enum knob knob = fault->set[0].knob;
+
+	return knob != READ_US && knob != MBPS && (knob != REORDER_EVERY || kind == AREA_ANON_4K);
+}
+
 /* After which a fault must have been seen. */
 #define MOST_ROUNDS	10
 
@@ -301,6 +315,7 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 {
 	const struct fault *pair[] = { a, b };
 	const char *fallback = fallback_of(a) ?: fallback_of(b);
+	const bool counted = strikes(a, kind) || strikes(b, kind);
 	const unsigned int enough = a == b && !debug_kernel() ? 2 : 1;
 	unsigned int rounds = 0;
 	int ms = LONG_MS;
@@ -309,13 +324,12 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 		return false;
 	if (engine_model()->terminates)
 		ms = a->timeout_ms < b->timeout_ms ? a->timeout_ms : b->timeout_ms;
-	/* A channel of IOAT begins with a descriptor of its own: its interrupt starts the timer. */
-	if (a->only && a->set[0].knob == LOST_EVERY)
-		window_set(LOST_EVERY, a->set[0].value);
+	window_set(STRIKES, 0);
+	if (a->early)
+		window_set(a->set[0].knob, a->set[0].value);
 	begin(ms, kind, 4 * MIB);
 	/* Each descriptor ends by itself, and is not seen ended with the one before. */
 	window_set(MBPS, 200);
-	window_set(STRIKES, 0);
 	for (unsigned int i = 0; i < 2 * ARRAY_SIZE(a->set); i++)
 		if (pair[i % 2]->set[i / 2].value == ITS_ERROR)
 			window_set(ERROR_CODE, engine_model()->error);
@@ -325,7 +339,8 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 	do {
 		round_trip();
 	} while (++rounds < enough ||
-		 (fallback && a == b && !offload_grown(fallback) && rounds < MOST_ROUNDS));
+		 (rounds < MOST_ROUNDS && ((counted && !window_sum(STRIKES)) ||
+					   (fallback && a == b && !offload_grown(fallback)))));
 	window_end_faults();
 	ASSERT_TRUE(window_wait_until_idle());
 	EXPECT_EQ(area_wrong(&area), 0);
@@ -340,8 +355,10 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 	if (fallback && a == b)
 		EXPECT_GT(offload_grown(fallback), 0);
 	/* Of a pair, a late interrupt may tell of what a lost one did not. */
-	if (fallback && a != b)
-		EXPECT_GT(offload_grown("fallback_") + window_sum(STRIKES), 0);
+	if (counted)
+		EXPECT_GT(window_sum(STRIKES), 0);
+	if (!counted && fallback)
+		EXPECT_GT(offload_grown("fallback_"), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&area);
 	EXPECT_EQ(engine_unload_busy("dcbm"), 0);
@@ -718,17 +735,16 @@ static void clients_and_faults(void)
 
 /*
  * Devices are reset while memory of every kind moves, by an FLR or on the way from D3: the engine
- * copies afterwards. Idxd does not give its channels back until the administrator does.
+ * copies afterwards. Idxd does not give its channels back until the administrator does. IOAT's
+ * driver hears of no reset, but its timer finds that a channel has forgotten all.
  */
 static void resets(void)
 {
-	if (engine_is("ioatdma")) {
-		printf("# no reset: %s has no callback for it\n", engine_module());
-		return;
-	}
+	const bool hears = !engine_is("ioatdma");
+
 	load_with_timeout("", "", LONG_MS);
 	begin_load(2 * MIB);
-	for (unsigned int i = 0; i < 12; i++) {
+	for (unsigned int i = 0; i < (hears ? 12 : 1); i++) {
 		const unsigned int device = i % window.nr;
 
 		EXPECT_EQ(setting_write(setting_path("/sys/bus/pci/devices/%s/reset_method",
@@ -736,8 +752,10 @@ static void resets(void)
 					i % 4 ? "pm" : "flr"), 0);
 		EXPECT_EQ(reset_device(device), 0);
 	}
+	if (!hears)
+		EXPECT_TRUE(wait_until(offload_grown("fallback_error"), 60));
 	end_load(0);
-	if (engine_is("idxd"))
+	if (!engine_model()->terminates)
 		load_anew();
 	every_kind(8 * MIB);
 	ASSERT_TRUE(engine_unload());
