@@ -103,13 +103,13 @@ long setting_read_number(const char *path)
 long setting_find_number(const char *path, const char *name)
 {
 	FILE *file = fopen(path, "r");
-	char line[VALUE_SIZE], *match = NULL;
+	char line[VALUE_SIZE], *found = NULL;
 
-	while (file && !match && fgets(line, sizeof(line), file))
-		match = strstr(line, name);
+	while (file && !found && fgets(line, sizeof(line), file))
+		found = strstr(line, name);
 	if (file)
 		fclose(file);
-	return match ? strtol(match + strlen(name), NULL, 10) : -1;
+	return found ? strtol(found + strlen(name), NULL, 10) : -1;
 }
 
 long setting_count_lines(const char *path, const char *text)
@@ -237,13 +237,13 @@ void setting_save(const char *path)
 
 void settings_save(const char *pattern)
 {
-	glob_t files;
+	glob_t found;
 
-	if (glob(pattern, 0, NULL, &files))
+	if (glob(pattern, 0, NULL, &found))
 		return;
-	for (size_t i = files.gl_pathc; i-- > 0;)
-		setting_save(files.gl_pathv[i]);
-	globfree(&files);
+	for (size_t i = found.gl_pathc; i-- > 0;)
+		setting_save(found.gl_pathv[i]);
+	globfree(&found);
 }
 
 static int set_anew(const char *path, const char *value, bool save)
