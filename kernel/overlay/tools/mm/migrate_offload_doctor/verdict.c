@@ -359,7 +359,7 @@ static void print_way(const struct way *way)
 	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
 	       engine->nr_channels, engine->for_memory, engine->iommu);
 	if (engine->for_memory)
-		printf("  Its driver %s stop it. dmatest: %lu tests, %lu failures. Moved: %.1f GB.\n"
+		printf("  Its driver %s stop it. dmatest: %lu tests, %lu failed. Moved: %.1f GB.\n"
 		       "  Whether it tells of uncorrected errors of memory, its manual says.\n",
 		       engine->stops ? "can" : "cannot", engine->tests, engine->failures,
 		       way_bytes(way) / 1e9);
