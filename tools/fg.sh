@@ -1,0 +1,1 @@
+make check TURN=engines,faults ONLY="demo,demo-ptdma,demo-ae4dma,demo-dsa,demo-ioat,base-kunit,base-copy-offload,base-bounds,base-latency,base-live,base-migrators,base-engines,base-mthp,base-doctor,base-ptdma,debug-kunit,debug-ptdma,debug-ae4dma,layouts-base,lab"

@@ -1,0 +1,1 @@
+make check TURN=engines,faults ONLY=unit,lint,series
