@@ -24,7 +24,7 @@ MODES = ("off", "cpu", "dcbm", "live")
 BY_DMA = ("dcbm", "live")
 
 BY_ENGINE = 0.99
-"""Of the folios that move, the part that an engine copies at least in modes dcbm and live."""
+"""Of the folios that move, the part that an engine copies at least in mode live; else all."""
 
 _PREFIX = "result: "
 _WIDTH = 132  # of a table that does not go to a terminal
@@ -187,7 +187,7 @@ def _problems(result: Result, engine: Engine, longest: float) -> Iterator[str]:
     if live < BY_ENGINE * moved if result.mode == "live" else live:
         yield f"{live} of {moved} folios were copied while they were mapped"
     if result.mode in BY_DMA:
-        if result.folios_by_engine < BY_ENGINE * moved:
+        if result.folios_by_engine < (moved if result.mode == "dcbm" else BY_ENGINE * moved):
             yield f"the engine copied {result.folios_by_engine} of {moved} folios"
         seen = f"{result.channels} channels of {result.engine}"
         wanted = f"{engine.channels} channels of {engine.driver}"
