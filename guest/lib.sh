@@ -260,10 +260,10 @@ set_routes()
 	done
 }
 
-# set_live 0|1: whether routes copy memory while it is mapped, small folios as well.
+# set_live 0|1: whether all routes copy memory of any size while it is mapped.
 set_live()
 {
-	echo 0 >"$offload_debug/live_min_order" && echo "$1" >"$offload_debug/live"
+	echo $(($1 * 2)) >"$offload_debug/live"
 }
 
 # set_bound <us>: for how long memory may be inaccessible. With 0 a batch is as large as vanilla's.

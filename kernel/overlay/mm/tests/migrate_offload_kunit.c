@@ -32,7 +32,7 @@ struct offload_test {
 	struct kunit *test;
 	struct migrator migrator, twin, *cpu;
 	bool registered, was_enabled;
-	unsigned int was_bound, was_min_pages, was_live_min_order, was_cpu_ns;
+	unsigned int was_bound, was_min_pages, was_live, was_cpu_ns;
 	struct file *file;
 	/* Of the file while it migrates; NULL: those of shmem. */
 	const struct address_space_operations *aops;
@@ -159,7 +159,7 @@ static void clean_up(void *data)
 	migrate_max_inaccessible_us = ctx->was_bound;
 	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
-	migrate_live_min_order = ctx->was_live_min_order;
+	migrate_live = ctx->was_live;
 	migrate_learns = true;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
@@ -332,7 +332,7 @@ static int offload_test_init(struct kunit *test)
 	migrate_offload_set_route(TEST_REASON, "none");
 	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
 	ctx->nid = numa_mem_id();
-	ctx->was_live_min_order = migrate_live_min_order;
+	ctx->was_live = migrate_live;
 	migrate_learns = false;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, clean_up, ctx);
@@ -1290,9 +1290,8 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 	struct offload_test *ctx = test->priv;
 	unsigned long start;
 
-	/* So its routes are live. */
 	ctx->migrator.asynchronous = true;
-	migrate_live_min_order = 0;
+	migrate_live = 2;
 	setup(test, 0);
 	ctx->copy = fail_or_write;
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);

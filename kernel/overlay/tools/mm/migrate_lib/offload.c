@@ -56,8 +56,7 @@ int offload_set_bound(unsigned int us)
 
 int offload_set_live(bool live)
 {
-	return setting_write(OFFLOAD_DEBUG "/live", live ? "1" : "0") ?:
-	       setting_write(OFFLOAD_DEBUG "/live_min_order", live ? "0" : "1");
+	return setting_write(OFFLOAD_DEBUG "/live", live ? "2" : "0");
 }
 
 int offload_set_route(const char *reason, const char *route)

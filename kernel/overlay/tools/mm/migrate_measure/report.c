@@ -124,7 +124,7 @@ static bool copied_live(void)
 {
 	long live = setting_read_number(OFFLOAD_DEBUG "/live");
 
-	return live == 1 || (live && offload_grown("live_copied"));
+	return live == 2 || (live && offload_grown("live_copied"));
 }
 
 static void json_offload(FILE *out, const struct options *options)

@@ -38,8 +38,7 @@ TEST_F(migrate_sysfs, defaults)
 	EXPECT_STREQ("0", value);
 	EXPECT_EQ(100, setting_read_number(BOUND));
 	EXPECT_EQ(100, setting_read_number(OFFLOAD_DEBUG "/timeout_ms"));
-	EXPECT_EQ(2, setting_read_number(OFFLOAD_DEBUG "/live"));
-	EXPECT_EQ(1, setting_read_number(OFFLOAD_DEBUG "/live_min_order"));
+	EXPECT_EQ(1, setting_read_number(OFFLOAD_DEBUG "/live"));
 	for (unsigned int i = 0; offload_reasons[i]; i++)
 		expect_route(_metadata, offload_reasons[i], "none");
 }

@@ -64,7 +64,7 @@ TEST_F(migrate_live, off_is_off)
 /* By default the route decides by its migrator, and the CPU does nothing meanwhile. */
 TEST_F(migrate_live, not_by_default_where_the_cpu_copies)
 {
-	ASSERT_EQ(0, setting_write(OFFLOAD_DEBUG "/live", "2"));
+	ASSERT_EQ(0, setting_write(OFFLOAD_DEBUG "/live", "1"));
 	move_to(nodes[1]);
 	EXPECT_EQ(0, offload_grown("live_"));
 }
