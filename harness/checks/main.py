@@ -4,6 +4,7 @@ Groups that it leaves out have their turn in continuous integration (see turns.p
 the first group of a turn, the debug kernel and its suites are left out instead.
 """
 
+import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -38,6 +39,9 @@ SEEDS = 10
 """With how many seeds suites in virtual time run if TURN is `all`."""
 
 _FIRST = "kunit"  # of the suites: the quickest news
+
+# Suites that judge speeds: by the wall, those of an emulated processor mean nothing.
+_SPEEDS = re.compile(r"\w+-(doctor|report)\b")
 
 # How many random layouts, and where: a kernel, and the group in whose turn. Vanilla for arm64
 # would take minutes to build: rules that need none judge that kernel, and the debug kernel.
@@ -134,7 +138,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         seeds = range(guest.seed() + 1, guest.seed() + (1 if first.group else SEEDS))
         seeded = [other(f"seed-{seed}", turn="", clock=vm.Clock(seed)) for seed in seeds]
         untimed = replace(other("untimed", turn="", wall=True), counts=("*",), virtual=False)
-        return [first, *seeded, untimed]
+        return [first, *seeded, *([] if _SPEEDS.match(first.name) else [untimed])]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
     return [
