@@ -203,6 +203,8 @@ TEST_F_TIMEOUT(ptdma, late_record, TIMEOUT)
 {
 	if (!engine_is("idxd"))
 		SKIP(return, "%s writes no records", engine_module());
+	if (!times_count())
+		SKIP(return, "only in virtual time is no late record the last of its queue");
 	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
 	window_set(LATE_US, 1);
 	/* Of 256: queues have more descriptors, whose interrupts tell of these as well. */
@@ -354,10 +356,10 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 		EXPECT_EQ(offload_grown("fallback_"), 0);
 	if (fallback && a == b)
 		EXPECT_GT(offload_grown(fallback), 0);
-	/* Of a pair, a late interrupt may tell of what a lost one did not. */
+	/* The statistics show a fault that no device counts. */
 	if (counted)
 		EXPECT_GT(window_sum(STRIKES), 0);
-	if (!counted && fallback)
+	else if (fallback)
 		EXPECT_GT(offload_grown("fallback_"), 0);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 	area_destroy(&area);
