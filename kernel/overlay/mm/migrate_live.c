@@ -18,11 +18,11 @@
 #include "migrate.h"
 
 /* Whether routes copy live; 0: no; 1: large folios; 2: single pages as well */
-static u32 migrate_live;
+static u32 migrate_live_folios;
 
 void __init migrate_live_debugfs(struct dentry *dir)
 {
-	debugfs_create_u32("live", 0644, dir, &migrate_live);
+	debugfs_create_u32("live", 0644, dir, &migrate_live_folios);
 }
 
 /* Limit per TLB flush, for which memory is inaccessible; one larger folio is allowed. */
@@ -38,7 +38,7 @@ static_assert(MIGRATE_LIVE_GROUP_PAGES <= BITS_PER_LONG);
 static bool folio_looks_live(const struct migrate_route *route, struct folio *folio)
 {
 	return migrate_route_is_worth(route, folio) &&
-	       (folio_test_large(folio) || READ_ONCE(migrate_live) > 1) &&
+	       (folio_test_large(folio) || READ_ONCE(migrate_live_folios) > 1) &&
 	       folio_nr_pages(folio) <= MIGRATE_LIVE_GROUP_WORDS * BITS_PER_LONG &&
 	       !page_has_movable_ops(&folio->page) && !folio_test_hugetlb(folio) &&
 	       folio_test_anon(folio) && folio_ref_count(folio) > 1;
@@ -275,7 +275,7 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 			struct migrate_pages_stats *stats)
 {
 	struct migrate_offload_batch *chunk;
-	const u32 which = READ_ONCE(migrate_live);
+	const u32 which = READ_ONCE(migrate_live_folios);
 	struct folio *src;
 	LIST_HEAD(rest);
 	bool filled;

@@ -159,7 +159,7 @@ static void clean_up(void *data)
 	migrate_max_inaccessible_us = ctx->was_bound;
 	migrate_batch_min_pages = ctx->was_min_pages;
 	set_folio_ns(ctx->cpu, ctx->was_cpu_ns);
-	migrate_live = ctx->was_live;
+	migrate_live_folios = ctx->was_live;
 	migrate_learns = true;
 	migrate_offload_set_enabled(ctx->was_enabled);
 }
@@ -332,7 +332,7 @@ static int offload_test_init(struct kunit *test)
 	migrate_offload_set_route(TEST_REASON, "none");
 	ctx->was_cpu_ns = ctx->cpu->folio_ns[0];
 	ctx->nid = numa_mem_id();
-	ctx->was_live = migrate_live;
+	ctx->was_live = migrate_live_folios;
 	migrate_learns = false;
 	test->priv = ctx;
 	return kunit_add_action_or_reset(test, clean_up, ctx);
@@ -1291,7 +1291,7 @@ static void poisoned_and_written_live_folios(struct kunit *test)
 	unsigned long start;
 
 	ctx->migrator.asynchronous = true;
-	migrate_live = 2;
+	migrate_live_folios = 2;
 	setup(test, 0);
 	ctx->copy = fail_or_write;
 	kunit_activate_static_stub(test, folio_mc_copy, copy_or_poison);
