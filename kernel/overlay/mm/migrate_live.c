@@ -70,7 +70,6 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 
 	chunk->nr_pairs = 0;
 	chunk->nr_pages = 0;
-	/* The administrator has turned the main switch off. */
 	if (!migrate_offload_enabled())
 		return false;
 
@@ -90,8 +89,7 @@ static bool migrate_chunk_fill(struct migrate_call *call,
 		}
 		dst->migrate_info = 0;
 		list_del(&src->lru);
-		if (migrate_offload_add(chunk, src, dst) ||
-		    chunk->nr_pages >= max_pages)
+		if (migrate_offload_add(chunk, src, dst) || chunk->nr_pages >= max_pages)
 			break;
 	}
 
@@ -210,8 +208,7 @@ static void migrate_pair_renew(struct migrate_call *call,
 	/* Read no byte before what former holders of references wrote. */
 	smp_rmb();
 	for_each_clear_bit(i, unwritten, nr_pages) {
-		if (copy_mc_highpage(folio_page(pair->dst, i),
-				     folio_page(pair->src, i)))
+		if (copy_mc_highpage(folio_page(pair->dst, i), folio_page(pair->src, i)))
 			goto out;
 		cond_resched();
 	}
@@ -275,12 +272,12 @@ void migrate_pages_live(struct migrate_call *call, struct list_head *from,
 			struct migrate_pages_stats *stats)
 {
 	struct migrate_offload_batch *chunk;
-	const u32 which = READ_ONCE(migrate_live_folios);
+	const u32 live = READ_ONCE(migrate_live_folios);
 	struct folio *src;
 	LIST_HEAD(rest);
 	bool filled;
 
-	if (!which)
+	if (!live)
 		return;
 	list_for_each_entry(src, from, lru) {
 		cond_resched();
