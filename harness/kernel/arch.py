@@ -92,12 +92,9 @@ PC = Machine(
 # driver allocates 65,536 descriptors for each channel whenever a client comes.
 PTDMA = replace(PC, name="ptdma", engine="ptdma", options=("-device", "ptdma") * 16)
 AE4DMA = replace(
-    PC,
-    name="ae4dma",
-    engine="ae4dma",
-    options=("-device", "ae4dma"),
+    PC, name="ae4dma", engine="ae4dma", options=("-device", "ae4dma"),
     append=(*PC.append, "ae4dma.max_hw_q=16"),
-)
+)  # fmt: skip
 IOAT = replace(PC, name="ioat", engine="ioatdma", options=("-device", "ioat") * 4)
 DSA = replace(PC, name="dsa", engine="idxd", options=("-device", "dsa") * 2)
 # Two engines behind an IOMMU: QEMU wants that to come first.
@@ -144,10 +141,7 @@ X86_64 = Architecture(
 )
 
 ARM64 = Architecture(
-    name="arm64",
-    make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
-    image="arch/arm64/boot/Image",
-    tools="aarch64-linux-gnu-",
-    debian="arm64",
+    name="arm64", make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
+    image="arch/arm64/boot/Image", tools="aarch64-linux-gnu-", debian="arm64",
     machines=(VIRT, ZCU102),
-)
+)  # fmt: skip

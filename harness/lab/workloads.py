@@ -87,17 +87,10 @@ def own(words: str) -> Figures | None:
 
 
 REDIS = Workload(
-    name="redis",
-    group="redis while its memory moves",
-    packages=("redis-server", "redis-tools"),
-    programs=("redis-server", "redis-cli"),
-    requests=120_000,
-    cases={"mixed": "nine GETs to a SET"},
-    figures=own,
-    ways=tuple(WAY_NAMES),
-    rate=170_000,
-    late_us=200,
-)
+    name="redis", group="redis while its memory moves", packages=("redis-server", "redis-tools"),
+    programs=("redis-server", "redis-cli"), requests=120_000, cases={"mixed": "nine GETs to a SET"},
+    figures=own, ways=tuple(WAY_NAMES), rate=170_000, late_us=200,
+)  # fmt: skip
 
 _TPS = re.compile(r"^tps = ([\d.]+) ", re.MULTILINE)
 _LATENCY = re.compile(r"^latency us: (\d+) (\d+) (\d+) (\d+)$", re.MULTILINE)
@@ -116,9 +109,7 @@ def pgbench(words: str) -> Figures | None:
 _LIBRARY, _SHARE = "usr/lib/postgresql/17", "usr/share/postgresql/17"
 
 POSTGRES = Workload(
-    name="postgres",
-    group="PostgreSQL while its memory moves",
-    packages=("postgresql-17",),
+    name="postgres", group="PostgreSQL while its memory moves", packages=("postgresql-17",),
     programs=(
         f"{_LIBRARY}/bin/initdb", f"{_LIBRARY}/bin/postgres", f"{_LIBRARY}/bin/pgbench",
         f"{_LIBRARY}/bin/psql",
@@ -128,25 +119,15 @@ POSTGRES = Workload(
         f"{_SHARE}/tsearch_data/*", f"{_LIBRARY}/lib/dict_snowball.so",
         f"{_LIBRARY}/lib/plpgsql.so",
     ),
-    requests=40_000,
-    cases={"select": "select-only"},
-    figures=pgbench,
-    rate=50_000,
-    late_us=500,
+    requests=40_000, cases={"select": "select-only"}, figures=pgbench, rate=50_000, late_us=500,
 )  # fmt: skip
 
 READERS = Workload(
-    name="readers",
-    group="Threads that use memory while it moves",
-    requests=40_000,
-    cases={number: f"{number} threads" for number in ("2", "4")},
-    figures=own,
-    ways=tuple(WAY_NAMES),
-    what="accesses",
-    kernels=("base", "lab-vanilla"),
-    rate=100_000,
+    name="readers", group="Threads that use memory while it moves", requests=40_000,
+    cases={number: f"{number} threads" for number in ("2", "4")}, figures=own,
+    ways=tuple(WAY_NAMES), what="accesses", kernels=("base", "lab-vanilla"), rate=100_000,
     late_us=20,
-)
+)  # fmt: skip
 
 
 def tiered(words: str) -> Figures | None:
@@ -166,14 +147,9 @@ def tiered(words: str) -> Figures | None:
 
 
 TIERING = Workload(
-    name="tiering",
-    group="A hot set that moves between tiers",
-    requests=200,
-    cases={"hot": "reads of a hot set that moves"},
-    figures=own,
-    moved=tiered,
-    what="reads",
+    name="tiering", group="A hot set that moves between tiers", requests=200,
+    cases={"hot": "reads of a hot set that moves"}, figures=own, moved=tiered, what="reads",
     kernels=("base", "lab-vanilla"),
-)
+)  # fmt: skip
 
 WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING)}

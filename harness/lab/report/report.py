@@ -228,16 +228,14 @@ def html(results: Results, directory: Path) -> str:
         autoescape=True, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
     return environment.get_template("report.html.j2").render(
-        results=results,
-        figures=_pictures(results, directory),
-        questions=questions(results),
+        results=results, figures=_pictures(results, directory), questions=questions(results),
         shared=sorted(
             {row.workload for row in results.programs if row.moves and not row.gb}
             | {row.workload for row in results.programs if row.counts}
         ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-    )
+    )  # fmt: skip
 
 
 def write(results: Results, directory: Path) -> None:

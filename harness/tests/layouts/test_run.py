@@ -343,14 +343,12 @@ def test_whether_a_small_shared_page_was_copied_is_forgiven_where_something_was_
 @pytest.mark.parametrize(
     "line",
     [
-        "CONTENTS WRONG IN 2 PAGES",
-        "PROCESS 1 IS GONE",
+        "CONTENTS WRONG IN 2 PAGES", "PROCESS 1 IS GONE",
         "p0 wrote 4 pages, could not write 0, lost 1",
         "counters nr_anon_pages +0 nr_isolated_anon +1",
-        "counters nr_anon_pages +0 nr_isolated_file -1",
-        "FAILED: status 0x9",
+        "counters nr_anon_pages +0 nr_isolated_file -1", "FAILED: status 0x9",
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_told_from_what_differs(line: str) -> None:
     told = added("there", line)
     assert dump.judge(told, told).wrong
