@@ -44,9 +44,10 @@ def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
     seen = tmp_path / "transcript.txt"
     (tmp_path / "docs").mkdir()
     seen.write_text(debian.transcript(RESULTS))
-    shown = "Words.\n\n    root@debian:~# uname -r\n    7.3.9\n    root@debian:~# {}\n"
-    for last, passed in (("false", True), ("true", False)):
-        (tmp_path / debian.DOCUMENT).write_text(shown.format(last))
+    shown = "Words.\n\n    root@debian:~# uname -r\n    {}\n    root@debian:~# {}\n"
+    for first, last, passed in (("7.3.9", "false", True), ("...", "false", True),
+                                ("7.3.9", "true", False), ("6x", "false", False)):  # fmt: skip
+        (tmp_path / debian.DOCUMENT).write_text(shown.format(first, last))
         (case,) = debian.documented(paths, seen)
         assert (case.status is Status.PASSED) is passed
     seen.write_text("")
