@@ -11,17 +11,8 @@ from typing import Any, Literal
 from msgspec import Struct
 
 from harness.core.errors import HarnessError
-from harness.lab.results import (
-    Addresses,
-    Inaccessible,
-    Kernel,
-    Memory,
-    Phases,
-    Positive,
-    Results,
-    Run,
-    convert,
-)
+from harness.lab import results
+from harness.lab.results import Inaccessible, Phases, Positive, Results, Run, convert
 
 _SAME = ("folio_kib", "move", "folios_failed", "folios_split", "latency_lost")
 """What a run has as the benchmark says it."""
@@ -96,12 +87,12 @@ class Bench(Struct, frozen=True):
     folios_per_call: int
     offload: Offload | None
     runs: tuple[BenchRun, ...]
-    addresses: Addresses = "heads"
-    memory: Memory = "anon"
+    addresses: results.Addresses = "heads"
+    memory: results.Memory = "anon"
 
 
 def runs_of(
-    bench: Bench, where: str, dilation: float | None = None, kernel: Kernel | None = None,
+    bench: Bench, where: str, dilation: float | None = None, kernel: results.Kernel | None = None,
     preset: str | None = None, batch_pages: int = 0,
 ) -> list[Run]:  # fmt: skip
     """Return the benchmark's runs in the modelled machine's time.

@@ -119,9 +119,7 @@ def pgbench(words: str) -> Figures | None:
 _LIBRARY, _SHARE = "usr/lib/postgresql/17", "usr/share/postgresql/17"
 
 POSTGRES = Workload(
-    name="postgres",
-    group="PostgreSQL while its memory moves",
-    packages=("postgresql-17",),
+    name="postgres", group="PostgreSQL while its memory moves", packages=("postgresql-17",),
     programs=(
         f"{_LIBRARY}/bin/initdb", f"{_LIBRARY}/bin/postgres", f"{_LIBRARY}/bin/pgbench",
         f"{_LIBRARY}/bin/psql",
@@ -131,11 +129,7 @@ POSTGRES = Workload(
         f"{_SHARE}/tsearch_data/*", f"{_LIBRARY}/lib/dict_snowball.so",
         f"{_LIBRARY}/lib/plpgsql.so",
     ),
-    requests=40_000,
-    cases={"select": "select-only"},
-    figures=pgbench,
-    rate=50_000,
-    late_us=500,
+    requests=40_000, cases={"select": "select-only"}, figures=pgbench, rate=50_000, late_us=500,
 )  # fmt: skip
 
 READERS = Workload(
@@ -148,7 +142,7 @@ READERS = Workload(
     kernels=("base", "lab-vanilla"),
     rate=100_000,
     late_us=20,
-)
+)  # fmt: skip
 
 
 def tiered(words: str) -> Figures | None:

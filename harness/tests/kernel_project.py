@@ -32,12 +32,9 @@ class Project:
         self.paths = Paths(root=where, cache=where / "cache", out=where / "out")
         self.source = Source(version="7.3.4", home=where / "cache/linux/x", revision="r1")
         for name, text in {
-            "Makefile": "VERSION = 7\n",
-            "mm/migrate.c": LINES,
-            "mm/rmap.c": LINES,
-            "mm/Kconfig": "config X\n",
-            ".gitignore": "*.o\n",
-        }.items():
+            "Makefile": "VERSION = 7\n", "mm/migrate.c": LINES, "mm/rmap.c": LINES,
+            "mm/Kconfig": "config X\n", ".gitignore": "*.o\n",
+        }.items():  # fmt: skip
             self.write(self.source.pristine / name, text)
         for name, text in {
             "topics": "fix # first\nspeed\nlab\n",

@@ -38,20 +38,14 @@ def test_an_error_is_one_line_after_its_details(
         (["series", "--build"], "series.export.main", (True, "")),
         (["series", "--test", "a,b"], "series.export.main", (False, "a,b")),
         (["edit", "--discard", "fixes/0001"], "series.edit.main_edit", ("fixes/0001", True)),
-        (
-            ["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],
-            "guest.suite.main",
-            ("debug", "faults", "a,b", "ptdma", ""),
-        ),
-        (
-            ["check", "--only", "unit,base-*", "--turn", "all"],
-            "checks.main.main",
-            ("unit,base-*", "all"),
-        ),
+        (["guest", "--config", "debug", "--args", "a,b", "--machine", "ptdma", "faults"],
+         "guest.suite.main", ("debug", "faults", "a,b", "ptdma", "")),
+        (["check", "--only", "unit,base-*", "--turn", "all"], "checks.main.main",
+         ("unit,base-*", "all")),
         (["demo"], "demo.main", ("dmasim",)),
         (["demo", "--engine", "zdma"], "demo.main", ("zdma",)),
     ],
-)
+)  # fmt: skip
 def test_arguments_are_handed_over(
     argv: list[str], function: str, handed_over: tuple[object, ...], monkeypatch: pytest.MonkeyPatch
 ) -> None:

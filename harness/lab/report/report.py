@@ -273,7 +273,7 @@ def html(results: Results, directory: Path) -> str:
         ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-    )
+    )  # fmt: skip
 
 
 def write(results: Results, directory: Path) -> None:

@@ -48,12 +48,9 @@ def test_maintained() -> None:
     before = "X\nF:\tmm/\nF:\t*/\nF:\tdrivers/\nF:\tdrivers/dma/\n"
     after = before + "Y\nF:\tkernel/new.c\nF:\tdrivers/new/\nF:\tinclude/*/new*\n"
     for name in (
-        "kernel/new.c",
-        "drivers/new/a/b.c",
-        "include/linux/new_thing.h",
-        "mm/a.c",
+        "kernel/new.c", "drivers/new/a/b.c", "include/linux/new_thing.h", "mm/a.c",
         "drivers/dma/a.c",
-    ):
+    ):  # fmt: skip
         assert docs.maintained(name, before, after), name
     for name in ("kernel/other.c", "drivers/other/a.c", "include/linux/x/new.h", "mm/x/a.c"):
         assert not docs.maintained(name, before, after), name
@@ -85,14 +82,12 @@ def test_names_that_mean_one_machine(line: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "Link: https://lore.kernel.org/linux-mm/x",
-        "https://docs.kernel.org/mm/",
-        "http://localhost:80/ and https://example.com/",
-        "HOME=/root",
+        "Link: https://lore.kernel.org/linux-mm/x", "https://docs.kernel.org/mm/",
+        "http://localhost:80/ and https://example.com/", "HOME=/root",
         "sources are in trixie-backports; index.rst, archive.c, proxy.py",
         "guest/root/etc and $HOME/work/x",
     ],
-)
+)  # fmt: skip
 def test_names_that_mean_no_machine(line: str) -> None:
     assert names.problems("f", line, {}) == []
 

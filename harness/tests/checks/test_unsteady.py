@@ -23,18 +23,14 @@ def test_a_listed_count_is_doubtful() -> None:
         "Expected 0 (0) != area_wrong(&self->area) (7)",
         "Expected engine_test_end(&self->test) (1) == 0 (0)",
         "# page 3 (part 1): wrote 0x1, found 0x2: writer->lost",
-        "kernel log: BUG: sleeping function",
-        "Expected memcmp(a, b, n) (1) == 0 (0)",
+        "kernel log: BUG: sleeping function", "Expected memcmp(a, b, n) (1) == 0 (0)",
         "new suspected memory leaks",
         "BUG: kernel NULL pointer dereference, address: 0000000000000008",
-        "BUG: KASAN: use-after-free in f",
-        "INFO: task churn:90 blocked: hung",
-        "killed by signal 11",
-        "moves: Test terminated unexpectedly by signal 11",
-        "moves: Test terminated by timeout",
-        "",
+        "BUG: KASAN: use-after-free in f", "INFO: task churn:90 blocked: hung",
+        "killed by signal 11", "moves: Test terminated unexpectedly by signal 11",
+        "moves: Test terminated by timeout", "",
     ],
-)
+)  # fmt: skip
 def test_what_is_more_than_a_count_fails_at_first_sight(detail: str) -> None:
     for text in (detail, f"{COUNT.detail}\n{detail}" if detail else ""):
         for globs in (GLOBS, ("*",), ("churn/*", "*")):

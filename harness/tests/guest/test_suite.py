@@ -79,28 +79,6 @@ def test_a_suite_runs_on_the_machine_that_it_asks_for() -> None:
         suite.machine_of(X86_64, Settings(machine="zcu102"))
 
 
-def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    booted: list[vm.Guest] = []
-
-    def boot(guest: vm.Guest, *_: object) -> vm.Run:
-        booted.append(guest)
-        return vm.Run(FINISHED, "", "")
-
-    monkeypatch.setattr(vm, "run", boot)
-    paths = Paths(Path(__file__).parents[3], tmp_path, tmp_path)
-    kernel = Kernel("lab", "", "", tmp_path, tmp_path)
-    devices = ("-device", "ptdma")
-    suite.run_quietly(paths, kernel, "lab", tmp_path / "guest", {}, devices=devices)
-    (guest,) = booted
-    assert guest.qemu == paths.out / "qemu/bin"
-    assert devices in pairwise(vm.qemu_argv(guest, "stdio", tmp_path / "results"))
-    assert guest.memory_mib == suite.settings_of(paths, "lab").memory_mib
-    suite.run_quietly(paths, kernel, "lab", tmp_path / "guest", {}, memory="10G")
-    assert booted[-1].memory_mib == 10240
-
-
 def booting(
     root: Path, monkeypatch: pytest.MonkeyPatch, head: str
 ) -> tuple[Paths, Kernel, list[vm.Guest]]:
@@ -116,6 +94,18 @@ def booting(
     monkeypatch.setattr(vm, "run", run)
     paths = Paths(root, root / "cache", root / "out")
     return paths, Kernel("base", "", "", root, root), seen
+
+
+def test_a_quiet_guest_is_in_our_qemu_with_the_devices_that_are_asked_for(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    paths, kernel, seen = booting(tmp_path, monkeypatch, "memory=3G")
+    devices = ("-device", "ptdma")
+    for more in ({"devices": devices}, {"memory": "10G"}):
+        suite.run_quietly(paths, kernel, "faults", tmp_path / "log", {}, **more)
+    assert seen[0].qemu == paths.out / "qemu/bin"
+    assert devices in pairwise(vm.qemu_argv(seen[0], "stdio", tmp_path / "results"))
+    assert [guest.memory_mib for guest in seen] == [3072, 10240]
 
 
 def test_the_guest_is_told_whose_turn_it_is(

@@ -37,54 +37,34 @@ def nodes(*cpus: str) -> list[str]:
 @pytest.mark.parametrize(
     ("changes", "wanted"),
     [
-        (
-            {},
-            {
-                "-m": ["3072M"],
-                "-object": [f"memory-backend-ram,id=memory{n},size=1536M" for n in (0, 1)],
-                "-numa": nodes("cpus=0-0,", "cpus=1-1,"),
-                "-smp": ["2,sockets=2,cores=1,threads=1"],
-                "-serial": ["file:c", "file:/o/results.log"],
-                "-append": ["console=ttyS0"],
-                "-device": [],
-                "-accel": ["tcg,thread=multi"],
-                "-machine": ["q35"],  # the one that qemu/x86_64.mak has
-                "-cpu": ["max,-erms,-fsrm,-la57"],
-                "-icount": [],
-            },
-        ),
-        (
-            {"cpus": 4},
-            {"-smp": ["4,sockets=2,cores=2,threads=1"], "-numa": nodes("cpus=0-1,", "cpus=2-3,")},
-        ),
-        (
-            {"cpus": 1, "clock": vm.Clock(seed=7)},
-            {
-                "-smp": ["1"], "-accel": ["tcg,thread=single"], "-icount": ["shift=0,sleep=off"],
-                "-numa": nodes("cpus=0,", ""),
-            },
-        ),
-        (
-            {"cpus": 4, "clock": vm.Clock(7, 2000, 300)},
-            {
-                "-accel": ["tcg,thread=single"],
-                "-icount": ["shift=0,sleep=off,quantum=2000,ipi=300,seed=7"],
-                "-rtc": ["base=2026-01-01T00:00:00,clock=vm"],
-            },
-        ),
+        ({}, {
+            "-m": ["3072M"], "-smp": ["2,sockets=2,cores=1,threads=1"],
+            "-object": [f"memory-backend-ram,id=memory{n},size=1536M" for n in (0, 1)],
+            "-numa": nodes("cpus=0-0,", "cpus=1-1,"), "-append": ["console=ttyS0"],
+            "-serial": ["file:c", "file:/o/results.log"], "-device": [], "-icount": [],
+            "-accel": ["tcg,thread=multi"], "-cpu": ["max,-erms,-fsrm,-la57"],
+            "-machine": ["q35"],  # the one that qemu/x86_64.mak has
+        }),
+        ({"cpus": 4},
+         {"-smp": ["4,sockets=2,cores=2,threads=1"], "-numa": nodes("cpus=0-1,", "cpus=2-3,")}),
+        ({"cpus": 1, "clock": vm.Clock(seed=7)}, {
+            "-smp": ["1"], "-accel": ["tcg,thread=single"], "-icount": ["shift=0,sleep=off"],
+            "-numa": nodes("cpus=0,", ""),
+        }),
+        ({"cpus": 4, "clock": vm.Clock(7, 2000, 300)}, {
+            "-accel": ["tcg,thread=single"], "-rtc": ["base=2026-01-01T00:00:00,clock=vm"],
+            "-icount": ["shift=0,sleep=off,quantum=2000,ipi=300,seed=7"],
+        }),
         ({"machine": PTDMA}, {"-device": ["ptdma"] * 16}),
         ({"qemu": vm.DEBIAN}, {"-accel": ["tcg,thread=single"]}),
         ({"erms": True}, {"-cpu": ["max,+erms,-fsrm,-la57"]}),
         ({"accelerator": "kvm"}, {"-accel": ["kvm"], "-cpu": ["host"]}),
         # QEMU 7.2 refuses `-audio none`.
         ({"machine": ZCU102, "qemu": vm.DEBIAN}, {"-audio": []}),
-        (
-            {"machine": ZCU102, "cpus": 4, "device_tree": Path("/k/z.dtb")},
-            {
-                "-dtb": ["/k/z.dtb"], "-audio": ["none"], "-smp": ["4"], "-m": ["3073M"],
-                "-serial": ["file:c", "file:/o/results.log"], "-numa": [], "-cpu": [],
-            },
-        ),
+        ({"machine": ZCU102, "cpus": 4, "device_tree": Path("/k/z.dtb")}, {
+            "-dtb": ["/k/z.dtb"], "-audio": ["none"], "-smp": ["4"], "-m": ["3073M"],
+            "-serial": ["file:c", "file:/o/results.log"], "-numa": [], "-cpu": [],
+        }),
     ],
 )  # fmt: skip
 def test_options_of_qemu(changes: dict[str, Any], wanted: dict[str, list[str]]) -> None:

@@ -343,14 +343,12 @@ def test_whether_a_small_shared_page_was_copied_is_forgiven_where_something_was_
 @pytest.mark.parametrize(
     "line",
     [
-        "CONTENTS WRONG IN 2 PAGES",
-        "PROCESS 1 IS GONE",
+        "CONTENTS WRONG IN 2 PAGES", "PROCESS 1 IS GONE",
         "p0 wrote 4 pages, could not write 0, lost 1",
         "counters nr_anon_pages +0 nr_isolated_anon +1",
-        "counters nr_anon_pages +0 nr_isolated_file -1",
-        "FAILED: status 0x9",
+        "counters nr_anon_pages +0 nr_isolated_file -1", "FAILED: status 0x9",
     ],
-)
+)  # fmt: skip
 def test_what_is_wrong_is_told_from_what_differs(line: str) -> None:
     told = added("there", line)
     assert dump.judge(told, told).wrong
@@ -503,18 +501,12 @@ def test_a_write_while_others_are_unmapped_may_copy_what_has_no_owner() -> None:
 
 def test_what_is_freed_while_others_are_unmapped_may_stay_swapbacked() -> None:
     def pair(*lines: str, at: str = "30") -> list[str]:
-        small = "folio 9.0 order 0 node 1 map 1 large 0 entire 0 pages 0"
-        start = added(
-            "before", "30+1 - folio 9.0 order 0 node 0 map 1 large 0 entire 0 pages 0 anon"
-        )
-        start = added("before", "process 0", *lines, layout=start)
-        vanilla = added(
-            "there", " smaps 30+1: Rss 4 LazyFree 4", f"{at}+1 - {small} anon", layout=start
-        )
-        ours = added(
-            "there", " smaps 30+1: Rss 4", f"{at}+1 - {small} anon,swapbacked", layout=start
-        )
-        return compare(vanilla, ours)
+        small = "{}+1 - folio 9.0 order 0 node {} map 1 large 0 entire 0 pages 0 anon{}"
+        start = added("before", small.format(30, 0, ""), "process 0", *lines)
+        return compare(*(
+            added("there", f" smaps 30+1: Rss 4{lazy}", small.format(at, 1, flag), layout=start)
+            for lazy, flag in ((" LazyFree 4", ""), ("", ",swapbacked"))
+        ))  # fmt: skip
 
     assert pair("p1 free 2f+2 = 0") == []
     assert pair()
