@@ -103,8 +103,8 @@ def _alike(programs: Sequence[Program]) -> dict[tuple[str, ...], list[Program]]:
 def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     """Return the head of a table, and its rows: of other quanta only what they change."""
     what = f"{WORKLOADS[programs[0].workload].what} a second"
-    columns = {name: of for name, of in ({what: lambda row: row.per_s} | _COLUMNS).items()
-               if any(of(row) > 0 for row in programs)}  # fmt: skip
+    every: dict[str, Callable[[Program], float]] = {what: lambda row: row.per_s, **_COLUMNS}
+    columns = {name: of for name, of in every.items() if any(of(row) > 0 for row in programs)}
     rows = []
     for words, some in _alike(programs).items():
         seeds = [row for row in some if row.quantum_ns == QUANTUM_NS]
