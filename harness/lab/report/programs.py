@@ -58,6 +58,7 @@ def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
 
 
 _COLUMNS: dict[str, Callable[[Program], float]] = {
+    "{} a second": lambda row: row.per_s,
     "p50, us": lambda row: row.p50_us,
     "p99": lambda row: row.p99_us,
     "p99.9": lambda row: row.p999_us,
@@ -102,9 +103,9 @@ def _alike(programs: Sequence[Program]) -> dict[tuple[str, ...], list[Program]]:
 
 def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
     """Return the head of a table, and its rows: of other quanta only what they change."""
-    what = f"{WORKLOADS[programs[0].workload].what} a second"
-    every: dict[str, Callable[[Program], float]] = {what: lambda row: row.per_s, **_COLUMNS}
-    columns = {name: of for name, of in every.items() if any(of(row) > 0 for row in programs)}
+    what = WORKLOADS[programs[0].workload].what
+    columns = {name.format(what): of for name, of in _COLUMNS.items()
+               if any(of(row) > 0 for row in programs)}  # fmt: skip
     rows = []
     for words, some in _alike(programs).items():
         seeds = [row for row in some if row.quantum_ns == QUANTUM_NS]
