@@ -119,12 +119,12 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
-/* As was set; or, if the migrator decides, whether it was so. */
-static bool copied_live(void)
+/* As was set: 1, the default, is for migrators that are asynchronous. */
+static bool copies_live(const char *migrator)
 {
 	long live = setting_read_number(OFFLOAD_DEBUG "/live");
 
-	return live == 2 || (live && offload_grown("live_copied"));
+	return live == 2 || (live == 1 && !strcmp(migrator, "dcbm"));
 }
 
 static void json_offload(FILE *out, const struct options *options)
@@ -144,7 +144,7 @@ static void json_offload(FILE *out, const struct options *options)
 	json_parameters(out, migrator);
 	fputs(",\n    ", out);
 	json_channels(out);
-	fprintf(out, ", \"live\": %s", json_bool(copied_live()));
+	fprintf(out, ", \"live\": %s", json_bool(copies_live(migrator)));
 	fprintf(out, ", \"max_inaccessible_us\": %ld}", bound < 0 ? 0 : bound);
 }
 
