@@ -125,8 +125,9 @@ def cost(
                 for bar, place in zip(costs, places, strict=True):
                     median, low, high = bar.figures[number]
                     axes.barh(place, median, 0.7, color=COLOURS[bar.way])
-                    for colour, wide in (("#ffffff", 4), ("#000000", 1)) if low < high else ():
-                        axes.plot([low, high], [place] * 2, color=colour, lw=wide, marker="|")
+                    lines = (("#ffffff", 4, ""), ("#000000", 1, "|")) if low < high else ()
+                    for colour, wide, ends in lines:
+                        axes.plot([low, high], [place] * 2, color=colour, lw=wide, marker=ends)
                     axes.annotate(amount(median), (max(high, 0), place), (5, -3),
                                   textcoords="offset points", fontsize=8)  # fmt: skip
                 axes.margins(x=0.18)

@@ -20,6 +20,9 @@ def test_predictions_are_what_is_recorded() -> None:
     assert {"live, 4 KB", "not live, 4 KB", "live, demotion, 64 KB"} < ways
     assert "not live, 64 KB, 492 pages written a ms" in ways
     assert not predicted.rows(QUICK)  # it is no real machine
+    for preset in predicted.PRESETS.values():
+        named = set(json.loads((predicted.DIRECTORY / f"{preset}.json").read_text()))
+        assert {"live, 2 MB: GB/s", "not live, 64 KB: CPU-ms a GB"} < named <= set(known)
 
 
 def test_a_report_of_an_hour_is_beside_predictions(tmp_path: Path) -> None:
