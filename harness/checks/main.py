@@ -38,7 +38,6 @@ SEEDS = 10
 """With how many seeds suites in virtual time run if TURN is `all`."""
 
 _FIRST = "kunit"  # of the suites: the quickest news
-
 # Suites that judge speeds run by one seed: by the wall, those of an emulator mean nothing.
 _SPEEDS = re.compile(r"\w+-(doctor|report)\b")
 
