@@ -428,9 +428,9 @@ static void print_how_sure(const struct exam *exam)
 		tests += engine ? engine->tests : 0;
 		channels += engine ? engine->for_memory : 0;
 	}
-	printf("How sure: %s mistake in %.1f GB, %u channels, %lu tests of dmatest, %.0f s;",
+	printf("How sure: %s mistake in %.1f GB, %u channels, %lu tests of dmatest, %.0f s; ",
 	       failures ? "a" : "no", bytes / 1e9, channels, tests, exam->seconds);
-	printf(" not tested: errors, unplug; ten times the --size and --iterations take %.0f min.\n\n",
+	printf("not tested: errors, unplug; ten times --size and --iterations take %.0f min.\n\n",
 	       exam->seconds / 6);
 }
 
