@@ -92,9 +92,12 @@ PC = Machine(
 # driver allocates 65,536 descriptors for each channel whenever a client comes.
 PTDMA = replace(PC, name="ptdma", engine="ptdma", options=("-device", "ptdma") * 16)
 AE4DMA = replace(
-    PC, name="ae4dma", engine="ae4dma", options=("-device", "ae4dma"),
+    PC,
+    name="ae4dma",
+    engine="ae4dma",
+    options=("-device", "ae4dma"),
     append=(*PC.append, "ae4dma.max_hw_q=16"),
-)  # fmt: skip
+)
 IOAT = replace(PC, name="ioat", engine="ioatdma", options=("-device", "ioat") * 4)
 DSA = replace(PC, name="dsa", engine="idxd", options=("-device", "dsa") * 2)
 # Two engines behind an IOMMU: QEMU wants that to come first.
@@ -105,17 +108,31 @@ IOMMU = replace(
 IOMMU_INTEL = replace(IOAT, name="iommu-intel", options=(*_IOMMU, *IOAT.options, *DSA.options))
 
 VIRT = Machine(
-    name="virt", qemu="qemu-system-aarch64", machine="virt,mte=on",
+    name="virt",
+    qemu="qemu-system-aarch64",
+    machine="virt,mte=on",
     # The architected pointer authentication is by far the slowest thing to emulate.
-    cpu="max,pauth-impdef=on", console="ttyAMA0", results="hvc0", virtio_results=True,
-)  # fmt: skip
+    cpu="max,pauth-impdef=on",
+    console="ttyAMA0",
+    results="hvc0",
+    virtio_results=True,
+)
 
 ZCU102 = Machine(
-    name="zcu102", qemu="qemu-system-aarch64", machine="xlnx-zcu102", cpu="",
-    console="ttyPS0,115200", results="ttyPS1", device_tree="zcu102.dts", cpus=4, memory_mib=2048,
+    name="zcu102",
+    qemu="qemu-system-aarch64",
+    machine="xlnx-zcu102",
+    cpu="",
+    console="ttyPS0,115200",
+    results="ttyPS1",
+    device_tree="zcu102.dts",
+    cpus=4,
+    memory_mib=2048,
+    engine="zynqmp_dma",
     # The rest is memory that comes and goes: a pmem-region of the tree.
-    engine="zynqmp_dma", append=("numa=fake=2", "mem=1536M"), options=("-audio", "none"),
-)  # fmt: skip
+    append=("numa=fake=2", "mem=1536M"),
+    options=("-audio", "none"),
+)
 
 X86_64 = Architecture(
     name="x86_64",
@@ -127,7 +144,10 @@ X86_64 = Architecture(
 )
 
 ARM64 = Architecture(
-    name="arm64", make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
-    image="arch/arm64/boot/Image", tools="aarch64-linux-gnu-", debian="arm64",
+    name="arm64",
+    make_flags=("ARCH=arm64", "CROSS_COMPILE=aarch64-linux-gnu-"),
+    image="arch/arm64/boot/Image",
+    tools="aarch64-linux-gnu-",
+    debian="arm64",
     machines=(VIRT, ZCU102),
-)  # fmt: skip
+)
