@@ -135,9 +135,9 @@ bool run_dmatest(struct exam *exam, struct engine *engine)
 
 	progress(exam, "dmatest %s", engine->driver);
 	if (module_load("dmatest", ""))
-		return hinder(exam, "the module dmatest cannot be loaded");
+		return hinder(exam, "the module dmatest cannot be loaded: see dmesg");
 	if (is_running() || is_configured())
-		return hinder(exam, "another program uses dmatest");
+		return hinder(exam, "another program uses dmatest: end it first");
 	log = open("/dev/kmsg", O_RDONLY | O_NONBLOCK | O_CLOEXEC);
 	if (log < 0 || lseek(log, 0, SEEK_END) < 0)
 		return hinder(exam, "/dev/kmsg cannot be read: %s", strerror(errno));

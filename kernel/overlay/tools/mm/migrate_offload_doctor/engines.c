@@ -129,7 +129,7 @@ void find_engines(struct exam *exam)
 	if (!exam->nr_engines)
 		return;
 	if (module_load("dcbm", "")) {
-		hinder(exam, "the module dcbm cannot be loaded");
+		hinder(exam, "the module dcbm cannot be loaded: see dmesg");
 		return;
 	}
 	progress(exam, "ask dcbm about drivers");
