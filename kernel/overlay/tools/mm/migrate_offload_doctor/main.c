@@ -305,7 +305,7 @@ int main(int argc, char **argv)
 	}
 	if (!geteuid() && offload_available())
 		return supervise(&options);
-	fprintf(stderr, "doctor: %s\n", geteuid() ? "must be run by root" :
-		"this kernel has no " OFFLOAD_DIR);
+	fprintf(stderr, "doctor: %s\n", geteuid() ? "must be run by root: use sudo" :
+		"this kernel has no " OFFLOAD_DIR ": boot one that has");
 	return COULD_NOT_TELL;
 }
