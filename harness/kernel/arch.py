@@ -105,31 +105,17 @@ IOMMU = replace(
 IOMMU_INTEL = replace(IOAT, name="iommu-intel", options=(*_IOMMU, *IOAT.options, *DSA.options))
 
 VIRT = Machine(
-    name="virt",
-    qemu="qemu-system-aarch64",
-    machine="virt,mte=on",
+    name="virt", qemu="qemu-system-aarch64", machine="virt,mte=on",
     # The architected pointer authentication is by far the slowest thing to emulate.
-    cpu="max,pauth-impdef=on",
-    console="ttyAMA0",
-    results="hvc0",
-    virtio_results=True,
-)
+    cpu="max,pauth-impdef=on", console="ttyAMA0", results="hvc0", virtio_results=True,
+)  # fmt: skip
 
 ZCU102 = Machine(
-    name="zcu102",
-    qemu="qemu-system-aarch64",
-    machine="xlnx-zcu102",
-    cpu="",
-    console="ttyPS0,115200",
-    results="ttyPS1",
-    device_tree="zcu102.dts",
-    cpus=4,
-    memory_mib=2048,
-    engine="zynqmp_dma",
+    name="zcu102", qemu="qemu-system-aarch64", machine="xlnx-zcu102", cpu="",
+    console="ttyPS0,115200", results="ttyPS1", device_tree="zcu102.dts", cpus=4, memory_mib=2048,
     # The rest is memory that comes and goes: a pmem-region of the tree.
-    append=("numa=fake=2", "mem=1536M"),
-    options=("-audio", "none"),
-)
+    engine="zynqmp_dma", append=("numa=fake=2", "mem=1536M"), options=("-audio", "none"),
+)  # fmt: skip
 
 X86_64 = Architecture(
     name="x86_64",

@@ -238,18 +238,14 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
         # Some of the workloads are the same measurement as a row of the baseline.
         runs=tuple({run.name: run for run in runs}.values()),
-        notes=(
-            "First-folio latency, inaccessible time and phases of the vanilla kernel are "
-            "those of vanilla plus our tracepoints and probes; speeds and instructions are "
-            "those of vanilla alone.",
-        ),
-        quick=quick,
-        kernel_release=lab.kernels[plan.OURS].release,
-        qemu=qemu.version(lab.paths),
-        compiler=build.compiler(),
+        notes=("First-folio latency, inaccessible time and phases of the vanilla kernel are "
+               "those of vanilla plus our tracepoints and probes; speeds and instructions are "
+               "those of vanilla alone.",),
+        quick=quick, kernel_release=lab.kernels[plan.OURS].release,
+        qemu=qemu.version(lab.paths), compiler=build.compiler(),
         strips=() if quick else tuple(_strips(lab, engine, dilation)),
         other_end={} if quick else _other_end(lab, boots, dilation),
-    )
+    )  # fmt: skip
     jsonio.write_text(lab.out / "results.json", results.dump(measured))
     report.write(measured, lab.out)
     return measured

@@ -229,10 +229,8 @@ def html(results: Results, directory: Path) -> str:
     )  # fmt: skip
     return environment.get_template("report.html.j2").render(
         results=results, figures=_pictures(results, directory), questions=questions(results),
-        shared=sorted(
-            {row.workload for row in results.programs if row.moves and not row.gb}
-            | {row.workload for row in results.programs if row.counts}
-        ),
+        shared=sorted({row.workload for row in results.programs
+                       if row.counts or (row.moves and not row.gb)}),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
     )  # fmt: skip

@@ -88,7 +88,7 @@ def test_a_tree_is_copied_and_left_alone(tmp_path: Path, monkeypatch: pytest.Mon
 
 def tarball_of(tree: Path, suffix: str = "") -> Path:
     tarball = tree.with_name(f"linux.tar{suffix}")
-    words = ["tar", "--auto-compress", "-cf", tarball, "-C", tree.parent, tree.name]
+    words = ["tar", "--auto-compress", "-cf", str(tarball), "-C", str(tree.parent), tree.name]
     subprocess.run(words, check=True)
     return tarball
 
