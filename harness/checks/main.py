@@ -4,7 +4,6 @@ Groups that it leaves out have their turn in continuous integration (see turns.p
 the first group of a turn, the debug kernel and its suites are left out instead.
 """
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -43,15 +42,13 @@ _FIRST = "kunit"  # of the suites: the quickest news
 # would take minutes to build: rules that need none judge that kernel, and the debug kernel.
 LAYOUTS = {
     ("base", ""): {
-        Machine(vcpus=1): 120,
-        Machine(vcpus=1, offload=True): 20,
-        Machine(vcpus=1, pressure=True): 20,
-        Machine(vcpus=1, offload=True, pressure=True): 10,
+        Machine(vcpus=1): 120, Machine(vcpus=1, offload=True): 20,
+        Machine(vcpus=1, pressure=True): 20, Machine(vcpus=1, offload=True, pressure=True): 10,
     },
     ("debug", ""): {Machine(vcpus=1, config="debug", offload=True): 4},
     ("base", "layouts"): {Machine(vcpus=2): 25},
     ("arm64", "arm64"): {Machine(vcpus=1, config="arm64"): 40},
-}
+}  # fmt: skip
 
 
 def every(paths: Paths, turn: Sequence[str]) -> list[Stage]:
@@ -266,8 +263,5 @@ def main(paths: Paths, only: str = "", turn: str = "") -> int:
     known = every(paths, chosen)
     wanted = stages.select(known, of_turn(known, chosen), only)
     ui.say(f"check: seed {guest.seed()}, turn of {', '.join(chosen) or 'no group'}")
-    out = paths.out / "check"
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     with lock.cache(paths):
-        return stages.run(out, wanted)
+        return stages.run(paths.out / "check", wanted)
