@@ -8,7 +8,7 @@ import os
 import platform
 import re
 import sys
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -24,11 +24,8 @@ Positive = Annotated[float, msgspec.Meta(gt=0)]
 State = Literal["cold", "hot", "cold_read"]
 Routine = Literal["movsq", "movsb", "nontemporal", "per_page", "per_page_mc"]
 
-STATES: dict[State, str] = {
-    "cold": "cold: both in memory",
-    "hot": "hot: both in cache, as far as they fit",
-    "cold_read": "cold, then reading all of dst",
-}
+STATES: tuple[State, ...] = ("cold", "hot", "cold_read")
+"""Both in memory; both in cache, as far as they fit; cold, then reading all of dst."""
 CHOICES: dict[Routine, tuple[State, ...]] = {
     "movsq": ("cold", "hot", "cold_read"),
     "nontemporal": ("cold",),
@@ -133,10 +130,8 @@ def show(bench: Bench, processor: str) -> None:
 
 def main(paths: Paths) -> int:
     """Run `make bench-copy`; HarnessError if a copy by default is slower than vanilla's."""
-    from harness.bench import plot  # noqa: PLC0415 (imports matplotlib)
-
     out = paths.out / "bench-copy"
-    log, results, picture = (out / name for name in (f"{_NAME}.log", "results.json", "ratios.png"))
+    log, results = out / f"{_NAME}.log", out / "results.json"
     program = str(build(paths, out))
     with ui.step("bench-copy") as step:
         load = os.getloadavg()[0]
@@ -148,17 +143,7 @@ def main(paths: Paths) -> int:
     show(bench, model)
     more = {"load_before": load, "cpu": model, "slower": lost, "least": LEAST}
     jsonio.write(results, document | more)
-    panels = {
-        title: [
-            (str(row.routine), row.kib, astuple(row.ratio))
-            for row in bench.results
-            if row.state == state
-        ]
-        for state, title in STATES.items()
-    }
-    footer = f"{model}, user space, medians and quartiles of {bench.rounds} rounds"
-    plot.draw(picture, panels, footer)
-    ui.say(f"bench-copy: {results}, {picture}")
+    ui.say(f"bench-copy: {results}")
     for routine in CHOICES:
         ratios = gains(bench, routine)
         ui.say(

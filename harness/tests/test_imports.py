@@ -1,4 +1,4 @@
-"""Imports: packages in one direction, no circles, matplotlib in two places."""
+"""Imports: packages in one direction, no circles, matplotlib in one place."""
 
 import ast
 from graphlib import TopologicalSorter
@@ -12,7 +12,7 @@ LAYERS = (
     ("core",), ("kernel",), ("guest",), ("series",), ("lab", "layouts", "bench", "demo", "deb"),
     ("mutants",), ("checks",), ("cli", "__main__"),
 )  # fmt: skip
-DRAWING = {"lab.report.plots", "bench.plot"}
+DRAWING = {"lab.report.plots"}
 """The modules that import matplotlib, which takes a while."""
 HARNESS = ROOT / "harness"
 Imports = dict[str, set[str]]

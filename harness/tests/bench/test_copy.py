@@ -1,6 +1,5 @@
 """The benchmark of routines that copy ranges: what it builds, reads, claims and refuses."""
 
-import dataclasses
 import platform
 import re
 import subprocess
@@ -9,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.bench import copy, plot
+from harness.bench import copy
 from harness.bench.copy import Bench, Quartiles, Result
 from harness.core import jsonio
 from harness.core.errors import HarnessError
@@ -92,9 +91,6 @@ def test_a_short_run_is_read(
     assert len(bench.results) == 2 * 3 * 5
     copy.show(bench, copy.processor())
     assert len(re.findall(r"^│ +(?:4|64) │", capsys.readouterr().out, re.MULTILINE)) == 2
-    points = [(str(row.routine), row.kib, dataclasses.astuple(row.ratio)) for row in bench.results]
-    plot.draw(tmp_path / "ratios.png", {"one": points, "two": points}, "a footer")
-    assert (tmp_path / "ratios.png").read_bytes().startswith(b"\x89PNG")
 
 
 @ON_X86
