@@ -6,7 +6,10 @@ calibration nor a model. A GB is 10^9 bytes, a MiB 2^20.
 """
 
 import json
+import math
 from collections import Counter
+from itertools import groupby
+from statistics import median
 from typing import Annotated, Literal, TypeVar
 
 import msgspec
@@ -167,7 +170,8 @@ class Run(Key, frozen=True, kw_only=True):
     """One measurement; None is what the kernel or the machine could not tell.
 
     `instructions_per_folio` are those of the calling thread, without interrupts, and for each
-    folio that moved where that makes huge pages: `huge_pages_missing` of those wanted.
+    folio that moved where that makes huge pages: `huge_pages_missing` of those wanted. A real
+    machine tells `cpu_ms_per_gb` of that thread instead.
     `folios_split` is -1 where it could not be seen, and `latency_lost` counts folios that the
     kernel's instrument lost, so that they are in no latency.
     """
@@ -182,13 +186,14 @@ class Run(Key, frozen=True, kw_only=True):
     latency_lost: Count
     touch: Touch | None = None
     huge_pages_missing: Count | None = None
+    cpu_ms_per_gb: NotNegative | None = None
 
 
-Way = Literal["vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
+Way = Literal["vanilla", "off", "mtcopy", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
 """The copier of a program's memory; with a time, it is inaccessible for at most that."""
 
 WAY_NAMES: dict[Way, str] = {
-    "vanilla": "vanilla", "off": "ours, off", "dcbm": "engine",
+    "vanilla": "vanilla", "off": "ours, off", "mtcopy": "mtcopy", "dcbm": "engine",
     "dcbm 50us": "engine, at most 50 us", "dcbm live": "engine, live",
     "cpu live": "no engine, live",
 }  # fmt: skip
@@ -205,15 +210,14 @@ Counted = Literal["demoted_per_s", "promoted_per_s", "near"]
 """Of the kernel: pages moved, and the share of a hot set on the fast node when it moved on."""
 
 
-class Program(_Struct, frozen=True):
+class Program(_Struct, frozen=True, omit_defaults=True):
     """The service that a program's clients got in one case, by its own load generator.
 
     `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, kept
-    processors busy for `mover_ms` more than at rest, and moved `gb`. Where the kernel moves memory
-    by itself there are none: `mover_ms` is what its threads took in all, and `cpu_us` what the
-    program took of the processor for one of what it does. In open loop `late` requests took longer
-    than the workload says, and processors sent `ipis`. The seed and the quantum are those of
-    virtual time.
+    processors busy for `mover_ms` more than at rest, and moved `gb`. What the kernel moves by
+    itself is one move, in which `mover_ms` is what its threads took. `late` requests took longer
+    than the workload says, and processors sent `ipis`. `cpu_us` is what the program took of the
+    processor for one of what it does. The seed and the quantum are those of virtual time.
     """
 
     workload: str
@@ -222,10 +226,10 @@ class Program(_Struct, frozen=True):
     case: str
     state: State
     per_s: Positive
-    p50_us: NotNegative
-    p99_us: NotNegative
-    p999_us: NotNegative
-    longest_us: NotNegative
+    p50_us: NotNegative = 0
+    p99_us: NotNegative = 0
+    p999_us: NotNegative = 0
+    longest_us: NotNegative = 0
     moves: Count = 0
     move_ms: NotNegative = 0
     mover_ms: NotNegative = 0
@@ -237,10 +241,9 @@ class Program(_Struct, frozen=True):
     quantum_ns: AtLeastOne = QUANTUM_NS
     counts: dict[Counted, NotNegative] = {}
 
-    @property
-    def all_gb(self) -> float:
-        """GB that all moves moved; 0 where the kernel moves memory by itself."""
-        return self.moves * self.gb
+    def per_gb(self, figure: float) -> float:
+        """Return a figure of all moves for each GB, or what is not a number if nothing moved."""
+        return figure / (self.moves * self.gb) if self.moves and self.gb else math.nan
 
 
 StripWay = Literal["vanilla", "batch", "dcbm", "dcbm live"]
@@ -257,6 +260,13 @@ class Strip(_Struct, frozen=True):
     folio_kib: Annotated[int, Meta(ge=4)]
     folios: tuple[tuple[float, float, float], ...]
 
+    @property
+    def lasts_us(self) -> tuple[float, float, float]:
+        """How long it takes, and how long a folio is read-only and inaccessible: medians."""
+        read_only = median(since - protected for protected, since, _ in self.folios)
+        inaccessible = median(until - since for _, since, until in self.folios)
+        return max(until for _, _, until in self.folios), read_only, inaccessible
+
 
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
@@ -266,12 +276,12 @@ class Results(_Struct, frozen=True):
 
     calibration: Calibration | None
     engine: Engine | None
-    runs: tuple[Run, ...]
     notes: tuple[str, ...]
     quick: bool
     kernel_release: str
     qemu: str | None
     compiler: str | None
+    runs: tuple[Run, ...] = ()
     programs: tuple[Program, ...] = ()
     strips: tuple[Strip, ...] = ()
     other_end: dict[str, Positive] = {}
@@ -287,6 +297,13 @@ class Results(_Struct, frozen=True):
         for name, count in Counter(run.name for run in self.runs).items():
             if count > 1:
                 raise ValueError(f"there twice: {name}")
+
+    def cpu_ms_per_gb(self, run: Run) -> float | None:
+        """Return what a move costs the calling thread."""
+        if not (self.calibration and run.instructions_per_folio):
+            return run.cpu_ms_per_gb
+        gb = run.folio_kib * 1024e-9
+        return run.instructions_per_folio * 1e-6 / self.calibration.dilation / gb
 
     @property
     def label(self) -> str:
@@ -308,17 +325,21 @@ def convert(document: object, kind: type[T], where: str) -> T:
         raise HarnessError(f"{where}: {error}") from error
 
 
+_ALIKE = ("kernel", "design", "channels", "batch_pages", "writes_per_ms", "addresses", "memory",
+          "bound_us", "workload", "way")  # fmt: skip
+"""Fields that all entries on a line of a record have in common: those of a measurement."""
+
+
 def dump(results: Results) -> str:
-    """Return results as JSON: an entry of a list is a line, and figures have six digits."""
+    """Return results as JSON: entries of a measurement are a line, and figures have six digits."""
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
-    fields = []
-    for name, value in document.items():
-        text = json.dumps(value, indent=2, ensure_ascii=False).replace("\n", "\n  ")
-        if isinstance(value, list) and value:
-            lines = ",\n".join(msgspec.json.encode(entry).decode() for entry in value)
-            text = f"[\n{lines}\n]"
-        if value or name not in ("programs", "strips", "other_end"):
-            fields.append(f'  "{name}": {text}')
-    return "{\n" + ",\n".join(fields) + "\n}\n"
+    lists = [(name, document.pop(name)) for name in ("runs", "programs", "strips")]
+    others = {name: value for name, value in document.items() if value != {}}
+    parts = [json.dumps(others, ensure_ascii=False)[1:-1]]
+    for name, entries in lists:
+        some = groupby(entries, lambda entry: [entry.get(field) for field in _ALIKE])
+        lines = ",\n".join(msgspec.json.encode(list(alike)).decode()[1:-1] for _, alike in some)
+        parts += [f'"{name}": [\n{lines}\n]'] if lines else []
+    return "{" + ",\n".join(parts) + "}\n"
