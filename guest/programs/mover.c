@@ -3,8 +3,7 @@
  * Moves all memory of a process, or of all processes of a name, to the other node, and the next
  * time back: a move each <us>, as long as /run/moving is there. A late move begins at once.
  *
- * Usage: mover <us> <process|name>. Prints how many moves there were, the seconds that they took,
- * and us of the processor for one.
+ * Usage: mover <us> <process|name>. Prints how many there were, and the seconds they took.
  */
 #include <dirent.h>
 #include <string.h>
@@ -17,8 +16,6 @@ static int has_name(const char *process, const char *name)
 	char path[300], comm[32] = "";
 	FILE *file;
 
-	if (!strcmp(process, name))
-		return 1;
 	snprintf(path, sizeof(path), "/proc/%s/comm", process);
 	file = fopen(path, "r");
 	if (!file)
@@ -36,7 +33,9 @@ static void move(const char *name, unsigned long from, unsigned long to)
 	DIR *all = opendir("/proc");
 	struct dirent *entry;
 
-	while (all && (entry = readdir(all)))
+	if (atoi(name))
+		syscall(SYS_migrate_pages, atoi(name), 8, &from, &to);
+	while (!atoi(name) && all && (entry = readdir(all)))
 		if (atoi(entry->d_name) && has_name(entry->d_name, name))
 			syscall(SYS_migrate_pages, atoi(entry->d_name), 8, &from, &to);
 	closedir(all);

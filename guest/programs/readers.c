@@ -3,8 +3,8 @@
  * Threads that read random pages of one memory in open loop: accesses are due at a fixed rate,
  * and the time of each begins when it is due. One of ten writes.
  *
- * Usage: readers 2m|4k <MiB> <threads> <accesses of each> <a second of each> <us>. Says when its
- * memory is filled, and when all is done, and waits for a line each time on its standard input.
+ * Usage: readers 2m|64k|4k <MiB> <threads> <accesses of each> <a second of each> <us>. Says when
+ * its memory is filled, and when all is done, and waits for a line each time on its standard input.
  * Prints times of accesses, and how many took longer than <us>.
  */
 #include <pthread.h>
@@ -49,7 +49,7 @@ int main(int argc, char **argv)
 	accesses = atol(argv[4]);
 	every = 1000000000 / atol(argv[5]);
 	late = atol(argv[6]) * 1000;
-	area = map(pages * PAGE, argv[1][0] == '2');
+	area = map(pages * PAGE, argv[1][0] != '4');
 	/* On the first node, wherever this runs. */
 	if (syscall(SYS_set_mempolicy, 1 /* MPOL_PREFERRED */, &(unsigned long){ 1 }, 8))
 		err(1, "set_mempolicy");

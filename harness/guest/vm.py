@@ -75,9 +75,9 @@ class Guest:
     `extra` is a cpio archive that is unpacked over the initramfs. An emulated processor has
     `erms` only on demand. With a `clock` time is virtual: an instruction takes one nanosecond,
     processors that are all idle jump to the next timer, and every run is the same, whatever
-    else the host does. A single processor is on the first node; with `tiers` the firmware
-    calls the second node slower. `qemu` is the directory of the emulators. The first result
-    line of which `enough` is true ends a guest.
+    else the host does. A single processor is on the first node; with `tiers` all are, and the
+    firmware calls the second node slower. `qemu` is the directory of the emulators. The first
+    result line of which `enough` is true ends a guest.
     """
 
     kernel: Path
@@ -191,9 +191,10 @@ def _processors_and_memory(guest: Guest) -> list[str]:
         accelerator, cpu = "kvm", "host"
     half, cores = guest.memory_mib // 2, guest.cpus // 2
     words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M", *clock]
-    if guest.cpus == 1:
-        processors = ("cpus=0,", "initiator=0," if guest.tiers else "")
-        words += ["-smp", "1"]
+    if guest.cpus == 1 or guest.tiers:
+        several = f"-{guest.cpus - 1}" * (guest.cpus > 1)
+        processors = (f"cpus=0{several},", "initiator=0," if guest.tiers else "")
+        words += ["-smp", str(guest.cpus)]
     else:
         processors = (f"cpus=0-{cores - 1},", f"cpus={cores}-{2 * cores - 1},")
         # Without sockets topology_sane() warns: the CPUs of one package are on two nodes.

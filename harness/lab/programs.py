@@ -1,8 +1,8 @@
 """`make lab WORKLOAD=...`: a program while its memory moves, in virtual time.
 
 A guest boots for each way to move memory and each size of pages. A load generator says what the
-program's clients get, at rest and while its memory moves to the other node and back. In open loop
-a seed varies the order in which processors run.
+program's clients get, at rest and while its memory moves to the other node and back. A seed varies
+the order in which processors run.
 """
 
 import re
@@ -23,13 +23,11 @@ from harness.lab import results
 from harness.lab.judge import claims
 from harness.lab.model import preset
 from harness.lab.model.published import PAGE_KIB
-from harness.lab.plan import BOUND_US, OTHER_QUANTA_NS
+from harness.lab.plan import BOUND_US, HUGE_KIB, OTHER_QUANTA_NS
 from harness.lab.report import report
 from harness.lab.results import QUANTUM_NS, Program, Results, Way
-from harness.lab.run import output_of, tell
+from harness.lab.run import GUESTS, output_of, tell
 from harness.lab.workloads import WORKLOADS, Figures, Workload
-
-_GUESTS = 2  # at a time: the processors of each take turns on one of the host's
 
 _SEEDS = 5
 _SEEDED: tuple[Way, ...] = ("vanilla", "off", "dcbm live")  # and the defaults
@@ -49,13 +47,13 @@ class Boot:
     def name(self) -> str:
         """The name of its directory."""
         name = f"{self.workload.name}-{self.way.replace(' ', '-')}-{self.folio_kib}k"
-        return name + f"-seed{self.seed}-{self.quantum_ns}ns" * bool(self.workload.rate)
+        return f"{name}-seed{self.seed}-{self.quantum_ns}ns"
 
     def args(self, dilation: float) -> str:
         """Return the arguments of the suite; its times are in virtual time."""
         migrator, _, how = self.way.replace("vanilla", "off").partition(" ")
         bound = float(how.removesuffix("us")) if how.endswith("us") else BOUND_US
-        pages = "4k" if self.folio_kib == PAGE_KIB else "2m"
+        pages = "2m" if self.folio_kib == HUGE_KIB else f"{self.folio_kib}k"
         words = (migrator, int(how == "live"), round(bound * dilation), pages,
                  self.workload.requests)  # fmt: skip
         due: tuple[int, ...] = ()
@@ -74,9 +72,9 @@ def boots(workload: Workload) -> list[Boot]:
     for kib, way in product(workload.folios_kib, workload.ways):
         if (way, kib) != ("dcbm 50us", PAGE_KIB):
             boot = Boot(workload, way, kib)
-            seeds = _SEEDS if workload.rate and way in _SEEDED else 1
+            seeds = _SEEDS if way in _SEEDED else 1
             planned += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
-            if workload.rate and way == _SEEDED[-1]:
+            if way == _SEEDED[-1]:
                 planned += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
     return planned
 
@@ -103,7 +101,7 @@ def cases_of(text: str, boot: Boot, dilation: float) -> Iterator[Program]:
     workload = boot.workload
     _, *parts = _CASE.split(text)
     cases = list(zip(parts[::3], parts[1::3], parts[2::3], strict=True))
-    planned = list(product(workload.cases, ("rest", "moving")))
+    planned = list(product(workload.cases, workload.states))
     if [(case, state) for case, state, _ in cases] != planned:
         raise HarnessError(f"lab: {boot.name}: not the cases that were planned", text)
     for case, state, words in cases:
@@ -136,7 +134,7 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> tuple[Results, Ca
         root = debian.userland(paths, "amd64", workload.packages, qemu.SUITE)
         files = image.programs(root, workload.programs, "debian", workload.files)
     planned, done = boots(workload), count(1)
-    with ui.step(f"lab: {workload.name}") as step, ThreadPoolExecutor(_GUESTS) as pool:
+    with ui.step(f"lab: {workload.name}") as step, ThreadPoolExecutor(GUESTS) as pool:
 
         def measure(boot: Boot) -> list[Program]:
             devices = engine.devices(engine.channels, dilation) if "dcbm" in boot.way else ()

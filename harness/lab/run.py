@@ -27,7 +27,7 @@ from harness.lab.report import report
 from harness.lab.results import Calibration, Engine, Results, Run, Strip
 
 _PREFIX = "result: "
-_GUESTS = 2  # at a time: the processors of each take turns on one of the host's
+GUESTS = 2  # at a time: the processors of each take turns on one of the host's
 
 
 @dataclass(frozen=True)
@@ -98,7 +98,7 @@ def measure(
     `devices` are QEMU's options for the engine, by number of channels; `dilation` is known
     once vanilla was measured.
     """
-    with ui.step(title) as step, process.Threads(max_workers=_GUESTS) as pool:
+    with ui.step(title) as step, process.Threads(max_workers=GUESTS) as pool:
         done = count(1)
 
         def measure_boot(boot: Boot) -> tuple[str, str]:

@@ -1,7 +1,7 @@
 """The workloads of `make lab WORKLOAD=...`, and the output of their load generators.
 
-Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; and one where
-the kernel moves memory by itself.
+Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; one where the
+kernel moves memory by itself; and movers alone.
 """
 
 import re
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 from harness.lab.model.published import PAGE_KIB
 from harness.lab.plan import HUGE_KIB
-from harness.lab.results import WAY_NAMES, Way
+from harness.lab.results import State, Way
 
 Figures = Mapping[str, float]
 """Fields of a Program, or what it has counts of, in virtual time."""
@@ -28,47 +28,10 @@ def migrated(words: str) -> Figures | None:
             "gb": pages * PAGE_KIB * 1024e-9 / number, "ipis": int(ipis)}  # fmt: skip
 
 
-@dataclass(frozen=True)
-class Workload:
-    """One workload; its suite and what is recorded of it have its name.
-
-    The suite gets: who copies (off, cpu or dcbm), live (0 or 1), for how many us memory may be
-    inaccessible, pages (2m or 4k), `requests`, in open loop `rate`, `late_us`, and the us from
-    one move to the next, and the words of all `cases`. After a line
-    "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
-    What it says besides while memory moves, and only then, `moved` reads.
-    """
-
-    name: str
-    group: str
-    """Its name in the report and in claims."""
-    requests: int
-    """How many, or how much of what the program does."""
-    cases: Mapping[str, str]
-    """The suite's words for them, and the report's."""
-    figures: Callable[[str], Figures | None]
-    packages: tuple[str, ...] = ()
-    programs: tuple[str, ...] = ()
-    """Debian's; none for programs that are in each image."""
-    files: tuple[str, ...] = ()
-    """Patterns of what the programs need besides libraries."""
-    folios_kib: tuple[int, ...] = (HUGE_KIB, PAGE_KIB)
-    ways: tuple[Way, ...] = tuple(way for way in WAY_NAMES if way != "dcbm 50us")
-    moved: Callable[[str], Figures | None] = migrated
-    what: str = "requests"
-    """The unit of what is counted by the second."""
-    kernels: tuple[str, str] = ("programs", "programs-vanilla")
-    """Ours, and an unmodified one."""
-    rate: int = 0
-    """How many requests are due a second; 0 is for as many as are served."""
-    late_us: int = 0
-    """A request that takes longer is late."""
-
-
 _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)
 _NEAR = re.compile(r"^near: ([\d.]+)$", re.MULTILINE)
 _LATE = re.compile(r"^late: (\d+)$", re.MULTILINE)
-_TIERS = re.compile(r"^tiers:((?: [\d.]+){8})$", re.MULTILINE)
+_TIERS = re.compile(r"^tiers:((?: [\d.]+){10})$", re.MULTILINE)
 
 
 def _numbers(match: re.Match[str]) -> list[float]:
@@ -86,6 +49,44 @@ def own(words: str) -> Figures | None:
     return figures | ({"late": int(late[1])} if late else {})
 
 
+@dataclass(frozen=True)
+class Workload:
+    """One workload; its suite and what is recorded of it have its name.
+
+    The suite gets: who copies (off, cpu, mtcopy or dcbm), live (0 or 1), for how many us memory may
+    be inaccessible, pages (2m, 64k or 4k), `requests`, in open loop `rate`, `late_us`, and the us
+    from one move of 660 MB to the next, and the words of all `cases`. After a line
+    "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
+    What it says besides while memory moves, and only then, `moved` reads.
+    """
+
+    name: str
+    group: str
+    """Its name in the report and in claims."""
+    requests: int
+    """How many, or how much of what the program does."""
+    cases: Mapping[str, str]
+    """The suite's words for them, and the report's."""
+    figures: Callable[[str], Figures | None] = own
+    packages: tuple[str, ...] = ()
+    programs: tuple[str, ...] = ()
+    """Debian's; none for programs that are in each image."""
+    files: tuple[str, ...] = ()
+    """Patterns of what the programs need besides libraries."""
+    folios_kib: tuple[int, ...] = (HUGE_KIB, PAGE_KIB)
+    ways: tuple[Way, ...] = ("vanilla", "off", "dcbm", "dcbm live", "cpu live")
+    moved: Callable[[str], Figures | None] = migrated
+    what: str = "requests"
+    """The unit of what is counted by the second."""
+    kernels: tuple[str, str] = ("programs", "programs-vanilla")
+    """Ours, and an unmodified one."""
+    rate: int = 0
+    """How many requests are due a second; 0 is for what only moves."""
+    late_us: int = 0
+    """A request that takes longer is late."""
+    states: tuple[State, ...] = ("rest", "moving")
+
+
 REDIS = Workload(
     name="redis",
     group="redis while its memory moves",
@@ -93,8 +94,7 @@ REDIS = Workload(
     programs=("redis-server", "redis-cli"),
     requests=120_000,
     cases={"mixed": "nine GETs to a SET"},
-    figures=own,
-    ways=tuple(WAY_NAMES),
+    ways=("vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"),
     rate=170_000,
     late_us=200,
 )
@@ -139,9 +139,8 @@ READERS = Workload(
     name="readers",
     group="Threads that use memory while it moves",
     requests=40_000,
-    cases={number: f"{number} threads" for number in ("2", "4")},
-    figures=own,
-    ways=tuple(WAY_NAMES),
+    cases={number: f"{number} threads" for number in ("2", "4", "8")},
+    ways=REDIS.ways,
     what="accesses",
     kernels=("base", "lab-vanilla"),
     rate=100_000,
@@ -155,13 +154,16 @@ def tiered(words: str) -> Figures | None:
     if not match:
         return None
     numbers = _numbers(match)
-    demoted, promoted, used, seconds = (
-        after - before for before, after in zip(numbers[:4], numbers[4:], strict=True)
+    demoted, promoted, used, ipis, seconds = (
+        after - before for before, after in zip(numbers[:5], numbers[5:], strict=True)
     )
     return {
         "demoted_per_s": demoted / seconds,
         "promoted_per_s": promoted / seconds,
         "mover_ms": used / 1000,
+        "moves": 1,
+        "gb": (demoted + promoted) * PAGE_KIB * 1024e-9,
+        "ipis": int(ipis),
     }
 
 
@@ -170,10 +172,25 @@ TIERING = Workload(
     group="A hot set that moves between tiers",
     requests=200,
     cases={"hot": "reads of a hot set that moves"},
-    figures=own,
+    folios_kib=(HUGE_KIB, 64, PAGE_KIB),
     moved=tiered,
     what="reads",
     kernels=("base", "lab-vanilla"),
+    rate=770_000,
+    late_us=20,
 )
 
-WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING)}
+
+MOVERS = Workload(
+    name="movers",
+    group="Movers at once",
+    requests=250,  # ms
+    cases={number: f"movers: {number}" for number in ("1", "2", "4", "8")},
+    ways=("vanilla", "off", "mtcopy", "dcbm", "dcbm live"),
+    what="moves of 128 MB",
+    kernels=("base", "lab-vanilla"),
+    states=("moving",),
+)
+
+
+WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING, MOVERS)}

@@ -25,15 +25,10 @@ def _over(first: float, second: float) -> float:
     return first / second if second else math.nan
 
 
-def _per_gb(figure: float, row: Program) -> float:
-    """Return a figure of all moves for each GB."""
-    return _over(figure, row.all_gb)
-
-
 _DUE: tuple[tuple[str, str, Callable[[Program], float]], ...] = (
-    ("late per GB, of vanilla's", "", lambda row: 1 + _per_gb(row.late, row)),  # there may be none
+    ("late per GB, of vanilla's", "", lambda row: 1 + row.per_gb(row.late)),  # there may be none
     ("CPU time per GB, of vanilla's", "", lambda row: _over(row.mover_ms, row.gb)),
-    ("IPIs per GB, of vanilla's", "", lambda row: 1 + _per_gb(row.ipis, row)),
+    ("IPIs per GB, of vanilla's", "", lambda row: 1 + row.per_gb(row.ipis)),
 )
 """Figures that are compared where requests and moves are due at fixed rates."""
 
@@ -43,11 +38,10 @@ _COUNTED: dict[str, tuple[tuple[str, str, Callable[[Program], float]], ...]] = {
          lambda row: row.counts["near"]),
         ("pages promoted a second, over vanilla's", "times",
          lambda row: row.counts["promoted_per_s"]),
-        ("CPU time for a page demoted, of vanilla's", "",  # but for the time
-         lambda row: _over(row.mover_ms, row.counts["demoted_per_s"])),
     ),
+    "movers": (("moves a second, over vanilla's", "times", lambda row: row.per_s),),
 }  # fmt: skip
-"""The same where the kernel moves memory by itself."""
+"""Others, by workload."""
 
 
 def claims_of(programs: Sequence[Program]) -> Iterator[Claim]:
@@ -86,9 +80,8 @@ def _promised(programs: Sequence[Program]) -> Iterator[tuple[str, str, str, floa
         group = workload.group
         label = f"{size_name(row.folio_kib)} pages, {row.case}, {WAY_NAMES[row.way]}"
         vanilla = by_key[key(structs.replace(row, way="vanilla"))]
-        if row.counts:
-            name = f"{label}: {workload.what}, over vanilla's"
-            yield group, name, "times", row.per_s / vanilla.per_s
-        yield group, f"{label}: {RARE}, of vanilla's", "", row.p999_us / vanilla.p999_us
-        for name, unit, figure in _COUNTED.get(row.workload, _DUE if row.gb else ()):
-            yield group, f"{label}: {name}", unit, _over(figure(row), figure(vanilla))
+        if workload.rate:
+            yield group, f"{label}: {RARE}, of vanilla's", "", row.p999_us / vanilla.p999_us
+        for name, unit, figure in (*_COUNTED.get(row.workload, ()), *(_DUE if row.gb else ())):
+            if workload.rate or not name.startswith("late"):
+                yield group, f"{label}: {name}", unit, _over(figure(row), figure(vanilla))
