@@ -136,6 +136,8 @@ def runs_of(
                 for name in Inaccessible.__struct_fields__
             },
             "instructions_per_folio": fmean(run.cpu_ns or ()) / folios if counted else None,
+            "cpu_ms_per_gb": fmean(run.cpu_ns) * 1e-6 / (folios * run.folio_kib * 1024e-9)
+            if run.cpu_ns and folios and dilation is None else None,
             "phases_us": phases and {
                 name: phases[name] / batches / microsecond for name in Phases.__struct_fields__
             } if batches else None,

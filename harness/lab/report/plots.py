@@ -48,6 +48,11 @@ class Cost(NamedTuple):
     figures: Sequence[Interval]
 
 
+def amount(value: float) -> str:
+    """Return a figure for people, without more digits than it deserves."""
+    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
+
+
 @contextmanager
 def _figure(path: Path, size: tuple[float, float], footer: str) -> Iterator[Figure]:
     """Give a figure with a footer, and write it without anything that changes by itself."""
@@ -63,14 +68,16 @@ def strip(path: Path, rows: Sequence[tuple[str, Sequence[Strip]]], footer: str) 
 
     All strips of a size have the same axes.
     """
-    sizes = list(dict.fromkeys(trace.folio_kib for _, some in rows for trace in some))
-    with _figure(path, (10, 1.15 * len(rows) + 0.9), footer) as figure:
-        grid = figure.subplots(len(rows), len(sizes), sharex="col", sharey="col", squeeze=False)
+    latest: dict[int, float] = {}
+    for trace in (trace for _, some in rows for trace in some):
+        latest[trace.folio_kib] = max(trace.lasts_us[0], latest.get(trace.folio_kib, 0))
+    with _figure(path, (10, 1.25 * len(rows) + 0.9), footer) as figure:
+        grid = figure.subplots(len(rows), len(latest), sharex="col", sharey="col", squeeze=False)
         for (name, some), line in zip(rows, grid, strict=True):
             line[0].set_ylabel(name, rotation=0, ha="right", va="center",
                                color=COLOURS[some[0].way])  # fmt: skip
             for trace in some:
-                axes = line[sizes.index(trace.folio_kib)]
+                axes = line[list(latest).index(trace.folio_kib)]
                 mib = trace.folio_kib / 1024
                 high = len(trace.folios) * mib
                 axes.set_ylim(high, 0)
@@ -83,16 +90,20 @@ def strip(path: Path, rows: Sequence[tuple[str, Sequence[Strip]]], footer: str) 
                     lines = LineCollection(spans, colors=colour, linewidths=width,
                                            capstyle="butt")  # fmt: skip
                     axes.add_collection(lines)
-                end = max(times[2] for times in trace.folios)
+                end, read_only, inaccessible = trace.lasts_us
                 axes.axvline(end, color=COLOURS[trace.way], linewidth=1)
-                axes.annotate(f"{end:,.0f} us", (end, 0), (3, -9), textcoords="offset points",
-                              fontsize=8)  # fmt: skip
-        for axes, kib in zip(grid[0], sizes, strict=True):
-            axes.set_title(f"{size_name(kib)} folios")
-            axes.margins(x=0.12)
-            axes.set_xlim(left=0)
+                side, right = ("right", -4) if end > latest[trace.folio_kib] / 2 else ("left", 4)
+                words = f"each: {amount(inaccessible)} us inaccessible"
+                words += f", {amount(read_only)} read-only" if read_only else ""
+                for text, colour, down in ((f"all have moved after {amount(end)} us", "#000000", 9),
+                                           (words, RED, 21)):  # fmt: skip
+                    axes.annotate(text, (end, 0), (right, -down), textcoords="offset points",
+                                  fontsize=8, color=colour, ha=side)  # fmt: skip
+        for axes, kib in zip(grid[0], latest, strict=True):
+            axes.set_title(f"folios of {size_name(kib)}")
+            axes.set_xlim(0, 1.03 * latest[kib])
         for axes in grid[-1]:
-            axes.set_xlabel("us since the first folio")
+            axes.set_xlabel("us since the move began")
         figure.legend([Patch(color=RED), Patch(color=YELLOW)], ["inaccessible", "read-only"],
                       loc="outside upper right", ncols=2)  # fmt: skip
 
@@ -102,6 +113,7 @@ def cost(
 ) -> None:
     """Draw what moves cost: a panel for each figure, and a row of them for each size of pages."""
     most = max(len(costs) for costs in rows.values())
+    footer = f"less is better; bold is the default; {footer}"
     with _figure(path, (10, (0.26 * most + 0.5) * len(rows) + 0.4), footer) as figure:
         grid = figure.subplots(len(rows), len(panels), sharex="col", squeeze=False)
         for (title, costs), line in zip(rows.items(), grid, strict=True):
@@ -113,11 +125,11 @@ def cost(
                 for bar, place in zip(costs, places, strict=True):
                     median, low, high = bar.figures[number]
                     axes.barh(place, median, 0.7, color=COLOURS[bar.way])
-                    if low < high:
-                        axes.plot([low, high], [place] * 2, color="#000000", marker="|")
-                    axes.annotate(f"{median:,.3g}" if median < 1000 else f"{median:,.0f}",
-                                  (max(high, 0), place), (4, -3), textcoords="offset points",
-                                  fontsize=8)  # fmt: skip
+                    lines = (("#ffffff", 4, ""), ("#000000", 1, "|")) if low < high else ()
+                    for colour, wide, ends in lines:
+                        axes.plot([low, high], [place] * 2, color=colour, lw=wide, marker=ends)
+                    axes.annotate(amount(median), (max(high, 0), place), (5, -3),
+                                  textcoords="offset points", fontsize=8)  # fmt: skip
                 axes.margins(x=0.18)
             for label, bar in zip(line[0].get_yticklabels(), costs, strict=True):
                 label.set_fontweight("bold" if bar.default else "normal")

@@ -1,11 +1,14 @@
 """Predictions: figures that the laboratory gives of an engine before anyone has measured it."""
 
+import json
+from itertools import groupby
+
 from harness.core import jsonio
 from harness.core.paths import ROOT
 from harness.lab.judge.claim import number, size
 from harness.lab.results import WORKLOAD_NAMES, Results, size_name
 
-DIRECTORY = ROOT / "lab" / "predictions"  # by preset, made from lab/recorded/quick.json
+DIRECTORY = ROOT / "lab" / "predictions"  # by preset
 PRESETS = {"ptdma": "zen3-ptdma", "idxd": "spr-dsa"}  # by the driver of the engine
 HEAD = ("figure", "predicted", "measured", "of it")
 
@@ -21,10 +24,21 @@ def figures(results: Results) -> dict[str, float]:
                 words.append(f"{run.writes_per_ms} pages written a ms")
             name = ", ".join(filter(None, words))
             values[f"{name}: GB/s"] = run.gbps
+            if (ms := results.cpu_ms_per_gb(run)) is not None:
+                values[f"{name}: CPU-ms a GB"] = ms
             if run.touch:
                 values[f"{name}: longest read, us"] = run.touch.read
                 values[f"{name}: longest write, us"] = run.touch.write
     return values
+
+
+def dump(results: Results) -> str:
+    """Return predictions as JSON, those of a move on a line; figures have six digits."""
+    lines = []
+    for _, some in groupby(figures(results).items(), lambda item: item[0].rpartition(": ")[0]):
+        values = {name: float(f"{value:.6g}") for name, value in some}
+        lines.append(f"  {json.dumps(values)[1:-1]}")
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def rows(results: Results) -> list[list[str]]:

@@ -1,11 +1,12 @@
 """The cost of a GB that moves for programs, and tables of their clients' figures."""
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Iterator, Sequence
 from statistics import median
 
-from harness.lab.report.plots import Cost, Interval
-from harness.lab.results import QUANTUM_NS, WAY_NAMES, Counted, Program, State, Way, size_name
-from harness.lab.workloads import REDIS, WORKLOADS
+from harness.lab.report.plots import Cost, Interval, amount
+from harness.lab.results import QUANTUM_NS, WAY_NAMES, Program, State, Way, size_name
+from harness.lab.workloads import WORKLOADS
 
 PANELS = ("requests lost per GB", "CPU-ms of the machine per GB", "worst stall, us")
 
@@ -14,92 +15,113 @@ _DEFAULTS: tuple[Way, ...] = ("off", "dcbm live")
 
 _STATES: dict[State, str] = {"rest": "at rest", "moving": "moving"}
 
-
 _GB = 0.66
 """Of a move of redis, in records whose mover had no rate: there lost requests are throughput."""
+
+_ALIKE = 0.02
+"""By how much another quantum may change a figure that is quoted."""
 
 
 def _cost(row: Program, rest: Program) -> tuple[float, ...]:
     """Return figures for PANELS."""
     if row.gb:
-        return row.late / row.all_gb, row.mover_ms / row.gb, row.longest_us
+        return row.per_gb(row.late), row.mover_ms / row.gb, row.longest_us
     lost = (rest.per_s - row.per_s) * row.move_ms / 1000 / _GB
     return lost, row.mover_ms / _GB, row.longest_us
 
 
+def _interval(values: Sequence[float]) -> Interval:
+    return Interval(median(values), min(values), max(values))
+
+
 def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
-    """Return what the picture shows, by size of pages: of redis, and its first case."""
+    """Return what the picture shows, by size of pages: of the first workload's first case."""
     sizes: dict[str, dict[Way, list[tuple[float, ...]]]] = {}
-    some = [row for row in programs
-            if row.workload == REDIS.name and row.quantum_ns == QUANTUM_NS]  # fmt: skip
-    for row in (row for row in some if row.case == some[0].case):
+    some = [row for row in programs if row.quantum_ns == QUANTUM_NS and row.longest_us]
+    first = next((row for row in some if row.moves), None)
+    for row in some:
+        if not first or (row.workload, row.case) != (first.workload, first.case):
+            continue
         if row.state == "rest":
             rest = row
-        elif row.state == "moving":
-            size = sizes.setdefault(f"{row.case}, {size_name(row.folio_kib)} pages", {})
-            size.setdefault(row.way, []).append(_cost(row, rest))
+        else:
+            title = f"{row.workload}, {row.case}, {size_name(row.folio_kib)} pages"
+            sizes.setdefault(title, {}).setdefault(row.way, []).append(_cost(row, rest))
     return {
         title: [
             Cost(way, WAY_NAMES[way] + " (default)" * (way in _DEFAULTS), way in _DEFAULTS,
-                 [Interval(median(some), min(some), max(some))
-                  for some in zip(*seeds, strict=True)])
+                 [_interval(some) for some in zip(*seeds, strict=True)])
             for way, seeds in ways.items()
         ]
         for title, ways in sizes.items()
     }  # fmt: skip
 
 
-def _figure(value: float) -> str:
-    return f"{value:,.0f}" if value >= 10 else f"{value:.2g}"
-
-
-_COUNTS: dict[Counted, str] = {
-    "near": "hot set near, %", "demoted_per_s": "demoted a second",
-    "promoted_per_s": "promoted a second",
+_COLUMNS: dict[str, Callable[[Program], float]] = {
+    "{} a second": lambda row: row.per_s,
+    "p50, us": lambda row: row.p50_us,
+    "p99": lambda row: row.p99_us,
+    "p99.9": lambda row: row.p999_us,
+    "longest": lambda row: row.longest_us,
+    "late per GB": lambda row: row.per_gb(row.late),
+    "CPU-ms per GB": lambda row: row.per_gb(row.mover_ms * row.moves),
+    "IPIs per GB": lambda row: row.per_gb(row.ipis),
+    "move, ms": lambda row: row.move_ms if row.moves else math.nan,
+    "CPU-ms in all": lambda row: math.nan if row.gb or row.state == "rest" else row.mover_ms,
+    "hot set near, %": lambda row: 100 * row.counts.get("near", math.nan),
+    "demoted a second": lambda row: row.counts.get("demoted_per_s", math.nan),
+    "promoted a second": lambda row: row.counts.get("promoted_per_s", math.nan),
 }  # fmt: skip
+"""Figures of a table, which leaves out those that no row has."""
 
 
-def _by_quantum(row: Program, programs: Sequence[Program]) -> str:
-    """Return how much p99.9 changes with half and double the quantum, where that is known."""
+def _cell(values: Sequence[float]) -> str:
+    """Return the median of all seeds, and what they lie between."""
+    middle, low, high = ("-" if math.isnan(value) else amount(value) for value in _interval(values))
+    return middle if low == high else f"{middle} ({low} to {high})"
 
-    def key(row: Program) -> tuple[object, ...]:
-        return (row.folio_kib, row.case, row.way, row.state, row.seed)
 
-    others = [other.p999_us for other in programs
-              if key(other) == key(row) and other.quantum_ns != row.quantum_ns]  # fmt: skip
-    if not (others and row.p999_us):
-        return "-"
-    return f"{max(abs(us / row.p999_us - 1) for us in others):.0%} by quantum"
+def _by_quantum(name: str, first: float, others: Sequence[float]) -> Iterator[str]:
+    """Yield what half or double the quantum changes by more than _ALIKE."""
+    if first and (apart := max(abs(other / first - 1) for other in others)) > _ALIKE:
+        yield f"{name} {apart:.0%}"
+    elif not first and any(others):
+        yield f"{name} {amount(max(others))} instead of none"
+
+
+def _alike(programs: Sequence[Program]) -> dict[tuple[str, ...], list[Program]]:
+    """Return rows that differ by seed and quantum, by the words that they have in common."""
+    alike: dict[tuple[str, ...], list[Program]] = {}
+    for row in programs:
+        words = (size_name(row.folio_kib), row.case, WAY_NAMES[row.way], _STATES[row.state])
+        alike.setdefault(words, []).append(row)
+    return alike
 
 
 def table(programs: Sequence[Program]) -> tuple[list[str], list[list[str]]]:
-    """Return the head of the table, and its rows: of other quanta only how far they are apart."""
-    what = f"{WORKLOADS[programs[0].workload].what} a second"
-    head = ["pages", "case", "copies by", "state", what, "p50, us", "p99", "p99.9", "longest"]
-    counted = [name for name in _COUNTS if any(name in row.counts for row in programs)]
-    due = any(row.gb for row in programs)
-    if counted:
-        head += ["CPU for one, us", *(_COUNTS[name] for name in counted), "threads' CPU, ms"]
-    elif due:
-        head += ["late per GB", "CPU-ms per GB", "IPIs per GB", "move, ms", "seed", "p99.9"]
-    else:
-        head += ["move, ms", "mover's CPU, ms"]
-
-    def last(row: Program) -> list[str]:
-        if counted:
-            share = {name: row.counts[name] * (100 if name == "near" else 1) for name in row.counts}
-            counts = [_figure(share[name]) if name in share else "-" for name in counted]
-            used = f"{row.mover_ms:,.1f}" if row.state == "moving" else "-"
-            return [f"{row.cpu_us:.3g}", *counts, used]
-        all_gb = row.all_gb
-        per_gb = (row.late / all_gb, row.mover_ms / row.gb, row.ipis / all_gb) if all_gb else ()
-        shown = (*per_gb, row.move_ms) if due else (row.move_ms, row.mover_ms)
-        cells = [f"{value:,.1f}" for value in shown] if row.moves else ["-"] * (4 if due else 2)
-        return [*cells, str(row.seed), _by_quantum(row, programs)] if due else cells
-
+    """Return the head of a table, and its rows: of other quanta only what they change."""
+    what = WORKLOADS[programs[0].workload].what
+    columns = {name.format(what): of for name, of in _COLUMNS.items()
+               if any(of(row) > 0 for row in programs)}  # fmt: skip
     rows = []
-    for row in (row for row in programs if row.quantum_ns == QUANTUM_NS):
-        times = map(_figure, (row.p50_us, row.p99_us, row.p999_us, row.longest_us))
-        words = (size_name(row.folio_kib), row.case, WAY_NAMES[row.way], _STATES[row.state])
-        rows.append([*words, f"{row.per_s:,.0f}", *times, *last(row)])
-    return head, rows
+    for words, some in _alike(programs).items():
+        seeds = [row for row in some if row.quantum_ns == QUANTUM_NS]
+        others = [row for row in some if row.quantum_ns != QUANTUM_NS]
+        apart = [text for name, of in columns.items() if others
+                 for text in _by_quantum(name, of(seeds[0]), list(map(of, others)))]  # fmt: skip
+        told = ", ".join(apart) or "within 2 %" if others else "not tried"
+        rows.append([*words, *(_cell(list(map(of, seeds))) for of in columns.values()), told])
+    return ["pages", "case", "copies by", "state", *columns, "with another quantum"], rows
+
+
+def answer(programs: Sequence[Program]) -> str:
+    """Return a cost of moves with vanilla and with the defaults, of the first case."""
+    some = [row for row in programs if row.state == "moving" and row.quantum_ns == QUANTUM_NS]
+    some = [row for row in some if (row.case, row.folio_kib) == (some[0].case, some[0].folio_kib)]
+    for name in ("late per GB", "CPU-ms per GB", "p99.9"):
+        by_way = {way: [_COLUMNS[name](row) for row in some if row.way == way] for way in WAY_NAMES}
+        told = [f"{WAY_NAMES[way]} {_cell(by_way[way])}"
+                for way in ("vanilla", *_DEFAULTS) if by_way[way]]  # fmt: skip
+        if any(value > 0 for values in by_way.values() for value in values):
+            return f"{size_name(some[0].folio_kib)} pages, {name}: {'; '.join(told)}"
+    return ""

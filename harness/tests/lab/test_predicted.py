@@ -13,12 +13,16 @@ from harness.tests.lab.test_bench import bench, offload
 
 
 def test_predictions_are_what_is_recorded() -> None:
-    known = json.loads((predicted.DIRECTORY / "zen3-ptdma.json").read_text())
-    assert known == predicted.figures(QUICK)
+    told = (predicted.DIRECTORY / "zen3-ptdma.json").read_text()
+    assert told == predicted.dump(QUICK)
+    known = json.loads(told)
     ways = {name.partition(":")[0] for name in known if ":" in name}
     assert {"live, 4 KB", "not live, 4 KB", "live, demotion, 64 KB"} < ways
     assert "not live, 64 KB, 492 pages written a ms" in ways
     assert not predicted.rows(QUICK)  # it is no real machine
+    for preset in predicted.PRESETS.values():
+        named = set(json.loads((predicted.DIRECTORY / f"{preset}.json").read_text()))
+        assert {"live, 2 MB: GB/s", "not live, 64 KB: CPU-ms a GB"} < named <= set(known)
 
 
 def test_a_report_of_an_hour_is_beside_predictions(tmp_path: Path) -> None:
@@ -38,8 +42,9 @@ def test_a_report_of_an_hour_is_beside_predictions(tmp_path: Path) -> None:
     path.write_text(json.dumps({**hour, "inventory": inventory}))
     results = report.load([path])
     assert {f"inventory: {inventory}", f"bare: {bare}"} < {*results.notes}
-    (row,) = predicted.rows(results)
+    row, cpu = predicted.rows(results)
     assert (row[0], row[3]) == ("live, 2 MB: GB/s", "0.50 times")
+    assert cpu[:1] + cpu[2:3] == ["live, 2 MB: CPU-ms a GB", "238.4"]
     assert "Is the engine as predicted?" in report.html(results, tmp_path)
     other = structs.replace(results.engine, preset="ioat") if results.engine else None
     renamed = [structs.replace(run, engine="ioat") for run in results.runs]

@@ -28,10 +28,11 @@ def test_every_way_boots_with_either_size_of_pages_and_defaults_with_seeds() -> 
     assert len({boot.name for boot in boots}) == len(boots) == 11 + 6 * 4 + 4
     assert {boot.seed for boot in boots if boot.way == "vanilla"} == {1, 2, 3, 4, 5}
     assert {boot.quantum_ns for boot in boots} == {2500, 5000, 10000}
-    assert len(programs.boots(workloads.TIERING)) == 10
+    assert len(programs.boots(workloads.TIERING)) == 15 + 9 * 4 + 6
     assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,42500,800,2000000,mixed"
     assert Boot(REDIS, "dcbm 50us", 2048).args(4.0).startswith("dcbm,0,200,2m,7,42500,800,800000,")
-    assert Boot(workloads.TIERING, "vanilla", 2048).args(4.0) == "off,0,400,2m,200,hot"
+    assert Boot(workloads.TIERING, "off", 64).args(4.0) == "off,0,400,64k,200,192500,80,800000,hot"
+    assert Boot(workloads.MOVERS, "mtcopy", 2048).args(4.0) == "mtcopy,0,400,2m,250,1,2,4,8"
 
 
 def test_what_the_load_generator_says_is_told_in_the_time_of_the_machine() -> None:
@@ -145,18 +146,22 @@ def test_a_workload_is_judged_by_what_is_recorded(monkeypatch: pytest.MonkeyPatc
     assert set(verdicts(*MEASURED)) == {("failed", "no figure is recorded")}
 
 
-def test_the_table_says_how_much_the_quantum_changes() -> None:
+def test_a_row_is_the_median_of_its_seeds_and_says_what_the_quantum_changes() -> None:
     other = structs.replace(MEASURED[0], quantum_ns=10000, p999_us=1000)
     head, rows = report.table((*MEASURED, other))
-    assert len(rows) == 5
-    assert rows[0][-6:] == ["99.0", "60.0", "9.0", "0.0", "1", "150% by quantum"]
-    assert rows[1][-2:] == ["2", "-"] and len(head) == len(rows[0])
+    vanilla, off, engine = (dict(zip(head, row, strict=True)) for row in rows)
+    assert (vanilla["p99.9"], off["p99.9"]) == ("450 (400 to 500)", "480")
+    assert (vanilla["late per GB"], engine["late per GB"]) == ("99", "0")
+    assert (vanilla["CPU-ms per GB"], vanilla["IPIs per GB"]) == ("60", "9")
+    assert vanilla["with another quantum"] == "p99.9 150%, longest 100%"
+    assert off["with another quantum"] == "not tried" and "hot set near, %" not in head
+    assert report.answer(MEASURED) == "2 MB pages, late per GB: vanilla 99; ours, off 99"
     same = structs.replace(other, p999_us=MEASURED[0].p999_us)
-    assert report.table((MEASURED[0], same))[1][0][-1] == "0% by quantum"
+    assert report.table((MEASURED[0], same))[1][0][-1] == "within 2 %"
 
 
 NEAR = f"{TIMES}near: 0.25\n"
-TIERS = "tiers: 10 20 1000 1.5 110 320 3000 3.5\n"
+TIERS = "tiers: 10 20 1000 5 1.5 110 320 3000 9 3.5\n"
 
 
 def test_what_the_kernel_moves_by_itself_is_counted_beside_times() -> None:
@@ -166,7 +171,7 @@ def test_what_the_kernel_moves_by_itself_is_counted_beside_times() -> None:
     assert (rest.per_s, rest.p999_us, rest.cpu_us) == (5000, 0.6, 0.1)
     assert rest.counts == {"near": 0.25}
     assert moving.counts == {"near": 0.25, "demoted_per_s": 250, "promoted_per_s": 750}
-    assert (moving.moves, moving.mover_ms) == (0, 0.4)
+    assert (moving.mover_ms, moving.ipis) == (0.4, 4) and moving.per_gb(400 * 4096e-9) == 1
     for missing in (text.replace("tiers", "no tiers"), text.replace("times:", "times: 1")):
         with pytest.raises(HarnessError, match="no figures"):
             list(programs.cases_of(missing, tiering, 5.0))
@@ -174,10 +179,24 @@ def test_what_the_kernel_moves_by_itself_is_counted_beside_times() -> None:
 
 def test_where_the_kernel_moves_memory_by_itself_every_way_is_compared_with_vanilla() -> None:
     counts = {"near": 0.5, "demoted_per_s": 10, "promoted_per_s": 20}
-    tiers = program(9, 9, workload="tiering", counts=counts, mover_ms=30)
+    tiers = program(9, 9, workload="tiering", counts=counts, mover_ms=30, moves=1)
     off = structs.replace(
         tiers, way="off", mover_ms=20,
         counts=counts | {"demoted_per_s": 5, "promoted_per_s": 30, "near": 0.25},
     )  # fmt: skip
     values = [claim.value for claim in judge.claims_of((tiers, off))]
-    assert values == pytest.approx([1, 1, 0.5, 1.5, 4 / 3])
+    assert values == pytest.approx([1, 0.5, 1.5, 1, 2 / 3, 1])
+
+
+def test_what_only_moves_has_no_requests_and_no_state_at_rest() -> None:
+    text = "".join(f"case: {case} moving\ntimes: 4 0 0 0 0 0\n{MOVED}"
+                   for case in workloads.MOVERS.cases)  # fmt: skip
+    row, *_ = programs.cases_of(text, Boot(workloads.MOVERS, "vanilla", 4), 5.0)
+    assert (row.per_s, row.moves, row.mover_ms, row.p999_us) == (20, 4, 20, 0)
+    assert report.table([row])[0][4:-1] == [
+        "moves of 128 MB a second", "CPU-ms per GB", "IPIs per GB", "move, ms",
+    ]  # fmt: skip
+    what = [claim.what for claim in judge.claims_of([row, structs.replace(row, way="off")])]
+    assert [words.rpartition(", o")[0].partition("off: ")[2] for words in what] == [
+        "moves a second", "CPU time per GB", "IPIs per GB",
+    ]  # fmt: skip
