@@ -72,9 +72,9 @@ def boots(workload: Workload) -> list[Boot]:
     for kib, way in product(workload.folios_kib, workload.ways):
         if (way, kib) != ("dcbm 50us", PAGE_KIB):
             boot = Boot(workload, way, kib)
-            seeds = _SEEDS if way in _SEEDED else 1
-            planned += [replace(boot, seed=seed) for seed in range(1, seeds + 1)]
-            if way == _SEEDED[-1]:
+            seeded = way in _SEEDED and "vanilla" in workload.ways
+            planned += [replace(boot, seed=1 + number) for number in range(_SEEDS if seeded else 1)]
+            if seeded and way == _SEEDED[-1]:
                 planned += [replace(boot, quantum_ns=ns) for ns in OTHER_QUANTA_NS]
     return planned
 
@@ -138,6 +138,7 @@ def run(paths: Paths, preset_name: str, workload: Workload) -> tuple[Results, Ca
 
         def measure(boot: Boot) -> list[Program]:
             devices = engine.devices(engine.channels, dilation) if "dcbm" in boot.way else ()
+            devices = (*workload.devices, *devices)
             kernel = vanilla if boot.way == "vanilla" else ours
             ended = suite.run_quietly(
                 paths, kernel, workload.name, paths.out / "lab/guests" / boot.name, files,

@@ -206,8 +206,11 @@ State = Literal["rest", "moving"]
 """Whether a program's memory moves."""
 
 
-Counted = Literal["demoted_per_s", "promoted_per_s", "near"]
-"""Of the kernel: pages moved, and the share of a hot set on the fast node when it moved on."""
+Counted = Literal["demoted_per_s", "promoted_per_s", "near", "mappings", "tables_first_kb",
+                  "tables_last_kb"]  # fmt: skip
+"""Of the kernel: pages moved, the share of a hot set on the fast node when it moved on, what an
+IOMMU mapped, and the size of its tables after the first move and the last.
+"""
 
 
 class Program(_Struct, frozen=True, omit_defaults=True):

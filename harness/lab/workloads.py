@@ -1,7 +1,7 @@
 """The workloads of `make lab WORKLOAD=...`, and the output of their load generators.
 
 Programs of Debian's, and one of guest/programs, whose memory moves at a fixed rate; one where the
-kernel moves memory by itself; and movers alone.
+kernel moves memory by itself; and two that only move.
 """
 
 import re
@@ -32,6 +32,7 @@ _TIMES = re.compile(r"^times:((?: [\d.e+-]+){6})$", re.MULTILINE)
 _NEAR = re.compile(r"^near: ([\d.]+)$", re.MULTILINE)
 _LATE = re.compile(r"^late: (\d+)$", re.MULTILINE)
 _TIERS = re.compile(r"^tiers:((?: [\d.]+){10})$", re.MULTILINE)
+_MAPPED = re.compile(r"^mapped:((?: \d+){3})$", re.MULTILINE)
 
 
 def _numbers(match: re.Match[str]) -> list[float]:
@@ -85,6 +86,8 @@ class Workload:
     late_us: int = 0
     """A request that takes longer is late."""
     states: tuple[State, ...] = ("rest", "moving")
+    devices: tuple[str, ...] = ()
+    """QEMU's options for what stands before the engine."""
 
 
 REDIS = Workload(
@@ -193,4 +196,26 @@ MOVERS = Workload(
 )
 
 
-WORKLOADS = {workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING, MOVERS)}
+def mapped(words: str) -> Figures | None:
+    """Read what an IOMMU mapped, and kB of its tables, besides what moved."""
+    moved, match = migrated(words), _MAPPED.search(words)
+    names = ("mappings", "tables_first_kb", "tables_last_kb")
+    return {**moved, **dict(zip(names, _numbers(match), strict=True))} if moved and match else None
+
+
+IOMMU = Workload(
+    name="translated",
+    group="An engine behind an IOMMU",
+    requests=30_000,  # ms
+    cases={"identity": "not translated", "DMA-FQ": "unmapped lazily", "DMA": "unmapped at once"},
+    folios_kib=(HUGE_KIB, 64),
+    ways=("dcbm", "dcbm live"),
+    moved=mapped,
+    what="moves of 16 MB",
+    states=("moving",),
+    devices=("-device", "intel-iommu,intremap=off"),
+)
+
+WORKLOADS = {
+    workload.name: workload for workload in (REDIS, POSTGRES, READERS, TIERING, MOVERS, IOMMU)
+}

@@ -71,6 +71,9 @@ _COLUMNS: dict[str, Callable[[Program], float]] = {
     "hot set near, %": lambda row: 100 * row.counts.get("near", math.nan),
     "demoted a second": lambda row: row.counts.get("demoted_per_s", math.nan),
     "promoted a second": lambda row: row.counts.get("promoted_per_s", math.nan),
+    "mappings per GB": lambda row: row.per_gb(row.counts.get("mappings", math.nan)),
+    "kB of tables, at first": lambda row: row.counts.get("tables_first_kb", math.nan),
+    "at last": lambda row: row.counts.get("tables_last_kb", math.nan),
 }  # fmt: skip
 """Figures of a table, which leaves out those that no row has."""
 

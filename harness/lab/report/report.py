@@ -36,7 +36,7 @@ CLAIMS: dict[str, str] = {
     r"^copied while it is mapped": "Is memory accessible while it moves?",
     r"^copied while it is written": "Does it pay while threads write to the memory?",
     r"^other kinds of memory": "Does it pay for memory that is not copied live?",
-    r"moves: |^Movers": "Do programs get more than on vanilla while memory moves?",
+    r"moves: |^Movers|^An engine": "Do programs get more than on vanilla while memory moves?",
     r"^callers|^A hot set": "Does it pay where the kernel moves memory by itself?",
     r"^gain|^stays": "Is anything gained without an engine?",
     r"^folios cut": "Does it pay to cut folios over channels?",

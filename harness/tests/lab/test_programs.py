@@ -29,6 +29,7 @@ def test_every_way_boots_with_either_size_of_pages_and_defaults_with_seeds() -> 
     assert {boot.seed for boot in boots if boot.way == "vanilla"} == {1, 2, 3, 4, 5}
     assert {boot.quantum_ns for boot in boots} == {2500, 5000, 10000}
     assert len(programs.boots(workloads.TIERING)) == 15 + 9 * 4 + 6
+    assert len(programs.boots(workloads.IOMMU)) == 4  # counts, which no seed changes
     assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,42500,800,2000000,mixed"
     assert Boot(REDIS, "dcbm 50us", 2048).args(4.0).startswith("dcbm,0,200,2m,7,42500,800,800000,")
     assert Boot(workloads.TIERING, "off", 64).args(4.0) == "off,0,400,64k,200,192500,80,800000,hot"
@@ -189,14 +190,19 @@ def test_where_the_kernel_moves_memory_by_itself_every_way_is_compared_with_vani
 
 
 def test_what_only_moves_has_no_requests_and_no_state_at_rest() -> None:
-    text = "".join(f"case: {case} moving\ntimes: 4 0 0 0 0 0\n{MOVED}"
-                   for case in workloads.MOVERS.cases)  # fmt: skip
-    row, *_ = programs.cases_of(text, Boot(workloads.MOVERS, "vanilla", 4), 5.0)
+    text = "".join(f"case: {case} moving\ntimes: 4 0 0 0 0 0\n{MOVED}mapped: 72 280 284\n"
+                   for case in workloads.IOMMU.cases)  # fmt: skip
+    row, *_ = programs.cases_of(text, Boot(workloads.IOMMU, "dcbm", 64), 5.0)
     assert (row.per_s, row.moves, row.mover_ms, row.p999_us) == (20, 4, 20, 0)
+    assert row.counts == {"mappings": 72, "tables_first_kb": 280, "tables_last_kb": 284}
     assert report.table([row])[0][4:-1] == [
-        "moves of 128 MB a second", "CPU-ms per GB", "IPIs per GB", "move, ms",
+        "moves of 16 MB a second", "CPU-ms per GB", "IPIs per GB", "move, ms", "mappings per GB",
+        "kB of tables, at first", "at last",
     ]  # fmt: skip
-    what = [claim.what for claim in judge.claims_of([row, structs.replace(row, way="off")])]
+    with pytest.raises(HarnessError, match="no figures"):
+        list(programs.cases_of(text.replace("mapped", ""), Boot(workloads.IOMMU, "dcbm", 64), 5.0))
+    vanilla = structs.replace(row, workload="movers", case="movers: 2", way="vanilla")
+    what = [claim.what for claim in judge.claims_of([vanilla, structs.replace(vanilla, way="off")])]
     assert [words.rpartition(", o")[0].partition("off: ")[2] for words in what] == [
         "moves a second", "CPU time per GB", "IPIs per GB",
     ]  # fmt: skip
