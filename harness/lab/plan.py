@@ -258,12 +258,11 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _engine(quick, sizes)
     channels = QUICK_CHANNELS if quick else SEGMENT_CHANNELS
     yield from _segments(sizes, channels)
-    yield from _live(sizes, channels, default=quick)
+    yield from _live(sizes, channels)
     yield from _kinds()
     yield from _callers("reclaim")
-    if quick:  # and the whole laboratory with its next record, at both rates of writes
-        yield from _touched(quick)
-    else:
+    yield from _touched(quick)
+    if not quick:
         # The published design, as it was published: by folio size and channels.
         batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
         for number in CHANNELS:
@@ -318,7 +317,7 @@ def _segments(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]
         yield Boot(f"segments-{channels:02d}", OURS, channels, tuple(part))
 
 
-def _live(sizes: tuple[int, ...], counts: tuple[int, ...], default: bool) -> Iterator[Boot]:
+def _live(sizes: tuple[int, ...], counts: tuple[int, ...]) -> Iterator[Boot]:
     """Yield copies of memory that stays mapped: by the CPU, by engines, and by default.
 
     Where an engine is fast, there are several chunks: their copies and moves overlap.
@@ -326,8 +325,7 @@ def _live(sizes: tuple[int, ...], counts: tuple[int, ...], default: bool) -> Ite
     live = Measurement("live", 0, sizes, MIB, batch_pages=None, moves=1)
     yield Boot("live-cpu", OURS, 0, (live,))
     parts = {f"live-{number:02d}": [replace(live, channels=number)] for number in counts}
-    if default:
-        parts["default-16"] = [_by_default(live), _not_live(_by_default(live))]
+    parts["default-16"] = [_by_default(live), _not_live(_by_default(live))]
     for name, jobs in parts.items():
         some = sizes if jobs[0].channels == max(SEGMENT_CHANNELS) else FOLIO_KIB[-1:]
         small = tuple(kib for kib in some if kib < _LIVE_LARGE_KIB)
