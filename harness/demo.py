@@ -129,18 +129,24 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         engine = "+".join(offload.providers)
         waited = run.inaccessible_ns
         return Result(
-            folio_kib=run.folio_kib, mode=self.mode,
+            folio_kib=run.folio_kib,
+            mode=self.mode,
             engine=engine or ("cpu" if self.mode == "cpu" else None),
-            channels=offload.channels, folios_asked=run.folios,
+            channels=offload.channels,
+            folios_asked=run.folios,
             folios_moved=run.folios - run.folios_failed - run.folios_split,
             folios_by_engine=counters.get("folios_copied", 0) if engine else 0,
             folios_live=counters.get("live_copied", 0),
-            fallbacks={name: number for name, number in counters.items()
-                       if name.startswith(("fallback_", "declined"))},
+            fallbacks={
+                name: number
+                for name, number in counters.items()
+                if name.startswith(("fallback_", "declined"))
+            },
             inaccessible_us=waited.max / 1000 if waited else None,
-            bytes_verified=run.bytes_verified, bytes_wrong=run.bytes_wrong,
+            bytes_verified=run.bytes_verified,
+            bytes_wrong=run.bytes_wrong,
             gbps_emulated=run.gbps_mean,
-        )  # fmt: skip
+        )
 
 
 def parse_results(text: str) -> list[Result]:

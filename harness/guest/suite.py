@@ -180,9 +180,13 @@ def quiet_settings(
     """Return the settings of a suite that run_quietly() runs."""
     settings = settings_of(paths, suite)
     return msgspec.structs.replace(
-        settings, cpus=cpus or settings.cpus, tiers=tiers or settings.tiers, virtual=True,
-        memory=memory or settings.memory, append=(*settings.append, "norandmaps", *append),
-    )  # fmt: skip
+        settings,
+        cpus=cpus or settings.cpus,
+        tiers=tiers or settings.tiers,
+        virtual=True,
+        memory=memory or settings.memory,
+        append=(*settings.append, "norandmaps", *append),
+    )
 
 
 def _guest(
@@ -192,14 +196,22 @@ def _guest(
     machine = machine_of(kernel.architecture, settings)
     factor = _DEBUG_FACTOR if kernel.config == "debug" else 1
     return vm.Guest(
-        kernel=kernel.image, initrd=image.path(kernel),
+        kernel=kernel.image,
+        initrd=image.path(kernel),
         command_line=command_line(kernel.config, suite, args, settings, machine),
-        memory_mib=machine.memory_mib or settings.memory_mib, cpus=machine.cpus or settings.cpus,
-        clock=clock or vm.Clock() if settings.virtual else None, accelerator=accelerator,
-        erms=settings.erms, tiers=settings.tiers, machine=machine, qemu=emulators,
+        memory_mib=machine.memory_mib or settings.memory_mib,
+        cpus=machine.cpus or settings.cpus,
+        clock=clock or vm.Clock() if settings.virtual else None,
+        accelerator=accelerator,
+        erms=settings.erms,
+        tiers=settings.tiers,
+        machine=machine,
+        qemu=emulators,
         device_tree=_device_tree(kernel, machine) if machine.device_tree else None,
-        timeout=settings.timeout * factor, silent=settings.silent * factor, **more,
-    )  # fmt: skip
+        timeout=settings.timeout * factor,
+        silent=settings.silent * factor,
+        **more,
+    )
 
 
 @functools.cache

@@ -38,9 +38,12 @@ class Git:
         who = {"NAME": name, "EMAIL": address, "DATE": _DATE}
         self._environment = {
             **{f"GIT_{role}_{k}": who[k] for role in ("AUTHOR", "COMMITTER") for k in who},
-            "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull,
-            "GIT_CEILING_DIRECTORIES": str(tree.parent), "GIT_EDITOR": "true", "TZ": "UTC",
-        }  # fmt: skip
+            "GIT_CONFIG_NOSYSTEM": "1",
+            "GIT_CONFIG_GLOBAL": os.devnull,
+            "GIT_CEILING_DIRECTORIES": str(tree.parent),
+            "GIT_EDITOR": "true",
+            "TZ": "UTC",
+        }
 
     def run(self, *arguments: str) -> tuple[int, str]:
         """Run git, which may fail; return its status and what it printed."""

@@ -162,15 +162,18 @@ class Boot:
         """Return the key of each run that this guest is to measure."""
         return [
             Key(
-                kernel=KERNEL[self.config], engine=preset if job.channels else None, folio_kib=kib,
-                move=move, total_mib=job.mib,
+                kernel=KERNEL[self.config],
+                engine=preset if job.channels else None,
+                folio_kib=kib,
+                move=move,
+                total_mib=job.mib,
                 folios_per_call=job.folios_per_call or job.folios(kib),
                 **{name: getattr(job, name) for name in _SAME},
             )
             for job in self.measurements
             for kib in job.folio_kib
             for move in ((1, 2) if job.moves == 2 else (1,))
-        ]  # fmt: skip
+        ]
 
 
 _with_gigantic = partial(Boot, memory="10G", append=("hugepagesz=1G", "hugepages=0:1,1:1"))

@@ -53,7 +53,7 @@ def own(words: str) -> Figures | None:
 class Workload:
     """One workload; its suite and what is recorded of it have its name.
 
-    The suite gets: who copies (off, cpu, mtcopy or dcbm), live (0 or 1), for how many us memory may
+    The suite gets: the copier (off, cpu, mtcopy or dcbm), live (0 or 1), for how many us memory may
     be inaccessible, pages (2m, 64k or 4k), `requests`, in open loop `rate`, `late_us`, and the us
     from one move of 660 MB to the next, and the words of all `cases`. After a line
     "case: <case> <state>" it says what `figures` reads; that returns None if a figure lacks.
@@ -139,7 +139,7 @@ READERS = Workload(
     kernels=("base", "lab-vanilla"),
     rate=100_000,
     late_us=20,
-)  # fmt: skip
+)
 
 
 def tiered(words: str) -> Figures | None:

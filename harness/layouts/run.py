@@ -136,10 +136,12 @@ class Outcome:
 
 
 TWIN = recorded.Guest(
-    SUITE, TWINS["base"], SUITE,
+    SUITE,
+    TWINS["base"],
+    SUITE,
     rf"/(layout_\w+\.c|layout\.h|migrate_layouts\.c)$|/{MODULE}/|/migrate_lib/",
     (f"{RECORDED[0]},{len(RECORDED)}",),
-)  # fmt: skip
+)
 """The guest whose layouts are recorded."""
 
 

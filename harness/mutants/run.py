@@ -227,9 +227,12 @@ class Kernels:
         files = {path: of for path, of in self._files.items() if path not in programs}
         patterns = [_OF_GUESTS, f"^guest/{script}$", *([_OF_LAYOUTS] if layout else [])]
         return jsonio.digest(
-            test, checkout_key(self._paths.root, *patterns), build.fragments(self._paths, config),
-            self._stack.source.revision, str(sorted(files.items())),
-        )  # fmt: skip
+            test,
+            checkout_key(self._paths.root, *patterns),
+            build.fragments(self._paths, config),
+            self._stack.source.revision,
+            str(sorted(files.items())),
+        )
 
     @cached_property
     def _files(self) -> dict[str, str]:

@@ -172,6 +172,7 @@ def _speeds(results: Results, missed: Collection[str]) -> Question:
 
 def _touched(results: Results) -> Question:
     """Return memory that threads use while it moves."""
+    runs = sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
     rows = [
         [
             size_name(run.folio_kib), _copier(run), f"{run.writes_per_ms:,}",
@@ -182,27 +183,23 @@ def _touched(results: Results) -> Question:
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
             "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
         ]
-        for run in sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
-        if run.touch
+        for run in runs if run.touch
     ]  # fmt: skip
     head = ("folio", "copies by", "pages written a ms", "GB/s", "inaccessible, p99, us",
             "longest read, us", "longest write, us", "folios written meanwhile", "of",
             "GB/s with another quantum")  # fmt: skip
-    largest = [row for row in rows if row[0] == rows[0][0]]
-    met = {row[1]: f"{row[1]} {max(row[5:7], key=_parsed)} us" for row in largest}
+    largest = next((size_name(run.folio_kib) for run in runs if run.touch), "")
+    met = {_copier(run): f"{_copier(run)} {max(run.touch.read, run.touch.write):,.2f} us"
+           for run in runs if run.touch and size_name(run.folio_kib) == largest}  # fmt: skip
     told = "; ".join([*met.values()][:: max(len(met) - 1, 1)])
     title = "What do threads meet that read and write the memory? The longest access with "
-    return Question(f"{title}{rows[0][0] if rows else ''}: {told}", head, rows, 2)
-
-
-def _parsed(figure: str) -> float:
-    return float(figure.replace(",", ""))
+    return Question(f"{title}{largest}: {told}", head, rows, 2)
 
 
 def _predicted(results: Results) -> Question:
     """Return what was predicted of a real engine beside what it does."""
     rows = predicted.rows(results)
-    times = [_parsed(row[3].removesuffix(" times")) for row in rows if row[1] != "-"]
+    times = [float(row[3].removesuffix(" times").replace(",", "")) for row in rows if row[1] != "-"]
     near = sum(abs(value - 1) <= _NEAR for value in times)
     title = f"Is the engine as predicted? {near} of {len(times)} figures are, within a tenth"
     return Question(title, predicted.HEAD, rows)
@@ -273,7 +270,7 @@ def html(results: Results, directory: Path) -> str:
         ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
-    )  # fmt: skip
+    )
 
 
 def write(results: Results, directory: Path) -> None:

@@ -43,9 +43,10 @@ def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
     paths = Paths(tmp_path, tmp_path, tmp_path)
     seen = tmp_path / "transcript.txt"
     (tmp_path / "docs").mkdir()
-    seen.write_text(debian.transcript(RESULTS))
+    seen.write_text(debian.transcript(RESULTS).replace("7.3.4", "7.3.4\nkernel: 1 s"))
     shown = "Words.\n\n    root@debian:~# uname -r\n    {}\n    root@debian:~# {}\n"
     for first, last, passed in (("7.3.9", "false", True), ("...", "false", True),
+                                ("... 4 s", "false", True), ("... 4 min", "false", False),
                                 ("7.3.9", "true", False), ("6x", "false", False)):  # fmt: skip
         (tmp_path / debian.DOCUMENT).write_text(shown.format(first, last))
         (case,) = debian.documented(paths, seen)
