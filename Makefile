@@ -31,7 +31,7 @@ help:
 	@echo "make demo     build all, migrate process memory through a DMA engine in a guest, verify"
 	@echo "              [ENGINE=zdma, ptdma, ae4dma, ioat, dsa: a real driver and its channels]"
 	@echo "make check    the tests; the last line counts them; logs in out/check/"
-	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of .ci/groups]"
+	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of long tests]"
 	@echo "make check-all  all tests of all groups"
 	@echo "make deb      Debian packages: kernel, headers, tools, in out/deb/ for apt [LSMOD=file"
 	@echo "              KCONFIG=file: like a machine's kernel; CONFIG=systemd: for QEMU, quick]"

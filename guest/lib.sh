@@ -172,7 +172,7 @@ ktap_only()
 	exit
 }
 
-# in_turn <group>: whether this is the turn of a group of .ci/groups, in which its long tests run.
+# in_turn <group>: whether this is the turn of a group of make check, in which its long tests run.
 in_turn()
 {
 	case ,$MIG_TURN, in

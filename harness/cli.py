@@ -66,7 +66,7 @@ def parser() -> argparse.ArgumentParser:
     what = "migrate process memory through a DMA engine, and verify every byte"
     command("demo", what, demo.main, engine=engine)
     stages = _option("stages, by name, prefix or glob: a,b", "")
-    turn = _option("groups of .ci/groups that are left out otherwise: a,b, or all", "")
+    turn = _option("groups that are left out otherwise: a,b, or all", "")
     command("check", "run tests and count them", check.main, only=stages, turn=turn)
     command("check-debian", "install and use packages on a Debian 13 machine", debian.main)
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
@@ -88,7 +88,7 @@ def parser() -> argparse.ArgumentParser:
     command("lines", "count lines by series, and beside limits.toml", limits.main)
     args = _option("comma separated arguments of the suite", "")
     machine = _option("one of harness/kernel/arch.py, instead of the suite's", "")
-    turn = _option("groups of .ci/groups, whose long tests run: a,b", "")
+    turn = _option("groups whose long tests run: a,b", "")
     command(
         "guest", "run one suite in the guest", suite.main, config=config,
         suite="a file in guest/suites", args=args, machine=machine, turn=turn,

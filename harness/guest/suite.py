@@ -266,7 +266,7 @@ def run_suite(
     """Run one suite, with its logs in `directory`; a failure does not raise.
 
     `machine` is the one to run it on, or '' for the one that it asks for; `turn` names groups
-    of .ci/groups, a comma between them; for `enough` see vm.Guest; `debian` is for Debian's
+    of `make check`, a comma between them; for `enough` see vm.Guest; `debian` is for Debian's
     QEMU instead of ours; `clock` is for a suite in virtual time, with the seed that SEED names
     by default, unless it runs by the clock on the `wall`, without what it asserts of times.
     """
