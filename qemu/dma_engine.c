@@ -334,11 +334,11 @@ void dma_engine_interrupt(DmaEngineQueue *queue)
     notify(queue);
 }
 
-/* What a processor has read is on its way: the others go on, and this one goes on later. */
-static void keep_reader(const DmaEngine *dma)
+/* The access of a processor takes a while: the others go on, and this one goes on later. */
+static void keep_processor(const DmaEngine *dma)
 {
-    if (dma->knobs.read_us && current_cpu && icount_parallel()) {
-        current_cpu->icount_charge += icount_round((int64_t)dma->knobs.read_us * SCALE_US);
+    if (dma->knobs.access_us && current_cpu && icount_parallel()) {
+        current_cpu->icount_charge += icount_round((int64_t)dma->knobs.access_us * SCALE_US);
         cpu_exit(current_cpu);
     }
 }
@@ -357,7 +357,7 @@ static uint64_t registers_read(void *opaque, hwaddr addr, unsigned int size)
             work(&dma->queue[i]);
         }
     }
-    keep_reader(dma);
+    keep_processor(dma);
     return dma->knobs.reads_time_out && dma->knobs.busy ? UINT32_MAX : dma->model->read(dma, addr);
 }
 
@@ -367,6 +367,7 @@ static void registers_write(void *opaque, hwaddr addr, uint64_t value, unsigned 
 
     if (!dma->knobs.gone) {
         dma->model->write(dma, addr, value);
+        keep_processor(dma);
     }
 }
 

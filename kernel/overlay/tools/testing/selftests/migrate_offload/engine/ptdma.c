@@ -62,7 +62,7 @@ TEST_F_TIMEOUT(ptdma, registers_are_slow, TIMEOUT)
 	if (!times_count())
 		SKIP(return, "only in virtual time");
 	ASSERT_NE(registers, MAP_FAILED);
-	window_set(READ_US, 500);
+	window_set(ACCESS_US, 500);
 	before = seconds_now();
 	(void)*registers;
 	EXPECT_GE(seconds_now() - before, 0.0005);
@@ -77,7 +77,7 @@ TEST_F_TIMEOUT(ptdma, asked_while_it_completes, TIMEOUT)
 	/* A descriptor takes long enough to be seen half done. */
 	window_set(MBPS, 20);
 	/* The value of a register may be old when it comes. */
-	window_set(READ_US, 100);
+	window_set(ACCESS_US, 100);
 	EXPECT_EQ(engine_dmatest("threads_per_chan=4 max_channels=2 iterations=50 timeout=20000"),
 		  0);
 }
@@ -232,6 +232,19 @@ TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 	EXPECT_NE(system("dmesg | grep 'ioatdma.*Reset channel'"), 0);
 }
 
+/* A processor may be late with the last register of a descriptor, which has failed already. */
+TEST_F_TIMEOUT(ptdma, fails_before_its_last_register, TIMEOUT)
+{
+	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
+	window_set(ACCESS_US, 50);
+	window_set(ERROR_CODE, engine_model()->error);
+	window_set(ERROR_EVERY, 2);
+	round_trip();
+	window_end_faults();
+	expect_intact();
+	EXPECT_GT(offload_grown("fallback_error"), 0);
+}
+
 struct fault {
 	const char *name;
 	struct {
@@ -263,7 +276,7 @@ static const struct fault faults[] = {
 	{ "late interrupt", { { LATE_US, 20000 }, { LATE_EVERY, 4 } }, LONG_MS, NULL },
 	{ "interrupt that is later than dcbm waits",
 	  { { LATE_US, 200000 }, { LATE_EVERY, 4 } }, 100, "fallback_timeout" },
-	{ "slow registers", { { READ_US, 200 } }, LONG_MS, NULL },
+	{ "slow registers", { { ACCESS_US, 200 } }, LONG_MS, NULL },
 	/* Descriptors in hardware take 64 ms. */
 	{ "slow", { { MBPS, 4 } }, 5, "fallback_timeout" },
 	/* READ_DATA_ERR and another one at once. */
@@ -302,7 +315,7 @@ static bool strikes(const struct fault *fault, enum area_kind kind)
 {
 	const enum knob knob = fault->set[0].knob;
 
-	return knob != READ_US && knob != MBPS && (knob != REORDER_EVERY || kind == AREA_ANON_4K);
+	return knob != ACCESS_US && knob != MBPS && (knob != REORDER_EVERY || kind == AREA_ANON_4K);
 }
 
 /* After which a fault must have been seen. */
