@@ -27,7 +27,14 @@ class Touched(Struct, frozen=True):
     writes_per_s: int
     read_ns: float
     write_ns: float
+    read_p999_ns: float
+    write_p999_ns: float
+    read_faults: int
+    write_faults: int
+    ipis: int
     copied_twice: int | None
+    readers: int
+    zipf: bool
 
 
 class HugePages(Struct, frozen=True):
@@ -144,9 +151,15 @@ def runs_of(
         if run.touch:
             writes = run.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
-            longest = (ns / microsecond for ns in (run.touch.read_ns, run.touch.write_ns))
-            names = ("read", "write", "copied_twice")
-            fields["touch"] = dict(zip(names, (*longest, run.touch.copied_twice), strict=True))
+            fields |= {"readers": run.touch.readers, "zipf": run.touch.zipf}
+            fields["touch"] = {
+                name: getattr(run.touch, f"{name}_ns") / microsecond
+                for name in ("read", "write", "read_p999", "write_p999")
+            } | {
+                "copied_twice": run.touch.copied_twice,
+                "faults": run.touch.read_faults + run.touch.write_faults,
+                "ipis_per_gb": run.touch.ipis / (bench.mib * 1.048576e-3),
+            }
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 

@@ -36,8 +36,8 @@ const char * const instrument_names[] = {
 
 const char * const addresses_names[] = {
 	[ADDRESSES_HEADS] = "heads", [ADDRESSES_ALL] = "all", [ADDRESSES_RANGE] = "range",
-	[ADDRESSES_RECLAIM] = "reclaim", [ADDRESSES_COMPACTION] = "compaction",
-	[ADDRESSES_CONTIG] = "contig",
+	[ADDRESSES_RECLAIM] = "reclaim", [ADDRESSES_FAULT] = "fault",
+	[ADDRESSES_COMPACTION] = "compaction", [ADDRESSES_CONTIG] = "contig",
 };
 
 static void usage(void)
@@ -63,6 +63,8 @@ static void usage(void)
 	      "                       range: mbind(2) gets the range of all folios.\n"
 	      "                       No call: with reclaim the memory is cold, and demoted to\n"
 	      "                       a lower tier by memory.reclaim of this program's cgroup;\n"
+	      "                       with fault NUMA balancing moves each folio at the first\n"
+	      "                       access, if this program runs on a CPU of --to;\n"
 	      "                       with compaction half of twice as much memory is freed,\n"
 	      "                       folio by folio, while hugetlb holds all that is free of\n"
 	      "                       --from, which is then compacted; with contig a huge page\n"
@@ -77,11 +79,13 @@ static void usage(void)
 	      "                       auto: in one more measurement, apart from those of speed\n"
 	      "                       (default); off: never; only: in the only measurement, and\n"
 	      "                       speeds include what it costs\n"
-	      "  --touch=R,W          while memory moves, one thread reads R random pages of it a\n"
-	      "                       second, another writes to W, and no write may get lost.\n"
-	      "                       They have real-time priority (needs root): they wait for\n"
-	      "                       memory, and not for a processor. A thread leaves out what\n"
-	      "                       it has no time for\n"
+	      "  --touch=R,W[,N]      while memory moves, each of N threads (default 1) reads R\n"
+	      "                       random pages of it a second, another writes to W, and no\n"
+	      "                       write may get lost. They have real-time priority (needs\n"
+	      "                       root): they wait for memory, and not for a processor. A\n"
+	      "                       thread leaves out what it has no time for\n"
+	      "  --zipf               few pages get most accesses: the n-th of them about 1/n\n"
+	      "                       of those that the first gets\n"
 	      "  --verify             fill memory with a pattern before each move, and compare\n"
 	      "                       after it, outside the time measured; wrong bytes are\n"
 	      "                       counted, and make this program fail\n"
@@ -98,9 +102,10 @@ static void usage(void)
 	      "migrator copied, with the parameters of its module. With compaction and contig\n"
 	      "failed are folios that stayed; huge_pages are those that there were to be (for\n"
 	      "compaction, of twice as much free memory), and those that there are. With\n"
-	      "--touch, read_ns and write_ns are the longest that an access took, and\n"
-	      "copied_twice counts folios that were written while the kernel copied them: most\n"
-	      "of any repetition, too.\n",
+	      "--touch, read_ns and write_ns are the longest that an access took, p999 what one\n"
+	      "of a thousand took longer than, of the slowest thread, ipis interrupts to flush\n"
+	      "TLBs and to call functions (x86), and copied_twice counts folios that were\n"
+	      "written while the kernel copied them: most of any repetition, too.\n",
 	      stdout);
 }
 
@@ -152,12 +157,14 @@ static unsigned int parse_name(const char *text, const char *option,
 
 static void parse_touch(struct options *options, char *list)
 {
-	const char *reads = strsep(&list, ",");
+	const char *reads = strsep(&list, ","), *writes = strsep(&list, ",");
 
-	if (!list)
+	if (!writes)
 		errx(2, "--touch: '%s' is not two numbers with a comma between", reads);
 	options->reads = parse_number(reads, "touch", 1, MAX_TOUCHES);
-	options->writes = parse_number(list, "touch", 1, MAX_TOUCHES);
+	options->writes = parse_number(writes, "touch", 1, MAX_TOUCHES);
+	if (list)
+		options->readers = parse_number(list, "touch", 1, MAX_READERS);
 }
 
 static void adjust_options(struct options *options)
@@ -197,6 +204,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{ "repeat", required_argument, NULL, 'r' },
 		{ "instrument", required_argument, NULL, 'i' },
 		{ "touch", required_argument, NULL, 'T' },
+		{ "zipf", no_argument, NULL, 'z' },
 		{ "verify", no_argument, NULL, 'v' },
 		{ "realtime", no_argument, NULL, 'R' },
 		{ "output", required_argument, NULL, 'o' },
@@ -249,6 +257,9 @@ static void parse_options(struct options *options, int argc, char **argv)
 			break;
 		case 'T':
 			parse_touch(options, optarg);
+			break;
+		case 'z':
+			options->zipf = true;
 			break;
 		case 'v':
 			options->verify = true;
@@ -318,7 +329,7 @@ int main(int argc, char **argv)
 	struct options options = {
 		.folio_kib = { 4, 16, 64, 256, 1024, 2048 },
 		.nr_sizes = 6, .mib = 256, .from = ANY_NODE, .to = ANY_NODE, .moves = NR_MOVES,
-		.dir = "/tmp", .warmup = 1, .repeat = 3,
+		.dir = "/tmp", .warmup = 1, .repeat = 3, .readers = 1,
 	};
 	const struct sched_param realtime = { .sched_priority = 1 };
 	unsigned int nr_nodes;

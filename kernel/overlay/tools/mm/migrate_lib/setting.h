@@ -27,7 +27,7 @@ int setting_read(const char *path, char *buf, size_t size);
 int setting_value(const char *path, char *buf, size_t size);
 /* -1 if there is no number. */
 long setting_read_number(const char *path);
-/* The number behind the first @name in a file of many, such as /proc/vmstat; or -1. */
+/* The sum of the numbers behind the first @name in a file of many, such as /proc/vmstat; or -1. */
 long setting_find_number(const char *path, const char *name);
 /* How many lines of a file have @text in them; -1 if it cannot be read. */
 long setting_count_lines(const char *path, const char *text);

@@ -14,7 +14,8 @@
 static const char * const reasons[] = {
 	[ADDRESSES_HEADS] = "syscall_or_cpuset", [ADDRESSES_ALL] = "syscall_or_cpuset",
 	[ADDRESSES_RANGE] = "mempolicy_mbind", [ADDRESSES_RECLAIM] = "demotion",
-	[ADDRESSES_COMPACTION] = "compaction", [ADDRESSES_CONTIG] = "contig_range",
+	[ADDRESSES_FAULT] = "numa_misplaced", [ADDRESSES_COMPACTION] = "compaction",
+	[ADDRESSES_CONTIG] = "contig_range",
 };
 
 static void print_us(double ns, bool known)
@@ -204,14 +205,23 @@ static void json_latency(FILE *out, const struct result *result)
 	}
 }
 
+static void json_met(FILE *out, const char *name, const struct met *met)
+{
+	fprintf(out, ", \"%s_ns\": %llu, \"%s_p999_ns\": %llu, \"%s_faults\": %llu", name,
+		met->longest, name, met->p999, name, met->faults);
+}
+
 static void json_touch(FILE *out, const struct options *options, const struct result *result)
 {
 	if (!json_begin(out, "touch", options->reads))
 		return;
 	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options->reads,
 		options->writes);
-	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
-		result->worst.read, result->worst.write);
+	fprintf(out, ", \"readers\": %lu, \"zipf\": %s", options->readers,
+		json_bool(options->zipf));
+	json_met(out, "read", &result->worst.read);
+	json_met(out, "write", &result->worst.write);
+	fprintf(out, ", \"ipis\": %llu, \"copied_twice\": ", result->worst.ipis);
 	if (result->worst.twice < 0)
 		fputs("null}", out);
 	else
