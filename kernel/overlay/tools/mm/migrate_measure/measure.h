@@ -115,8 +115,7 @@ struct result {
 	/* The most of any sample, but the least of huge; no times. */
 	struct sample worst;
 
-	double gbps_mean, gbps_sd, gbps_min;
-	double ns_per_folio;
+	double gbps_mean;
 };
 
 struct folio {

@@ -6,7 +6,6 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <math.h>
 #include <time.h>
 
 #define VMSTAT	"/proc/vmstat"
@@ -266,28 +265,11 @@ static void keep_worst(struct sample *worst, const struct sample *sample)
 
 static void summarise(struct result *result, size_t bytes)
 {
-	double sum = 0, squares = 0, ns = 0;
-
 	result->worst = result->samples[0];
 	for (unsigned int i = 0; i < result->nr; i++) {
-		const struct sample *sample = &result->samples[i];
-		double gbps = sample_gbps(result, sample, bytes);
-
-		sum += gbps;
-		result->gbps_min = i ? MIN(result->gbps_min, gbps) : gbps;
-		ns += (double)sample->elapsed / result->folios;
-		keep_worst(&result->worst, sample);
+		result->gbps_mean += sample_gbps(result, &result->samples[i], bytes) / result->nr;
+		keep_worst(&result->worst, &result->samples[i]);
 	}
-	result->gbps_mean = sum / result->nr;
-	result->ns_per_folio = ns / result->nr;
-
-	for (unsigned int i = 0; i < result->nr; i++) {
-		double off = sample_gbps(result, &result->samples[i], bytes) - result->gbps_mean;
-
-		squares += off * off;
-	}
-	if (result->nr > 1)
-		result->gbps_sd = sqrt(squares / (result->nr - 1));
 }
 
 void measure_size(struct area *area, unsigned long folio_kib, struct result *results,

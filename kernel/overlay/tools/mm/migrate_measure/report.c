@@ -33,12 +33,10 @@ void print_table_row(const struct result *result, bool first)
 	bool has_times = result->has_latency && latency->count;
 
 	if (first)
-		fprintf(stderr, "%9s %4s %9s %8s %9s %11s %6s %6s %11s %11s %11s\n",
-			"folio KiB", "move", "GB/s", "sd", "min", "ns/folio", "failed", "split",
-			"first us", "p50 us", "max us");
-	fprintf(stderr, "%9lu %4u %9.3f %8.3f %9.3f %11.1f %6llu %6lld", result->folio_kib,
-		result->move, result->gbps_mean, result->gbps_sd, result->gbps_min,
-		result->ns_per_folio, result->worst.failed, result->worst.split);
+		fprintf(stderr, "%9s %4s %9s %6s %6s %11s %11s %11s\n", "folio KiB", "move",
+			"GB/s", "failed", "split", "first us", "p50 us", "max us");
+	fprintf(stderr, "%9lu %4u %9.3f %6llu %6lld", result->folio_kib, result->move,
+		result->gbps_mean, result->worst.failed, result->worst.split);
 	print_us(has_first ? (double)latency->first_sum / latency->first_count : 0, has_first);
 	print_us(latency->p50, has_times);
 	print_us(latency->max, has_times);
@@ -232,9 +230,7 @@ static void json_result(FILE *out, const struct options *options, const struct r
 {
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
-	fprintf(out, ",\n     \"gbps_mean\": %.6f, \"gbps_sd\": %.6f, \"gbps_min\": %.6f",
-		result->gbps_mean, result->gbps_sd, result->gbps_min);
-	fprintf(out, ", \"ns_per_folio\": %.3f", result->ns_per_folio);
+	fprintf(out, ",\n     \"gbps_mean\": %.6f", result->gbps_mean);
 	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
 	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), result->worst.has_cpu);
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
