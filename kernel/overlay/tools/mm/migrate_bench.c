@@ -190,41 +190,49 @@ static void adjust_options(struct options *options)
 
 static void parse_options(struct options *options, int argc, char **argv)
 {
-	static const struct option known[] = {
+	const struct {
+		unsigned long *value, min, max;
+	} numbers[] = {
+		{ &options->mib, 1, MAX_MIB }, { &options->folios_per_call, 0, INT_MAX },
+		{ &options->from, 0, MEMORY_MAX_NODES - 1 },
+		{ &options->to, 0, MEMORY_MAX_NODES - 1 }, { &options->moves, 1, NR_MOVES },
+		{ &options->warmup, 0, MAX_REPEAT }, { &options->repeat, 1, MAX_REPEAT },
+	};
+	/* What has a number is in the same order. */
+	const struct option known[] = {
+		{ "mib", required_argument, NULL, 0 },
+		{ "folios-per-call", required_argument, NULL, 0 },
+		{ "from", required_argument, NULL, 0 },
+		{ "to", required_argument, NULL, 0 },
+		{ "moves", required_argument, NULL, 0 },
+		{ "warmup", required_argument, NULL, 0 },
+		{ "repeat", required_argument, NULL, 0 },
 		{ "folio-kib", required_argument, NULL, 'k' },
-		{ "mib", required_argument, NULL, 'm' },
-		{ "folios-per-call", required_argument, NULL, 'c' },
 		{ "addresses", required_argument, NULL, 'a' },
 		{ "memory", required_argument, NULL, 'M' },
 		{ "dir", required_argument, NULL, 'd' },
-		{ "from", required_argument, NULL, 'f' },
-		{ "to", required_argument, NULL, 't' },
-		{ "moves", required_argument, NULL, 'n' },
-		{ "warmup", required_argument, NULL, 'w' },
-		{ "repeat", required_argument, NULL, 'r' },
 		{ "instrument", required_argument, NULL, 'i' },
 		{ "touch", required_argument, NULL, 'T' },
-		{ "zipf", no_argument, NULL, 'z' },
-		{ "verify", no_argument, NULL, 'v' },
-		{ "realtime", no_argument, NULL, 'R' },
 		{ "output", required_argument, NULL, 'o' },
-		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "zipf", no_argument, &options->zipf, 1 },
+		{ "verify", no_argument, &options->verify, 1 },
+		{ "realtime", no_argument, &options->realtime, 1 },
+		{ "quiet", no_argument, &options->quiet, 1 },
 		{ }
 	};
-	int option;
+	int option, index;
 
-	while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "h", known, &index)) != -1) {
 		switch (option) {
+		case 0:
+			if ((size_t)index < ARRAY_SIZE(numbers))
+				*numbers[index].value =
+					parse_number(optarg, known[index].name,
+						     numbers[index].min, numbers[index].max);
+			break;
 		case 'k':
 			parse_sizes(options, optarg);
-			break;
-		case 'm':
-			options->mib = parse_number(optarg, "mib", 1, MAX_MIB);
-			break;
-		case 'c':
-			options->folios_per_call = parse_number(optarg, "folios-per-call", 0,
-								INT_MAX);
 			break;
 		case 'a':
 			options->addresses = parse_name(optarg, "addresses", addresses_names,
@@ -236,21 +244,6 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'd':
 			options->dir = optarg;
 			break;
-		case 'f':
-			options->from = parse_number(optarg, "from", 0, MEMORY_MAX_NODES - 1);
-			break;
-		case 't':
-			options->to = parse_number(optarg, "to", 0, MEMORY_MAX_NODES - 1);
-			break;
-		case 'n':
-			options->moves = parse_number(optarg, "moves", 1, NR_MOVES);
-			break;
-		case 'w':
-			options->warmup = parse_number(optarg, "warmup", 0, MAX_REPEAT);
-			break;
-		case 'r':
-			options->repeat = parse_number(optarg, "repeat", 1, MAX_REPEAT);
-			break;
 		case 'i':
 			options->instrument = parse_name(optarg, "instrument", instrument_names,
 							 NR_INSTRUMENT_USES);
@@ -258,20 +251,8 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'T':
 			parse_touch(options, optarg);
 			break;
-		case 'z':
-			options->zipf = true;
-			break;
-		case 'v':
-			options->verify = true;
-			break;
-		case 'R':
-			options->realtime = true;
-			break;
 		case 'o':
 			options->output = optarg;
-			break;
-		case 'q':
-			options->quiet = true;
 			break;
 		case 'h':
 			usage();

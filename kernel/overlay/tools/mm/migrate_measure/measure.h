@@ -61,14 +61,13 @@ struct options {
 	unsigned long folios_per_call;
 	/* Pages a second; 0: no thread touches them. So many threads read. */
 	unsigned long reads, writes, readers;
-	bool zipf;
 	unsigned long from, to;
 	unsigned long moves, warmup, repeat;
 	enum instrument_use instrument;
 	enum addresses addresses;
 	enum memory memory;
 	const char *dir, *output;
-	bool verify, realtime, quiet;
+	int zipf, verify, realtime, quiet;
 };
 
 /* Of the accesses of some threads while memory moved: times in ns, and faults. */
