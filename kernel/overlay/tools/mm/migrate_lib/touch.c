@@ -41,7 +41,8 @@ static void *touch_pages(void *arg)
 	const size_t page_size = memory_page_size(), pages = toucher->len / page_size;
 	const uint64_t burst = per_second ? (per_second + MAX_WAKEUPS - 1) / MAX_WAKEUPS : BURST;
 	const uint64_t interval = per_second ? burst * NSEC_PER_SEC / per_second : 0;
-	const unsigned int bits = 64 - __builtin_clzll(pages), together = 1 + per_second / MAX_TIMES;
+	const unsigned int together = 1 + per_second / MAX_TIMES;
+	const unsigned int bits = 64 - __builtin_clzll(pages);
 	uint64_t due = nanoseconds_now(), random = toucher->random;
 	unsigned int until_write = 1;
 	struct rusage usage;
