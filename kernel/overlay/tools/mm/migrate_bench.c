@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * migrate_bench: how fast memory moves between NUMA nodes, and how long it is
- * inaccessible meanwhile.
+ * inaccessible meanwhile. See its --help.
  *
  * One measurement maps fresh memory in folios of one size on one node, moves it
  * to another node ("move 1") and back ("move 2"). The two are reported apart:
  * the second migration of a folio may cost more than the first.
- *
- * Reclaim demotes memory instead if it is asked to; compaction moves it within a node that has
- * no huge page left, or the allocator makes way for a huge page of 1 GB.
- *
- * Latencies come from the kernel's own instrument in debugfs, where there is one.
- * It costs a little, so they are measured in a run of their own.
  *
  * Its only threads are those that use the memory while it moves. It does not call
  * setlocale(): decimal points are points.

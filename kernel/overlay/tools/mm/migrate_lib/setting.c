@@ -276,11 +276,6 @@ void memory_settings_save(void)
 	setting_save(NUMA_BALANCING);
 }
 
-void numa_balancing_off(void)
-{
-	setting_write(NUMA_BALANCING, "0");
-}
-
 /*
  * Allows transparent huge pages of this size, and no others. No kernel has folios of every
  * size of both sorts: a file may be missing.

@@ -54,8 +54,6 @@ void settings_forget(void);
 
 /* setting_save() for the sizes of folios and for NUMA balancing. */
 void memory_settings_save(void);
-/* Only the caller moves its memory. */
-void numa_balancing_off(void);
 /*
  * Memory with MADV_HUGEPAGE, anonymous or shmem, comes in folios of @folio_size; with
  * the size of a page, in pages. 0 or -errno.

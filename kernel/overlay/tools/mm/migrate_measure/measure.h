@@ -78,7 +78,6 @@ struct met {
 /* The times of one move, in ns, and the fate of its folios. */
 struct sample {
 	__u64 elapsed, cpu;
-	bool has_cpu;
 	__u64 failed;
 	/* -1: cannot be told. */
 	__s64 split;

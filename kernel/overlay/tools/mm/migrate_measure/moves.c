@@ -6,8 +6,6 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <time.h>
-
 #define VMSTAT	"/proc/vmstat"
 #define UPDATES	"numa_pte_updates "
 
@@ -82,34 +80,22 @@ static int call_all(const struct area *area)
 	return 0;
 }
 
-static bool read_thread_time(__u64 *ns)
-{
-	struct timespec time;
-
-	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
-		return false;
-	*ns = time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
-	return true;
-}
-
 static void time_calls(const struct area *area, struct sample *sample)
 {
-	__u64 cpu[2] = { 0 };
-	__u64 start, end;
+	__u64 cpu = nanoseconds_used();
+	__u64 start = nanoseconds_now();
+	__u64 end;
 	int err;
 
-	sample->has_cpu = read_thread_time(&cpu[0]);
-	start = nanoseconds_now();
 	err = call_all(area);
 	end = nanoseconds_now();
-	sample->has_cpu = sample->has_cpu && read_thread_time(&cpu[1]);
+	sample->cpu = nanoseconds_used() - cpu;
 	if (err)
 		errx(1, "cannot move pages between nodes %lu and %lu: %s", area->options->from,
 		     area->options->to, strerror(-err));
 
 	/* A move takes time, even if the clock's resolution hides it. */
 	sample->elapsed = end > start ? end - start : 1;
-	sample->cpu = cpu[1] - cpu[0];
 }
 
 static long count_ipis(void)
@@ -253,7 +239,6 @@ static double sample_gbps(const struct result *result, const struct sample *samp
 
 static void keep_worst(struct sample *worst, const struct sample *sample)
 {
-	worst->has_cpu &= sample->has_cpu;
 	worst->failed = MAX(worst->failed, sample->failed);
 	worst->split = MAX(worst->split, sample->split);
 	keep_most(&worst->read, sample->read);

@@ -173,11 +173,9 @@ static bool json_begin(FILE *out, const char *name, bool known)
 	return known;
 }
 
-static void json_times(FILE *out, const char *name, const struct result *result,
-		       size_t offset, bool known)
+static void json_times(FILE *out, const char *name, const struct result *result, size_t offset)
 {
-	if (!json_begin(out, name, known))
-		return;
+	json_begin(out, name, true);
 	for (unsigned int i = 0; i < result->nr; i++) {
 		const char *sample = (const char *)&result->samples[i];
 
@@ -231,8 +229,8 @@ static void json_result(FILE *out, const struct options *options, const struct r
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
 	fprintf(out, ",\n     \"gbps_mean\": %.6f", result->gbps_mean);
-	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
-	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), result->worst.has_cpu);
+	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed));
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu));
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
 		result->worst.failed, result->worst.split);
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);
