@@ -279,7 +279,7 @@ def writers(paths: Paths, preset_name: str) -> int:
     lab, dilation = Lab(paths, ready, out), known.calibration.dilation
     runs = _ours(lab, boots, engine, preset_name, dilation)
     measured = structs.replace(
-        known, runs=tuple(runs), notes=(), kernel_release=ready[plan.OURS].release,
+        known, runs=tuple(runs), notes=(), quick=False, kernel_release=ready[plan.OURS].release,
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
     )  # fmt: skip
     jsonio.write_text(out / "writers.json", results.dump(measured))
