@@ -147,7 +147,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         Stage(clock.SUITE, partial(clock.run, paths), "kernel-base", virtual=True),
         *interleaved(Stage("mm-selftests", partial(_mm, paths), "kernel-base", virtual=True)),
         *suites("debug"),
-        *(show(engine, "arm64" if engine.config == "arm64" else "engines") for engine in others),
+        *(show(engine, "arm64" if engine.config == "arm64" else engine.name) for engine in others),
         *suites("arm64"),
     ]
 

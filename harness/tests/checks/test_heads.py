@@ -9,7 +9,7 @@ from harness.checks.heads import Head
 from harness.core.errors import HarnessError
 
 KERNELS = ("base", "debug", "arm64")
-GROUPS = ("arm64", "engines")
+GROUPS = ("arm64", "ptdma")
 
 
 def parse(*lines: str) -> Head:
@@ -34,8 +34,8 @@ def test_kernels_groups_and_counts() -> None:
         ("# check:", "no line"),
         ("# check: base debgu", "no kernel 'debgu': there are base, debug, arm64"),
         ("# check: none base", "no kernel 'none'"),
-        ("# check: turn:base", "no group 'turn': there are arm64, engines"),
-        ("# check: base engines:base", "names base twice"),
+        ("# check: turn:base", "no group 'turn': there are arm64, ptdma"),
+        ("# check: base ptdma:base", "names base twice"),
     ],
 )
 def test_a_head_that_is_not_understood_is_refused(line: str, error: str) -> None:
