@@ -275,7 +275,7 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _kinds()
     yield from _callers("reclaim", *(("fault",) if quick else ()))
     if quick:  # and the whole laboratory with its next record, at both rates of writes
-        yield from _touched(WRITES_PER_MS[-1:])
+        yield from _touched(WRITES_PER_MS[-1:], _OFF, "touched", 4)
     else:
         # The published design, as it was published: by folio size and channels.
         batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
@@ -353,9 +353,7 @@ def _live(sizes: tuple[int, ...], counts: tuple[int, ...], default: bool) -> Ite
 _OFF = Measurement("off", 0, TOUCHED_KIB, _TOUCHED_MIB, moves=1, bound_us=BOUND_US)
 
 
-def _touched(
-    rates: tuple[int, ...], off: Measurement = _OFF, name: str = "touched", cpus: int = 4
-) -> Iterator[Boot]:
+def _touched(rates: tuple[int, ...], off: Measurement, name: str, cpus: int) -> Iterator[Boot]:
     """Yield memory that threads use while it moves, by default: live or not, and switched off."""
     live = _by_default(off)
     for who, jobs in (("cpu", (off, replace(live, channels=0))), ("16", (_not_live(live), live))):
@@ -370,7 +368,7 @@ def writers() -> list[Boot]:
     many = replace(_OFF, readers=MANY_READERS)
     return [
         Boot("zipf-vanilla", TRACED, 0, vanilla, cpus=4),
-        *_touched(ZIPF_PER_MS, zipf, "zipf"),
+        *_touched(ZIPF_PER_MS, zipf, "zipf", 4),
         *_touched(WRITES_PER_MS[-1:], many, "many", MANY_READERS + 2),
     ]
 

@@ -93,13 +93,13 @@ static void usage(void)
 	      "of all repetitions; times are in ns. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
 	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
-	      "migrator copied, with the parameters of its module. With compaction and contig\n"
-	      "failed are folios that stayed; huge_pages are those that there were to be (for\n"
-	      "compaction, of twice as much free memory), and those that there are. With\n"
-	      "--touch, read_ns and write_ns are the longest that an access took, p999 what one\n"
-	      "of a thousand took longer than, of the slowest thread, ipis interrupts to flush\n"
-	      "TLBs and to call functions (x86), and copied_twice counts folios that were\n"
-	      "written while the kernel copied them: most of any repetition, too.\n",
+	      "migrator copied, with the parameters of its module; live is as in debugfs. With\n"
+	      "compaction and contig failed are folios that stayed; huge_pages are those that\n"
+	      "there were to be (for compaction, of twice as much free memory), and those that\n"
+	      "there are. With --touch, read_ns and write_ns are the longest that an access\n"
+	      "took, p999 what one of a thousand took longer than, of the slowest thread, ipis\n"
+	      "interrupts to flush TLBs and to call functions (x86), and copied_twice counts\n"
+	      "folios that were written while the kernel copied them: most of any repetition.\n",
 	      stdout);
 }
 

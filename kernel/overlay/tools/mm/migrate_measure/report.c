@@ -118,17 +118,10 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
-/* As was set: 1, the default, is for migrators that are asynchronous. */
-static bool copies_live(const char *migrator)
-{
-	long live = setting_read_number(OFFLOAD_DEBUG "/live");
-
-	return live == 2 || (live == 1 && !strcmp(migrator, "dcbm"));
-}
-
 static void json_offload(FILE *out, const struct options *options)
 {
 	long bound = setting_read_number(OFFLOAD_DIR "/max_inaccessible_us");
+	long live = setting_read_number(OFFLOAD_DEBUG "/live");
 	char migrator[OFFLOAD_ROUTE_SIZE];
 
 	if (offload_get_route(reasons[options->addresses], migrator)) {
@@ -143,8 +136,7 @@ static void json_offload(FILE *out, const struct options *options)
 	json_parameters(out, migrator);
 	fputs(",\n    ", out);
 	json_channels(out);
-	fprintf(out, ", \"live\": %s", json_bool(copies_live(migrator)));
-	fprintf(out, ", \"max_inaccessible_us\": %ld}", bound < 0 ? 0 : bound);
+	fprintf(out, ", \"live\": %ld, \"max_inaccessible_us\": %ld}", MAX(live, 0), MAX(bound, 0));
 }
 
 static void json_machine(FILE *out, const struct options *options, unsigned int nr_nodes)
