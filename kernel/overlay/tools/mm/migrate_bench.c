@@ -192,7 +192,7 @@ static void parse_options(struct options *options, int argc, char **argv)
 		{ &options->to, 0, MEMORY_MAX_NODES - 1 }, { &options->moves, 1, NR_MOVES },
 		{ &options->warmup, 0, MAX_REPEAT }, { &options->repeat, 1, MAX_REPEAT },
 	};
-	/* What has a number is in the same order. */
+	/* Options with a number are in the same order. */
 	const struct option known[] = {
 		{ "mib", required_argument, NULL, 0 },
 		{ "folios-per-call", required_argument, NULL, 0 },

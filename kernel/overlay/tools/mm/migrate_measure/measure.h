@@ -59,7 +59,7 @@ struct options {
 	unsigned int nr_sizes;
 	unsigned long mib;
 	unsigned long folios_per_call;
-	/* Pages a second; 0: no thread touches them. So many threads read. */
+	/* Pages a second, 0: no thread touches them; and how many threads read. */
 	unsigned long reads, writes, readers;
 	unsigned long from, to;
 	unsigned long moves, warmup, repeat;
