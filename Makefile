@@ -47,7 +47,7 @@ help:
 	@echo "make guest    one suite in the guest [SUITE=name ARGS=a,b CONFIG=debug MACHINE=x]"
 	@echo "make shell    an interactive shell in the guest [CONFIG=debug]"
 	@echo "make lab      measure against a modelled engine in virtual time, in out/lab/"
-	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|readers|tiering|movers: a program]"
+	@echo "              [QUICK=1: a part; WORKLOAD=redis|postgres|readers|tiering|movers|writers]"
 	@echo "make layouts  random layouts of memory against vanilla [COUNT=n SEED=n VCPUS=2"
 	@echo "              CONFIG=base|debug|arm64 OFFLOAD=1 PRESSURE=1]"
 	@echo "make record   build vanilla, and record what its guests print: the check compares with it"

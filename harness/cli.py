@@ -98,7 +98,7 @@ def parser() -> argparse.ArgumentParser:
         "lab", "measure against a modelled engine in virtual time", _lab,
         preset=_option("engine: a file in lab/presets", preset.DEFAULT),
         quick=_flag("a part of it, in 3 minutes"),
-        workload=_option("a program of Debian's or ours instead, while its memory moves", ""),
+        workload=_option("a program while its memory moves, or writers", ""),
     )  # fmt: skip
     command(
         "layouts", "compare random layouts of memory with vanilla", _layouts,
@@ -148,6 +148,8 @@ def _lab(paths: Paths, preset_name: str, quick: bool, workload: str) -> int:
     from harness.lab import programs  # noqa: PLC0415
     from harness.lab import run as lab  # noqa: PLC0415
 
+    if workload == "writers":
+        return lab.writers(paths, preset_name)
     if workload:
         return programs.main(paths, preset_name, workload)
     return lab.main(paths, preset_name, quick)

@@ -1,8 +1,9 @@
 """Heads of suites: on which kernels a check runs them, and which of their cases count.
 
 `# check: base debug arm64:arm64` names kernels; `group:kernel` is a kernel for the turn of that
-group alone, and `none` is for a suite that no check runs as such. `# count: <glob>...` lists
-cases whose verdict is a count or a time (see unsteady.py); `?` stands for a space in a name.
+group alone, and `none` is for a suite that no check runs as such. A suite that judges speeds has
+`once`: by the wall, those of an emulator mean nothing. `# count: <glob>...` lists cases whose
+verdict is a count or a time (see unsteady.py); `?` stands for a space in a name.
 """
 
 import re
@@ -14,7 +15,7 @@ from harness.core.errors import HarnessError
 
 _CHECK = re.compile(r"^# check:(.*)$", re.MULTILINE)
 _COUNT = re.compile(r"^# count:(.*)$", re.MULTILINE)
-_NONE = "none"
+_NONE, _ONCE = "none", "once"
 
 
 @dataclass(frozen=True)
@@ -23,11 +24,13 @@ class Head:
 
     kernels: dict[str, str]
     counts: tuple[str, ...] = ()
+    once: bool = False
 
 
 def parse(script: str, kernels: Collection[str], groups: Collection[str]) -> Head:
     """Read the head of a suite; ValueError says what is wrong."""
-    words = " ".join(_CHECK.findall(script)).split()
+    named = " ".join(_CHECK.findall(script)).split()
+    words = [word for word in named if word != _ONCE]
     if not words:
         raise ValueError("no line '# check: <kernel>...', or '# check: none'")
     group_of: dict[str, str] = {}
@@ -40,7 +43,7 @@ def parse(script: str, kernels: Collection[str], groups: Collection[str]) -> Hea
         if kernel in group_of:
             raise ValueError(f"check: names {kernel} twice")
         group_of[kernel] = group
-    return Head(group_of, tuple(" ".join(_COUNT.findall(script)).split()))
+    return Head(group_of, tuple(" ".join(_COUNT.findall(script)).split()), _ONCE in named)
 
 
 def read(suites: Path, kernels: Collection[str], groups: Collection[str]) -> dict[str, Head]:

@@ -4,7 +4,6 @@ Groups that it leaves out have their turn in continuous integration (see turns.p
 the first group of a turn, the debug kernel and its suites are left out instead.
 """
 
-import re
 import shutil
 import sys
 from collections.abc import Mapping, Sequence
@@ -39,8 +38,6 @@ SEEDS = 3
 """With how many seeds suites in virtual time run if TURN is `all`."""
 
 _FIRST = "kunit"  # of the suites: the quickest news
-# Suites that judge speeds run by one seed: by the wall, those of an emulator mean nothing.
-_SPEEDS = re.compile(r"\w+-(doctor|report)\b")
 
 # How many random layouts, and where: a kernel, and the group in whose turn. Vanilla for arm64
 # would take minutes to build: rules that need none judge that kernel, and the debug kernel.
@@ -119,16 +116,17 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         return [stage for name in names for stage in runs(config, name)]
 
     def runs(config: str, name: str) -> list[Stage]:
-        settings, groups = guest.settings_of(paths, name), all_heads[name].kernels
-        counts = () if settings.virtual else all_heads[name].counts
+        settings, head = guest.settings_of(paths, name), all_heads[name]
+        counts = () if settings.virtual else head.counts
         run = partial(_suite, paths, name, turn=",".join(turn))
-        needs, group = f"kernel-{config}", groups[config]
+        needs, group = f"kernel-{config}", head.kernels[config]
         stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
-        return [stage] if settings.cpus == 1 or config != next(iter(groups)) else interleaved(stage)
+        once = head.once or settings.cpus == 1 or config != next(iter(head.kernels))
+        return [stage] if once else interleaved(stage)
 
     def interleaved(first: Stage) -> list[Stage]:
         """Return a stage, and if TURN is `all` how else it may interleave, but no long one."""
-        if not first.virtual or turns.ALL not in turn or _SPEEDS.match(first.name):
+        if not first.virtual or turns.ALL not in turn:
             return [first]
 
         def other(suffix: str, **how: Any) -> Stage:
@@ -147,7 +145,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         Stage(clock.SUITE, partial(clock.run, paths), "kernel-base", virtual=True),
         *interleaved(Stage("mm-selftests", partial(_mm, paths), "kernel-base", virtual=True)),
         *suites("debug"),
-        *(show(engine, "arm64" if engine.config == "arm64" else "engines") for engine in others),
+        *(show(engine, "arm64" if engine.config == "arm64" else engine.name) for engine in others),
         *suites("arm64"),
     ]
 

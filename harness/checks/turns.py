@@ -2,7 +2,7 @@
 
 from harness.core.errors import HarnessError
 
-GROUPS = ("arm64", "layouts", "faults", "engines", "intel")
+GROUPS = ("arm64", "layouts", "faults", "doctors", "ptdma", "ae4dma", "ioat", "dsa")
 """All groups, in the order of their turns."""
 
 ALL = "all"

@@ -85,7 +85,7 @@ def get(paths: Paths, tree: Tree, architecture: Architecture = X86_64) -> dict[s
             output = home / directory
             sources = [str(path) for pattern in (*patterns, "migrate_lib/*.c")
                        for path in sorted((tree.path / _TOOLS).glob(pattern))]  # fmt: skip
-            argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources, "-lm"]
+            argv = [architecture.compiler, *_FLAGS, "-o", str(output / name), *sources]
             return part(output, (f"^{_TOOLS}/",), argv)
 
         files["usr/bin"] = tool("tools", "migrate_bench", "migrate_bench.c", "migrate_measure/*.c")

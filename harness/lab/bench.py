@@ -27,22 +27,22 @@ class Touched(Struct, frozen=True):
     writes_per_s: int
     read_ns: float
     write_ns: float
+    read_p999_ns: float
+    write_p999_ns: float
+    read_faults: int
+    write_faults: int
+    ipis: int
     copied_twice: int | None
-
-
-class HugePages(Struct, frozen=True):
-    """Those that there were to be, and that there are."""
-
-    wanted: int
-    got: int
+    readers: int
+    zipf: bool
 
 
 class BenchRun(Struct, frozen=True):
     """One folio size and direction; lists have an entry for each repetition.
 
     `folios` is how many each repetition moves, `first_folio_ns` the mean over calls,
-    `phases_ns` the sum over `batches`, which it counts as well, and `latency_lost` the folios
-    that are in no latency.
+    `phases_ns` the sum over `batches`, which it counts as well, `latency_lost` the folios that
+    are in no latency, and `huge_pages` those that were `wanted`, and that it `got`.
     """
 
     folio_kib: int
@@ -57,15 +57,16 @@ class BenchRun(Struct, frozen=True):
     phases_ns: dict[str, float] | None
     latency_lost: int
     touch: Touched | None = None
-    huge_pages: HugePages | None = None
+    huge_pages: dict[str, int] | None = None
 
 
 class Offload(Struct, frozen=True):
     """The migrator, and how it copied.
 
     `parameters` are those of the migrator's module, `channels` how many it holds of the DMA
-    drivers `providers`, and None where debugfs does not tell. `live` is whether it copies
-    memory that is mapped, and `max_inaccessible_us` the bound for what is not.
+    drivers `providers`, and None where debugfs does not tell. `live` is 1 if migrators that are
+    asynchronous copy large folios live, and 2 if all copy all so; `max_inaccessible_us` is the
+    bound for what is not.
     """
 
     enabled: bool
@@ -73,7 +74,7 @@ class Offload(Struct, frozen=True):
     parameters: dict[str, str | None] | None
     providers: list[str] | None
     channels: int | None
-    live: bool = False
+    live: int = 0
     max_inaccessible_us: float = 0
 
 
@@ -140,13 +141,19 @@ def runs_of(
             **{name: getattr(run, name) for name in _SAME},
         }  # fmt: skip
         if run.huge_pages:
-            fields["huge_pages_missing"] = run.huge_pages.wanted - run.huge_pages.got
+            fields["huge_pages_missing"] = run.huge_pages["wanted"] - run.huge_pages["got"]
         if run.touch:
             writes = run.touch.writes_per_s * (dilation or 1.0) / 1000
             fields["writes_per_ms"] = max(1, round(writes))
-            longest = (ns / microsecond for ns in (run.touch.read_ns, run.touch.write_ns))
-            names = ("read", "write", "copied_twice")
-            fields["touch"] = dict(zip(names, (*longest, run.touch.copied_twice), strict=True))
+            fields |= {"readers": run.touch.readers, "zipf": run.touch.zipf}
+            fields["touch"] = {
+                name: getattr(run.touch, f"{name}_ns") / microsecond
+                for name in ("read", "write", "read_p999", "write_p999")
+            } | {
+                "copied_twice": run.touch.copied_twice,
+                "faults": run.touch.read_faults + run.touch.write_faults,
+                "ipis_per_gb": run.touch.ipis / (bench.mib * 1.048576e-3),
+            }
         runs.append(convert(fields, Run, f"{where}: runs[{number}]"))
     return runs
 
@@ -220,7 +227,7 @@ def setting_of(offload: Offload | None) -> dict[str, Any]:
             channels = offload.channels
         case Offload(enabled=True, migrator=str(name)) if name != "none":
             design, engine, channels, batch = "other", name, None, None
-    if offload and offload.enabled and offload.live and design in ("cpu", "segments"):
+    if offload and offload.enabled and offload.live >= {"segments": 1, "cpu": 2}.get(design, 3):
         design, batch = "live", None
     return {"kernel": "ours" if offload else "vanilla", "design": design, "engine": engine,
             "channels": channels, "batch_pages": batch}  # fmt: skip

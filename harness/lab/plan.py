@@ -58,6 +58,10 @@ CALLER_KIB = (64, 4)
 BY_KERNEL: tuple[Addresses, ...] = ("reclaim", "compaction", "contig")
 """Where the kernel moves what it finds, and not what it is told."""
 
+_FAULT_MIB = 8
+_LOOK_MS = 10 * _FAULT_MIB
+"""A fault of a page takes no longer than 40 us; then NUMA balancing may look at all of it again."""
+
 HUGE_KIB = 2048
 GIGANTIC_KIB = 1024 * 1024
 
@@ -70,6 +74,11 @@ _ON_FILES = {"file", "mixed"}
 READS_PER_MS = 492
 WRITES_PER_MS = (5, 492)
 """How many pages threads touch that use memory while it moves."""
+
+ZIPF_PER_MS = (1, 10, 100, 1_000, 10_000, 50_000)
+ZIPF_KIB = (2048, 64)
+MANY_READERS = 6
+"""The same of a writer that writes to few pages most, and threads on eight processors."""
 
 OTHER_QUANTA_NS = (QUANTUM_NS // 2, QUANTUM_NS * 2)
 """Figures that depend on the quantum are not to be believed."""
@@ -95,6 +104,8 @@ class Measurement:
     repeat: int = 1
     instrument: str = "auto"
     writes_per_ms: int = 0
+    readers: int = 1
+    zipf: bool = False
     addresses: Addresses = "heads"
     memory: Memory = "anon"
     bound_us: int = 0
@@ -105,9 +116,10 @@ class Measurement:
         last = " --verify" if self.channels else ""
         if self.writes_per_ms:
             last = f" --touch={','.join(f'{rate:.0f}' for rate in rates)}"
+            last += f",{self.readers}" * (self.readers > 1) + " --zipf" * self.zipf
         if self.addresses != "heads":
             last += f" --addresses={self.addresses}"
-        if self.addresses in ("compaction", "contig"):
+        if self.addresses in ("fault", "compaction", "contig"):
             last += " --from=1"  # where nothing else is
         if self.memory != "anon":
             last += f" --memory={self.memory} --dir={_FILES}"
@@ -124,7 +136,8 @@ class Measurement:
         return MIXED_FOLIOS if self.memory == "mixed" else self.mib * 1024 // kib
 
 
-_SAME = ("design", "channels", "batch_pages", "writes_per_ms", "addresses", "memory", "bound_us")
+_SAME = ("design", "channels", "batch_pages", "writes_per_ms", "readers", "zipf", "addresses",
+         "memory", "bound_us")  # fmt: skip
 """Fields that a key has of a measurement."""
 
 
@@ -149,7 +162,7 @@ class Boot:
         """Return lab.plan."""
         lines = [f"engine {self.channels}"] if self.channels else []
         lines += ["files"] if {job.memory for job in self.measurements} & _ON_FILES else []
-        lines += ["cgroup"] if self.tiers else []
+        lines += ["cgroup", f"look {_LOOK_MS}"] if self.tiers else []
         lines += [job.line(str(number), dilation) for number, job in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
@@ -260,9 +273,9 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _segments(sizes, channels)
     yield from _live(sizes, channels, default=quick)
     yield from _kinds()
-    yield from _callers("reclaim")
+    yield from _callers("reclaim", *(("fault",) if quick else ()))
     if quick:  # and the whole laboratory with its next record, at both rates of writes
-        yield from _touched(quick)
+        yield from _touched(WRITES_PER_MS[-1:], _OFF, "touched", 4)
     else:
         # The published design, as it was published: by folio size and channels.
         batch = Measurement("batch", 0, sizes, MIB, SIZE_BATCH_PAGES, moves=1, instrument="off")
@@ -337,13 +350,27 @@ def _live(sizes: tuple[int, ...], counts: tuple[int, ...], default: bool) -> Ite
         yield Boot(name, OURS, jobs[0].channels, tuple(part))
 
 
-def _touched(quick: bool) -> Iterator[Boot]:
+_OFF = Measurement("off", 0, TOUCHED_KIB, _TOUCHED_MIB, moves=1, bound_us=BOUND_US)
+
+
+def _touched(rates: tuple[int, ...], off: Measurement, name: str, cpus: int) -> Iterator[Boot]:
     """Yield memory that threads use while it moves, by default: live or not, and switched off."""
-    off = Measurement("off", 0, TOUCHED_KIB, _TOUCHED_MIB, moves=1, bound_us=BOUND_US)
-    live, rates = _by_default(off), WRITES_PER_MS[-1:] if quick else WRITES_PER_MS
-    for name, jobs in (("cpu", (off, replace(live, channels=0))), ("16", (_not_live(live), live))):
+    live = _by_default(off)
+    for who, jobs in (("cpu", (off, replace(live, channels=0))), ("16", (_not_live(live), live))):
         some = tuple(replace(job, writes_per_ms=rate) for job in jobs for rate in rates)
-        yield Boot(f"touched-{name}", OURS, jobs[0].channels, some, cpus=4)
+        yield Boot(f"{name}-{who}", OURS, jobs[0].channels, some, cpus=cpus)
+
+
+def writers() -> list[Boot]:
+    """Return the guests of `make lab WORKLOAD=writers`: each rate of writes, and more threads."""
+    zipf = replace(_OFF, folio_kib=ZIPF_KIB, zipf=True, instrument="only")
+    vanilla = tuple(replace(zipf, bound_us=0, writes_per_ms=rate) for rate in ZIPF_PER_MS)
+    many = replace(_OFF, readers=MANY_READERS)
+    return [
+        Boot("zipf-vanilla", TRACED, 0, vanilla, cpus=4),
+        *_touched(ZIPF_PER_MS, zipf, "zipf", 4),
+        *_touched(WRITES_PER_MS[-1:], many, "many", MANY_READERS + 2),
+    ]
 
 
 def other_quanta(boot: Boot) -> list[Boot]:
@@ -366,14 +393,17 @@ def _kinds() -> Iterator[Boot]:
     yield Boot("kinds-16", OURS, 16, tuple(some))
 
 
-def _callers(addresses: Addresses) -> Iterator[Boot]:
+def _callers(addresses: Addresses, *more: Addresses) -> Iterator[Boot]:
     """Yield what is no system call: vanilla, ours switched off, and with an engine by default."""
     boot = _with_gigantic if addresses == "contig" else Boot
-    mib = MIB if addresses == "contig" else 32
-    off = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
-    yield boot(f"{addresses}-vanilla", TRACED, 0, (off,))
-    yield boot(f"{addresses}-off", OURS, 0, (off,))
-    yield boot(f"{addresses}-16", OURS, 16, (_by_default(off),))
+    mib = {"contig": MIB, "fault": _FAULT_MIB}
+    off = tuple(
+        Measurement("off", 0, CALLER_KIB, mib.get(caller, 32), moves=1, addresses=caller)
+        for caller in (addresses, *more)
+    )
+    yield boot(f"{addresses}-vanilla", TRACED, 0, off)
+    yield boot(f"{addresses}-off", OURS, 0, off)
+    yield boot(f"{addresses}-16", OURS, 16, tuple(map(_by_default, off)))
 
 
 def _by_default(job: Measurement) -> Measurement:

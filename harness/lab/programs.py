@@ -163,7 +163,7 @@ def main(paths: Paths, preset_name: str, name: str) -> int:
     """Run `make lab WORKLOAD=...`; 1 if a claim fails. The report has the last `make lab`, too."""
     workload = WORKLOADS.get(name)
     if not workload:
-        raise HarnessError(f"no workload '{name}': there are {', '.join(WORKLOADS)}")
+        raise HarnessError(f"no workload '{name}': there are writers, {', '.join(WORKLOADS)}")
     out = paths.out / "lab"
     fresh, same = run(paths, preset_name, workload)
     shown = fresh

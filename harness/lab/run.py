@@ -270,6 +270,24 @@ def tell(cases: Sequence[Case], where: str) -> int:
     return 1 if counts[Status.FAILED] else 0
 
 
+def writers(paths: Paths, preset_name: str) -> int:
+    """Run `make lab WORKLOAD=writers`, by the clock that was fitted last; 1 if a claim fails."""
+    known, out = claims.recorded(quick=True), paths.out / "lab"
+    assert known.calibration
+    boots, engine = plan.writers(), preset.load(preset_name)
+    ready = {config: suite.prepare(paths, config) for config in {boot.config for boot in boots}}
+    lab, dilation = Lab(paths, ready, out), known.calibration.dilation
+    runs = _ours(lab, boots, engine, preset_name, dilation)
+    measured = structs.replace(
+        known, runs=tuple(runs), notes=(), quick=False, kernel_release=ready[plan.OURS].release,
+        engine=Engine(preset=preset_name, is_model=True, source=engine.source),
+    )  # fmt: skip
+    jsonio.write_text(out / "writers.json", results.dump(measured))
+    report.write(measured, out)
+    cases = [case for _, case in claims.judged(measured) if case]
+    return tell(cases, f"{len(runs)} runs; {out}/report.html, {out}/writers.json")
+
+
 def main(paths: Paths, preset_name: str, quick: bool) -> int:
     """Run `make lab`; 1 if a claim fails."""
     out = paths.out / "lab"

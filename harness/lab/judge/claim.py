@@ -41,11 +41,12 @@ class Measured:
         """Return the planned run with these fields, a first move unless `move` is among them.
 
         The memory is unused meanwhile, and callers name the first page of each folio, unless
-        `writes_per_ms` and `addresses` are among them; it is anonymous, unless `memory` is.
+        `writes_per_ms` and `addresses` are among them; it is anonymous, unless `memory` is; it has
+        a reader, and each page as many accesses, unless `readers` and `zipf` are.
         Of several, that with the most channels, no bound, and the largest workload counts.
         """
-        wanted = {"move": 1, "writes_per_ms": 0, "addresses": "heads", "memory": "anon",
-                  **wanted}  # fmt: skip
+        wanted = {"move": 1, "writes_per_ms": 0, "readers": 1, "zipf": False,
+                  "addresses": "heads", "memory": "anon", **wanted}  # fmt: skip
         fields, values = attrgetter(*wanted), tuple(wanted.values())
         keys = [key for key in self._planned if fields(key) == values]
         return max(keys, key=lambda key: (key.channels or 0, -key.bound_us, *size(key)),

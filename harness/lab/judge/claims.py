@@ -17,16 +17,21 @@ from harness.lab.judge.claim import SLACK, Claim, Measured, verdict
 from harness.lab.results import Key, Program, Results
 from harness.lab.workloads import WORKLOADS
 
+WRITERS = ROOT / "lab/recorded/writers.json"
+
 
 def planned(results: Results) -> list[Key]:
     """Return the runs that the lab was to make; of a real machine, those that it made.
 
-    Where a workload alone was measured, there are none.
+    Where a workload alone was measured, there are none, or its own.
     """
     if results.calibration is None or results.engine is None:
         return list(results.runs)
     if results.programs and not results.runs:
         return []
+    written = [key for boot in plan.writers() for key in boot.keys(results.engine.preset)]
+    if results.runs and {run.name for run in results.runs} <= {key.name for key in written}:
+        return written
     return plan.keys(results.quick, results.engine.preset)
 
 
@@ -59,6 +64,8 @@ def judged(results: Results) -> list[tuple[Claim, Case | None]]:
     if results.calibration is None or len(presets) > 1:
         return [(claim, None) for claim in claims]
     earlier = [*claims_of(known), *programs.claims_of(recorded_programs())]
+    if WRITERS.exists():
+        earlier += claims_of(jsonio.load(Results, WRITERS))
     figures = {claim.name: claim.value for claim in earlier}
     groups = {workload.group for workload in WORKLOADS.values()}
     spread = programs.spread(recorded_programs())

@@ -105,20 +105,33 @@ def _live(measured: Measured) -> Iterator[Promised]:
         yield LIVE, f"{who}, 2 MB: first folio", "us", first
 
 
+_WRITTEN: tuple[tuple[str, Wanted, tuple[int, ...], tuple[int, ...]], ...] = (
+    ("", {}, plan.WRITES_PER_MS, plan.TOUCHED_KIB),
+    ("Zipf, ", {"zipf": True}, plan.ZIPF_PER_MS, plan.ZIPF_KIB),
+    ("8 processors, ", {"readers": plan.MANY_READERS}, plan.WRITES_PER_MS, plan.TOUCHED_KIB),
+)
+"""Names of what is written, with the fields that its runs have, rates, and sizes."""
+
+
 def _touched(measured: Measured) -> Iterator[Promised]:
     """Yield memory that is written meanwhile, against what copies it not live, or does nothing."""
-    for channels, rate, size in product((16, 0), plan.WRITES_PER_MS, plan.TOUCHED_KIB):
-        live: Wanted = {"design": "live", "channels": channels, "folio_kib": size,
-                        "writes_per_ms": rate}  # fmt: skip
-        who, design, word = (
-            ("engine", "segments", "not live") if channels else ("no engine", "off", "switched off")
-        )
-        name, rest = f"{who}, {size_name(size)}, {rate} pages a ms", live | {"design": design}
-        if channels:
-            yield TOUCHED, f"{name}: speed", "GB/s", measured.figure("gbps", **live)
-        yield TOUCHED, f"{name}: {P99}", "us", measured.inaccessible("p99", **live)
-        yield TOUCHED, f"{name}: speed, over {word}", "times", measured.over("gbps", live, rest)
-        yield TOUCHED, f"{name}: {P99}, of {word}", "", measured.waits(live, rest)
+    for (kind, fields, rates, sizes), channels in product(_WRITTEN, (16, 0)):
+        who, others = (
+            ("engine", (("segments", "ours", "not live"),)) if channels else
+            ("no engine", (("off", "ours", "switched off"), ("off", "vanilla", "vanilla")))
+        )  # fmt: skip
+        for rate, size in product(rates, sizes):
+            live: Wanted = fields | {"design": "live", "channels": channels, "kernel": "ours",
+                                     "folio_kib": size, "writes_per_ms": rate}  # fmt: skip
+            name = f"{kind}{who}, {size_name(size)}, {rate:,} pages a ms"
+            if channels:
+                yield TOUCHED, f"{name}: speed", "GB/s", measured.figure("gbps", **live)
+            yield TOUCHED, f"{name}: {P99}", "us", measured.inaccessible("p99", **live)
+            for design, kernel, word in others:
+                rest = live | {"design": design, "kernel": kernel}
+                faster, waits = measured.over("gbps", live, rest), measured.waits(live, rest)
+                yield TOUCHED, f"{name}: speed, over {word}", "times", faster
+                yield TOUCHED, f"{name}: {P99}, of {word}", "", waits
 
 
 def _kinds(measured: Measured) -> Iterator[Promised]:
@@ -148,7 +161,7 @@ def _kinds(measured: Measured) -> Iterator[Promised]:
 
 def _callers(measured: Measured) -> Iterator[Promised]:
     """Yield what is no system call: CPU time and speed over vanilla's, and huge pages."""
-    for addresses, size in product(plan.BY_KERNEL, plan.CALLER_KIB):
+    for addresses, size in product((*plan.BY_KERNEL, "fault"), plan.CALLER_KIB):
         called: Wanted = {"addresses": addresses, "folio_kib": size}
         vanilla = called | {"kernel": "vanilla"}
         for design, word in (("off", "switched off"), ("live", "with an engine")):
@@ -160,7 +173,7 @@ def _callers(measured: Measured) -> Iterator[Promised]:
             yield CALLERS, f"{name}: speed, over vanilla's", "times", faster
             waits = measured.waits(ours, vanilla)
             yield CALLERS, f"{name}: {P99}, of vanilla's", "", waits
-            if addresses != "reclaim":
+            if addresses not in ("reclaim", "fault"):
                 missing, known = (
                     measured.figure("huge_pages_missing", **side) for side in (ours, vanilla)
                 )

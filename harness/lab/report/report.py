@@ -172,28 +172,37 @@ def _speeds(results: Results, missed: Collection[str]) -> Question:
 
 def _touched(results: Results) -> Question:
     """Return memory that threads use while it moves."""
-    runs = sorted(results.runs, key=lambda run: (-run.folio_kib, run.writes_per_ms))
+    runs = sorted(results.runs, key=lambda run: (run.zipf, run.readers, -run.folio_kib,
+                                                 run.writes_per_ms))  # fmt: skip
+
+    def told(figure: float | None) -> str:
+        return "-" if figure is None else f"{figure:,.2f}"
+
     rows = [
         [
-            size_name(run.folio_kib), _copier(run), f"{run.writes_per_ms:,}",
+            size_name(run.folio_kib), _copier(run),
+            f"{run.writes_per_ms:,}{', Zipf' * run.zipf}", f"{run.readers}",
             "-" if results.calibration and not run.engine else f"{run.gbps:.2f}",
-            f"{run.inaccessible_us.p99:,.2f}" if run.inaccessible_us else "-",
-            f"{run.touch.read:,.2f}", f"{run.touch.write:,.2f}",
+            told(run.inaccessible_us.p99 if run.inaccessible_us else None),
+            told(run.touch.read_p999), told(run.touch.read),
+            told(run.touch.write_p999), told(run.touch.write),
+            "-" if run.touch.faults is None else f"{run.touch.faults:,}",
+            "-" if run.touch.ipis_per_gb is None else f"{run.touch.ipis_per_gb:,.0f}",
             "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
             "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
         ]
         for run in runs if run.touch
     ]  # fmt: skip
-    head = ("folio", "copies by", "pages written a ms", "GB/s", "inaccessible, p99, us",
-            "longest read, us", "longest write, us", "folios written meanwhile", "of",
-            "GB/s with another quantum")  # fmt: skip
+    head = ("folio", "copies by", "pages written a ms", "readers", "GB/s", "inaccessible, p99, us",
+            "read, p99.9, us", "longest", "write, p99.9, us", "longest", "page faults",
+            "IPIs a GB", "folios written meanwhile", "of", "GB/s with another quantum")  # fmt: skip
     largest = next((size_name(run.folio_kib) for run in runs if run.touch), "")
     met = {_copier(run): f"{_copier(run)} {max(run.touch.read, run.touch.write):,.2f} us"
            for run in runs if run.touch and size_name(run.folio_kib) == largest}  # fmt: skip
-    told = "; ".join([*met.values()][:: max(len(met) - 1, 1)])
+    longest = "; ".join([*met.values()][:: max(len(met) - 1, 1)])
     title = "What do threads meet that read and write the memory? The longest access with "
-    return Question(f"{title}{largest}: {told}", head, rows, 2)
+    return Question(f"{title}{largest}: {longest}", head, rows, 2)
 
 
 def _predicted(results: Results) -> Question:

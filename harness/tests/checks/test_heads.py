@@ -9,7 +9,7 @@ from harness.checks.heads import Head
 from harness.core.errors import HarnessError
 
 KERNELS = ("base", "debug", "arm64")
-GROUPS = ("arm64", "engines")
+GROUPS = ("arm64", "ptdma")
 
 
 def parse(*lines: str) -> Head:
@@ -20,6 +20,7 @@ def test_kernels_groups_and_counts() -> None:
     assert parse("# check: base debug") == Head({"base": "", "debug": ""})
     assert parse("# check: base arm64:arm64").kernels == {"base": "", "arm64": "arm64"}
     assert parse("# check: none") == Head({})
+    assert parse("# check: base once") == Head({"base": ""}, once=True)
     assert parse("# check: base", "# count: a/* b?c").counts == ("a/*", "b?c")
     assert parse("# check: base", "# qemu: cpus=1", "# check: debug").kernels.keys() == {
         "base",
@@ -32,10 +33,11 @@ def test_kernels_groups_and_counts() -> None:
     [
         ("# checks: base", "no line"),
         ("# check:", "no line"),
+        ("# check: once", "no line"),
         ("# check: base debgu", "no kernel 'debgu': there are base, debug, arm64"),
         ("# check: none base", "no kernel 'none'"),
-        ("# check: turn:base", "no group 'turn': there are arm64, engines"),
-        ("# check: base engines:base", "names base twice"),
+        ("# check: turn:base", "no group 'turn': there are arm64, ptdma"),
+        ("# check: base ptdma:base", "names base twice"),
     ],
 )
 def test_a_head_that_is_not_understood_is_refused(line: str, error: str) -> None:

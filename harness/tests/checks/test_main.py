@@ -83,13 +83,12 @@ def test_a_quick_check_leaves_groups_out_and_their_turn_brings_them() -> None:
     brought = {
         "layouts": {"layouts-base-vcpus", "vanilla"},
         "faults": set(),
-        "engines": {
-            "base-ae4dma", "debug-ae4dma", "base-doctor-ptdma", "base-doctor-ae4dma", "base-report",
-            "base-doctor-pays", "base-doctor-tiers", *(f"demo-{x}" for x in OURS),
-        },
-        "intel": {f"base-{x}" for x in ("dsa", "ioat", "doctor-dsa", "doctor-ioat")}
-        | {"debug-iommu-intel"},
-    }  # fmt: skip
+        "doctors": {f"base-doctor-{x}" for x in OURS},
+        "ptdma": {"base-report", "base-doctor-pays", "base-doctor-tiers", "demo-ptdma"},
+        "ae4dma": {"base-ae4dma", "debug-ae4dma", "demo-ae4dma"},
+        "ioat": {"base-ioat", "demo-ioat"},
+        "dsa": {"base-dsa", "debug-iommu-intel", "demo-dsa"},
+    }
     for group, names in brought.items():
         assert turn(group) == quick | names
         assert not quick & names
@@ -121,10 +120,10 @@ def test_the_turn_is_told_to_suites(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(suite, "run_suite", run)
     stage = next(
-        x for x in main.tests(default_paths(), ("faults", "engines")) if x.name == "base-faults"
+        x for x in main.tests(default_paths(), ("faults", "ptdma")) if x.name == "base-faults"
     )
     assert stage.run(None, default_paths().out) == [GOOD]
-    assert told == ["faults,engines"]
+    assert told == ["faults,ptdma"]
 
 
 def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall() -> None:

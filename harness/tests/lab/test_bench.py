@@ -71,10 +71,14 @@ def test_kinds_of_memory_and_bounds_are_workloads() -> None:
 @pytest.mark.parametrize("twice", [None, 7])
 def test_what_threads_met_is_in_the_time_of_the_machine(twice: int | None) -> None:
     met = {"reads_per_s": 20368, "writes_per_s": 204, "read_ns": 800, "write_ns": 10_000,
-           "copied_twice": twice}  # fmt: skip
+           "read_p999_ns": 491, "write_p999_ns": 5000, "read_faults": 5, "write_faults": 7,
+           "readers": 6, "zipf": True, "ipis": 268, "copied_twice": twice}  # fmt: skip
     (run,) = bench_module.runs_of(parse(bench(one_run(touch=met))), "b", 4.90978)
-    assert run.writes_per_ms == 1
+    assert (run.writes_per_ms, run.readers, run.zipf) == (1, 6, True)
     assert run.touch
+    assert (run.touch.read_p999, run.touch.write_p999) == pytest.approx((0.1, 1.0184), rel=1e-3)
+    assert run.touch.faults == 12
+    assert run.touch.ipis_per_gb == pytest.approx(998, rel=1e-3)
     assert (run.touch.read, run.touch.write) == pytest.approx((0.16294, 2.03675), rel=1e-4)
     assert run.touch.copied_twice == twice
     (run,) = bench_module.runs_of(parse(bench()), "b", 4.90978)
@@ -108,6 +112,9 @@ def test_what_was_not_measured_stays_unknown() -> None:
         (offload(enabled=False), ("ours", "off", None, 0, 512)),
         (offload("none"), ("ours", "off", None, 0, 512)),
         (offload("cpu"), ("ours", "cpu", None, 0, 512)),
+        (offload("cpu", live=1), ("ours", "cpu", None, 0, 512)),
+        (offload("cpu", live=2), ("ours", "live", None, 0, None)),
+        (offload(live=1), ("ours", "live", "idxd", 8, None)),
         (offload("mtcopy", parameters={"threads": "6"}), ("ours", "threads", None, 6, 512)),
         (offload("sample", parameters=None), ("ours", "other", "sample", None, None)),
         (offload(), ("ours", "segments", "idxd", 8, 512)),

@@ -76,7 +76,7 @@ def test_every_claim_is_there() -> None:
     groups = (reproduced.CALIBRATION, reproduced.BATCHES, reproduced.SIZES, goals.OFF,
               goals.GAIN, goals.WHOLE, goals.SEGMENTS, goals.KINDS, goals.CALLERS)  # fmt: skip
     assert [count[group] for count in counts for group in groups] == [
-        17, 14, 0, 0, 12, 6, 7, 12, 12,
+        17, 14, 0, 0, 12, 6, 7, 12, 24,
         45, 120, 36, 6, 19, 12, 10, 15, 44,
     ]  # fmt: skip
 
@@ -231,6 +231,21 @@ def test_worse_than_nothing_turns_red() -> None:
         worse = changed(QUICK, row, gbps=gbps, inaccessible_us=Inaccessible(us, us, us))
         group = [name for name in failed(worse) if name.startswith(goals.TOUCHED)]
         assert len(group) == (4 if engine else 3)
+
+
+def test_writers_are_judged_by_themselves() -> None:
+    keys = [key for boot in plan.writers() for key in boot.keys(MODEL.preset)]
+    some = run(touch=Touch(read=1.0, write=2.0, copied_twice=3))
+    more = {n: getattr(some, n) for n in set(Run.__struct_fields__) - set(Key.__struct_fields__)}
+    runs = tuple(Run(**structs.asdict(key), **more) for key in keys)
+    written = structs.replace(QUICK, runs=runs, quick=False)
+    assert claims.planned(written) == keys
+    judged = [claim for claim, _ in claims.judged(written) if claim.group == goals.TOUCHED]
+    zipf = [claim for claim in judged if claim.what.startswith("Zipf, no engine, 2 MB, 50,000 ")]
+    assert [claim.what.rsplit(", ")[-1] for claim in zipf if claim.more] == [
+        "over switched off", "over vanilla",
+    ]  # fmt: skip
+    assert len(judged) == 6 * 2 * (4 + 5) + 4 * (4 + 3)
 
 
 def test_fitted_rows_are_not_judged_and_what_was_held_out_is() -> None:

@@ -86,7 +86,7 @@ def test_a_plan_asks_for_what_its_measurements_need() -> None:
     plain, boot = (Boot("b", plan.OURS, 16, some) for some in ((huge,), (file, huge, cold)))
     assert (plain.tiers, boot.tiers) == (False, True)
     *needs, first, second, third = boot.plan(4.0).splitlines()
-    assert needs == ["engine 16", "files", "cgroup"]
+    assert needs == ["engine 16", "files", "cgroup", "look 80"]
     assert " live 0 2000 --folio-kib" in first and " --memory=file --dir=/tmp/lab" in first
     assert second.endswith(" --addresses=compaction --from=1")
     assert third.endswith(" --addresses=reclaim")
@@ -99,3 +99,14 @@ def test_threads_count_milliseconds_of_the_machine_that_is_modelled() -> None:
     (key,) = boot.keys("toy")
     assert key.writes_per_ms == 10
     assert key.name.endswith(", 10 writes per ms")
+
+
+def test_writers_have_each_rate_on_each_kernel_and_readers_eight_processors() -> None:
+    boots = {boot.name: boot for boot in plan.writers()}
+    for name in ("zipf-vanilla", "zipf-cpu", "zipf-16"):
+        keys = boots[name].keys("toy")
+        assert {key.writes_per_ms for key in keys if key.zipf} == set(plan.ZIPF_PER_MS)
+    assert boots["zipf-vanilla"].plan(4.0).endswith(" --touch=123000,12500000 --zipf\n")
+    assert boots["many-16"].plan(4.0).endswith(" --touch=123000,123000,6\n")
+    assert boots["many-16"].cpus == 8
+    assert keys[0].name.endswith(", at most 100 us, 1 writes per ms, Zipf")

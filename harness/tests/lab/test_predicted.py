@@ -27,7 +27,7 @@ def test_predictions_are_what_is_recorded() -> None:
 
 def test_a_report_of_an_hour_is_beside_predictions(tmp_path: Path) -> None:
     def measured(round_: int, gbps: float) -> dict[str, object]:
-        told = offload(parameters={"segments": "Y", "merge": "Y"}, providers=["ptdma"], live=True,
+        told = offload(parameters={"segments": "Y", "merge": "Y"}, providers=["ptdma"], live=1,
                        max_inaccessible_us=100)  # fmt: skip
         document = bench(offload=told)
         document["runs"] = [{**document["runs"][0], "gbps_mean": gbps}]

@@ -1,17 +1,11 @@
 // SPDX-License-Identifier: GPL-2.0
 /*
  * migrate_bench: how fast memory moves between NUMA nodes, and how long it is
- * inaccessible meanwhile.
+ * inaccessible meanwhile. See its --help.
  *
  * One measurement maps fresh memory in folios of one size on one node, moves it
  * to another node ("move 1") and back ("move 2"). The two are reported apart:
  * the second migration of a folio may cost more than the first.
- *
- * Reclaim demotes memory instead if it is asked to; compaction moves it within a node that has
- * no huge page left, or the allocator makes way for a huge page of 1 GB.
- *
- * Latencies come from the kernel's own instrument in debugfs, where there is one.
- * It costs a little, so they are measured in a run of their own.
  *
  * Its only threads are those that use the memory while it moves. It does not call
  * setlocale(): decimal points are points.
@@ -36,8 +30,8 @@ const char * const instrument_names[] = {
 
 const char * const addresses_names[] = {
 	[ADDRESSES_HEADS] = "heads", [ADDRESSES_ALL] = "all", [ADDRESSES_RANGE] = "range",
-	[ADDRESSES_RECLAIM] = "reclaim", [ADDRESSES_COMPACTION] = "compaction",
-	[ADDRESSES_CONTIG] = "contig",
+	[ADDRESSES_RECLAIM] = "reclaim", [ADDRESSES_FAULT] = "fault",
+	[ADDRESSES_COMPACTION] = "compaction", [ADDRESSES_CONTIG] = "contig",
 };
 
 static void usage(void)
@@ -63,6 +57,8 @@ static void usage(void)
 	      "                       range: mbind(2) gets the range of all folios.\n"
 	      "                       No call: with reclaim the memory is cold, and demoted to\n"
 	      "                       a lower tier by memory.reclaim of this program's cgroup;\n"
+	      "                       with fault NUMA balancing moves each folio at the first\n"
+	      "                       access, if this program runs on a CPU of --to;\n"
 	      "                       with compaction half of twice as much memory is freed,\n"
 	      "                       folio by folio, while hugetlb holds all that is free of\n"
 	      "                       --from, which is then compacted; with contig a huge page\n"
@@ -77,11 +73,13 @@ static void usage(void)
 	      "                       auto: in one more measurement, apart from those of speed\n"
 	      "                       (default); off: never; only: in the only measurement, and\n"
 	      "                       speeds include what it costs\n"
-	      "  --touch=R,W          while memory moves, one thread reads R random pages of it a\n"
-	      "                       second, another writes to W, and no write may get lost.\n"
-	      "                       They have real-time priority (needs root): they wait for\n"
-	      "                       memory, and not for a processor. A thread leaves out what\n"
-	      "                       it has no time for\n"
+	      "  --touch=R,W[,N]      while memory moves, each of N threads (default 1) reads R\n"
+	      "                       random pages of it a second, another writes to W, and no\n"
+	      "                       write may get lost. They have real-time priority (needs\n"
+	      "                       root): they wait for memory, and not for a processor. A\n"
+	      "                       thread leaves out what it has no time for\n"
+	      "  --zipf               few pages get most accesses: the n-th of them about 1/n\n"
+	      "                       of those that the first gets\n"
 	      "  --verify             fill memory with a pattern before each move, and compare\n"
 	      "                       after it, outside the time measured; wrong bytes are\n"
 	      "                       counted, and make this program fail\n"
@@ -91,16 +89,17 @@ static void usage(void)
 	      "  --quiet              no table on standard error\n"
 	      "  --help               this text\n"
 	      "\n"
-	      "Speeds are in GB/s (10^9 bytes per second) of the folios that arrived; times\n"
-	      "are in ns, and per folio for all folios. folios_failed and folios_split are the\n"
+	      "Speeds are in GB/s (10^9 bytes per second) of the folios that arrived, the mean\n"
+	      "of all repetitions; times are in ns. folios_failed and folios_split are the\n"
 	      "most of any repetition; folios_split is -1 where /proc/kpageflags is not\n"
 	      "readable. latency_lost counts folios that are in no latency. offload says which\n"
-	      "migrator copied, with the parameters of its module. With compaction and contig\n"
-	      "failed are folios that stayed; huge_pages are those that there were to be (for\n"
-	      "compaction, of twice as much free memory), and those that there are. With\n"
-	      "--touch, read_ns and write_ns are the longest that an access took, and\n"
-	      "copied_twice counts folios that were written while the kernel copied them: most\n"
-	      "of any repetition, too.\n",
+	      "migrator copied, with the parameters of its module; live is as in debugfs. With\n"
+	      "compaction and contig failed are folios that stayed; huge_pages are those that\n"
+	      "there were to be (for compaction, of twice as much free memory), and those that\n"
+	      "there are. With --touch, read_ns and write_ns are the longest that an access\n"
+	      "took, p999 what one of a thousand took longer than, of the slowest thread, ipis\n"
+	      "interrupts to flush TLBs and to call functions (x86), and copied_twice counts\n"
+	      "folios that were written while the kernel copied them: most of any repetition.\n",
 	      stdout);
 }
 
@@ -152,12 +151,14 @@ static unsigned int parse_name(const char *text, const char *option,
 
 static void parse_touch(struct options *options, char *list)
 {
-	const char *reads = strsep(&list, ",");
+	const char *reads = strsep(&list, ","), *writes = strsep(&list, ",");
 
-	if (!list)
+	if (!writes)
 		errx(2, "--touch: '%s' is not two numbers with a comma between", reads);
 	options->reads = parse_number(reads, "touch", 1, MAX_TOUCHES);
-	options->writes = parse_number(list, "touch", 1, MAX_TOUCHES);
+	options->writes = parse_number(writes, "touch", 1, MAX_TOUCHES);
+	if (list)
+		options->readers = parse_number(list, "touch", 1, MAX_READERS);
 }
 
 static void adjust_options(struct options *options)
@@ -183,40 +184,49 @@ static void adjust_options(struct options *options)
 
 static void parse_options(struct options *options, int argc, char **argv)
 {
-	static const struct option known[] = {
+	const struct {
+		unsigned long *value, min, max;
+	} numbers[] = {
+		{ &options->mib, 1, MAX_MIB }, { &options->folios_per_call, 0, INT_MAX },
+		{ &options->from, 0, MEMORY_MAX_NODES - 1 },
+		{ &options->to, 0, MEMORY_MAX_NODES - 1 }, { &options->moves, 1, NR_MOVES },
+		{ &options->warmup, 0, MAX_REPEAT }, { &options->repeat, 1, MAX_REPEAT },
+	};
+	/* Options with a number are in the same order. */
+	const struct option known[] = {
+		{ "mib", required_argument, NULL, 0 },
+		{ "folios-per-call", required_argument, NULL, 0 },
+		{ "from", required_argument, NULL, 0 },
+		{ "to", required_argument, NULL, 0 },
+		{ "moves", required_argument, NULL, 0 },
+		{ "warmup", required_argument, NULL, 0 },
+		{ "repeat", required_argument, NULL, 0 },
 		{ "folio-kib", required_argument, NULL, 'k' },
-		{ "mib", required_argument, NULL, 'm' },
-		{ "folios-per-call", required_argument, NULL, 'c' },
 		{ "addresses", required_argument, NULL, 'a' },
 		{ "memory", required_argument, NULL, 'M' },
 		{ "dir", required_argument, NULL, 'd' },
-		{ "from", required_argument, NULL, 'f' },
-		{ "to", required_argument, NULL, 't' },
-		{ "moves", required_argument, NULL, 'n' },
-		{ "warmup", required_argument, NULL, 'w' },
-		{ "repeat", required_argument, NULL, 'r' },
 		{ "instrument", required_argument, NULL, 'i' },
 		{ "touch", required_argument, NULL, 'T' },
-		{ "verify", no_argument, NULL, 'v' },
-		{ "realtime", no_argument, NULL, 'R' },
 		{ "output", required_argument, NULL, 'o' },
-		{ "quiet", no_argument, NULL, 'q' },
 		{ "help", no_argument, NULL, 'h' },
+		{ "zipf", no_argument, &options->zipf, 1 },
+		{ "verify", no_argument, &options->verify, 1 },
+		{ "realtime", no_argument, &options->realtime, 1 },
+		{ "quiet", no_argument, &options->quiet, 1 },
 		{ }
 	};
-	int option;
+	int option, index;
 
-	while ((option = getopt_long(argc, argv, "h", known, NULL)) != -1) {
+	while ((option = getopt_long(argc, argv, "h", known, &index)) != -1) {
 		switch (option) {
+		case 0:
+			if ((size_t)index < ARRAY_SIZE(numbers))
+				*numbers[index].value =
+					parse_number(optarg, known[index].name,
+						     numbers[index].min, numbers[index].max);
+			break;
 		case 'k':
 			parse_sizes(options, optarg);
-			break;
-		case 'm':
-			options->mib = parse_number(optarg, "mib", 1, MAX_MIB);
-			break;
-		case 'c':
-			options->folios_per_call = parse_number(optarg, "folios-per-call", 0,
-								INT_MAX);
 			break;
 		case 'a':
 			options->addresses = parse_name(optarg, "addresses", addresses_names,
@@ -228,21 +238,6 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'd':
 			options->dir = optarg;
 			break;
-		case 'f':
-			options->from = parse_number(optarg, "from", 0, MEMORY_MAX_NODES - 1);
-			break;
-		case 't':
-			options->to = parse_number(optarg, "to", 0, MEMORY_MAX_NODES - 1);
-			break;
-		case 'n':
-			options->moves = parse_number(optarg, "moves", 1, NR_MOVES);
-			break;
-		case 'w':
-			options->warmup = parse_number(optarg, "warmup", 0, MAX_REPEAT);
-			break;
-		case 'r':
-			options->repeat = parse_number(optarg, "repeat", 1, MAX_REPEAT);
-			break;
 		case 'i':
 			options->instrument = parse_name(optarg, "instrument", instrument_names,
 							 NR_INSTRUMENT_USES);
@@ -250,17 +245,8 @@ static void parse_options(struct options *options, int argc, char **argv)
 		case 'T':
 			parse_touch(options, optarg);
 			break;
-		case 'v':
-			options->verify = true;
-			break;
-		case 'R':
-			options->realtime = true;
-			break;
 		case 'o':
 			options->output = optarg;
-			break;
-		case 'q':
-			options->quiet = true;
 			break;
 		case 'h':
 			usage();
@@ -318,7 +304,7 @@ int main(int argc, char **argv)
 	struct options options = {
 		.folio_kib = { 4, 16, 64, 256, 1024, 2048 },
 		.nr_sizes = 6, .mib = 256, .from = ANY_NODE, .to = ANY_NODE, .moves = NR_MOVES,
-		.dir = "/tmp", .warmup = 1, .repeat = 3,
+		.dir = "/tmp", .warmup = 1, .repeat = 3, .readers = 1,
 	};
 	const struct sched_param realtime = { .sched_priority = 1 };
 	unsigned int nr_nodes;

@@ -39,12 +39,22 @@ size_t memory_page_size(void)
 	return size;
 }
 
-uint64_t nanoseconds_now(void)
+static uint64_t nanoseconds_of(clockid_t clock)
 {
 	struct timespec now;
 
-	clock_gettime(CLOCK_MONOTONIC, &now);
+	clock_gettime(clock, &now);
 	return now.tv_sec * NSEC_PER_SEC + now.tv_nsec;
+}
+
+uint64_t nanoseconds_now(void)
+{
+	return nanoseconds_of(CLOCK_MONOTONIC);
+}
+
+uint64_t nanoseconds_used(void)
+{
+	return nanoseconds_of(CLOCK_THREAD_CPUTIME_ID);
 }
 
 double seconds_now(void)
@@ -152,17 +162,6 @@ unsigned int memory_nodes(int *nodes, unsigned int max)
 		pos += *pos == ',';
 	}
 	return nr;
-}
-
-bool memory_two_nodes(int *first, int *second)
-{
-	int nodes[2];
-
-	if (memory_nodes(nodes, 2) < 2)
-		return false;
-	*first = nodes[0];
-	*second = nodes[1];
-	return true;
 }
 
 long memory_node_kib(int node, const char *name)

@@ -21,6 +21,8 @@ size_t memory_page_size(void);
 /* Of a clock that never goes back. */
 uint64_t nanoseconds_now(void);
 double seconds_now(void);
+/* Of a processor, by the calling thread. */
+uint64_t nanoseconds_used(void);
 /* Lets the calling thread run on CPUs @first to @last only. */
 void run_on_cpus(int first, int last);
 /* A child with the same memory, which waits until it is killed, and ends with the caller. */
@@ -41,8 +43,6 @@ size_t memory_wrong(const void *addr, size_t len, uint64_t seed, const uint64_t 
 
 /* The first @max of the nodes that have memory; returns how many there are. */
 unsigned int memory_nodes(int *nodes, unsigned int max);
-/* The first two nodes that have memory; false when there are not two. */
-bool memory_two_nodes(int *first, int *second);
 /* A line of a node's meminfo, such as "MemFree:"; -1 if there is none. */
 long memory_node_kib(int node, const char *name);
 

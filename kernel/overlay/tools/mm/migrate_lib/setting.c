@@ -103,13 +103,20 @@ long setting_read_number(const char *path)
 long setting_find_number(const char *path, const char *name)
 {
 	FILE *file = fopen(path, "r");
-	char line[VALUE_SIZE], *found = NULL;
+	char line[4096], *next = NULL, *found = NULL;
+	long sum = 0;
 
 	while (file && !found && fgets(line, sizeof(line), file))
 		found = strstr(line, name);
 	if (file)
 		fclose(file);
-	return found ? strtol(found + strlen(name), NULL, 10) : -1;
+	if (!found)
+		return -1;
+	for (next = found + strlen(name); next != found;) {
+		found = next;
+		sum += strtol(found, &next, 10);
+	}
+	return sum;
 }
 
 long setting_count_lines(const char *path, const char *text)
@@ -267,11 +274,6 @@ void memory_settings_save(void)
 {
 	settings_save(THP_DIR "/hugepages-*/*enabled");
 	setting_save(NUMA_BALANCING);
-}
-
-void numa_balancing_off(void)
-{
-	setting_write(NUMA_BALANCING, "0");
 }
 
 /*

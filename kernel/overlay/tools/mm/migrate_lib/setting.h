@@ -27,7 +27,7 @@ int setting_read(const char *path, char *buf, size_t size);
 int setting_value(const char *path, char *buf, size_t size);
 /* -1 if there is no number. */
 long setting_read_number(const char *path);
-/* The number behind the first @name in a file of many, such as /proc/vmstat; or -1. */
+/* The sum of the numbers behind the first @name in a file of many, such as /proc/vmstat; or -1. */
 long setting_find_number(const char *path, const char *name);
 /* How many lines of a file have @text in them; -1 if it cannot be read. */
 long setting_count_lines(const char *path, const char *text);
@@ -54,8 +54,6 @@ void settings_forget(void);
 
 /* setting_save() for the sizes of folios and for NUMA balancing. */
 void memory_settings_save(void);
-/* Only the caller moves its memory. */
-void numa_balancing_off(void);
 /*
  * Memory with MADV_HUGEPAGE, anonymous or shmem, comes in folios of @folio_size; with
  * the size of a page, in pages. 0 or -errno.

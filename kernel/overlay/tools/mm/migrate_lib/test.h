@@ -50,9 +50,9 @@ static inline bool test_begin(struct __test_metadata *metadata)
 {
 	_metadata = metadata;
 	settings_restore();
-	if (!memory_two_nodes(&nodes[0], &nodes[1]))
+	if (memory_nodes(nodes, 2) < 2)
 		SKIP(return false, "needs two nodes with memory");
-	numa_balancing_off();
+	setting_write(NUMA_BALANCING, "0");
 	return true;
 }
 

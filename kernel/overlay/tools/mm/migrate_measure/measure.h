@@ -34,6 +34,7 @@
 #define MAX_HUGETLB_KIB	(1024 * 1024UL)
 #define MAX_SIZES	9
 #define MAX_PARTS	9
+#define MAX_READERS	64
 #define ANY_NODE	ULONG_MAX
 
 /* The first move goes from the node where memory was allocated, the second back. */
@@ -43,12 +44,12 @@ enum instrument_use { INSTRUMENT_AUTO, INSTRUMENT_OFF, INSTRUMENT_ONLY, NR_INSTR
 
 /*
  * The ways to move memory: move_pages(2), which gets addresses of each folio; mbind(2), which
- * gets a range; reclaim, which demotes it; and two that leave it on its node: compaction, and
- * the allocation of a contiguous range.
+ * gets a range; reclaim, which demotes it; NUMA balancing, at faults of this program; and two
+ * that leave it on its node: compaction, and the allocation of a contiguous range.
  */
 enum addresses {
-	ADDRESSES_HEADS, ADDRESSES_ALL, ADDRESSES_RANGE, ADDRESSES_RECLAIM, ADDRESSES_COMPACTION,
-	ADDRESSES_CONTIG, NR_ADDRESSES
+	ADDRESSES_HEADS, ADDRESSES_ALL, ADDRESSES_RANGE, ADDRESSES_RECLAIM, ADDRESSES_FAULT,
+	ADDRESSES_COMPACTION, ADDRESSES_CONTIG, NR_ADDRESSES
 };
 
 enum memory { MEMORY_ANON, MEMORY_SHMEM, MEMORY_FILE, MEMORY_HUGETLB, MEMORY_MIXED, NR_MEMORY };
@@ -58,26 +59,31 @@ struct options {
 	unsigned int nr_sizes;
 	unsigned long mib;
 	unsigned long folios_per_call;
-	/* Pages a second; 0: no thread touches them. */
-	unsigned long reads, writes;
+	/* Pages a second, 0: no thread touches them; and how many threads read. */
+	unsigned long reads, writes, readers;
 	unsigned long from, to;
 	unsigned long moves, warmup, repeat;
 	enum instrument_use instrument;
 	enum addresses addresses;
 	enum memory memory;
 	const char *dir, *output;
-	bool verify, realtime, quiet;
+	int zipf, verify, realtime, quiet;
+};
+
+/* Of the accesses of some threads while memory moved: times in ns, and faults. */
+struct met {
+	__u64 longest, p999, faults;
 };
 
 /* The times of one move, in ns, and the fate of its folios. */
 struct sample {
 	__u64 elapsed, cpu;
-	bool has_cpu;
 	__u64 failed;
 	/* -1: cannot be told. */
 	__s64 split;
-	/* The longest that an access took while memory moved. */
-	__u64 read, write;
+	struct met read, write;
+	/* Interrupts with which processors had others flush TLBs, and call functions. */
+	__u64 ipis;
 	/* Folios that were written while they were copied. -1: cannot be told. */
 	__s64 twice;
 	/* Of huge_wanted(), afterwards. */
@@ -107,8 +113,7 @@ struct result {
 	/* The most of any sample, but the least of huge; no times. */
 	struct sample worst;
 
-	double gbps_mean, gbps_sd, gbps_min;
-	double ns_per_folio;
+	double gbps_mean;
 };
 
 struct folio {

@@ -6,8 +6,8 @@
 #define _GNU_SOURCE
 #include "measure.h"
 
-#include <math.h>
-#include <time.h>
+#define VMSTAT	"/proc/vmstat"
+#define UPDATES	"numa_pte_updates "
 
 /* Moves what is named from @first on, @nr times. All of it goes to the same node. */
 static long call_one(const struct area *area, size_t first, size_t nr)
@@ -32,6 +32,25 @@ static int demote(const struct area *area)
 	return 0;
 }
 
+/* Have the kernel take away all access to the memory, so that the next one is a fault. */
+static void protect(const struct area *area)
+{
+	const long pages = area->len / memory_page_size();
+	const long then = setting_find_number(VMSTAT, UPDATES);
+
+	if (setting_write(NUMA_BALANCING, "1") || then < 0)
+		errx(1, "this kernel does not balance NUMA nodes");
+	while (setting_find_number(VMSTAT, UPDATES) < then + pages)
+		;
+}
+
+static int use(const struct area *area)
+{
+	for (size_t i = 0; i < area->folios; i++)
+		__atomic_load_n((char *)area->named[i], __ATOMIC_RELAXED);
+	return 0;
+}
+
 static int make_way(const struct options *options)
 {
 	size_t size = huge_size(options);
@@ -48,6 +67,8 @@ static int call_all(const struct area *area)
 
 	if (options->addresses == ADDRESSES_RECLAIM)
 		return demote(area);
+	if (options->addresses == ADDRESSES_FAULT)
+		return use(area);
 	if (options->addresses == ADDRESSES_COMPACTION)
 		return setting_write(setting_path(NODE_DIR "/node%lu/compact", options->from), "1");
 	if (options->addresses == ADDRESSES_CONTIG)
@@ -59,34 +80,35 @@ static int call_all(const struct area *area)
 	return 0;
 }
 
-static bool read_thread_time(__u64 *ns)
-{
-	struct timespec time;
-
-	if (clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time))
-		return false;
-	*ns = time.tv_sec * NSEC_PER_SEC + time.tv_nsec;
-	return true;
-}
-
 static void time_calls(const struct area *area, struct sample *sample)
 {
-	__u64 cpu[2] = { 0 };
-	__u64 start, end;
+	__u64 cpu = nanoseconds_used();
+	__u64 start = nanoseconds_now();
+	__u64 end;
 	int err;
 
-	sample->has_cpu = read_thread_time(&cpu[0]);
-	start = nanoseconds_now();
 	err = call_all(area);
 	end = nanoseconds_now();
-	sample->has_cpu = sample->has_cpu && read_thread_time(&cpu[1]);
+	sample->cpu = nanoseconds_used() - cpu;
 	if (err)
 		errx(1, "cannot move pages between nodes %lu and %lu: %s", area->options->from,
 		     area->options->to, strerror(-err));
 
 	/* A move takes time, even if the clock's resolution hides it. */
 	sample->elapsed = end > start ? end - start : 1;
-	sample->cpu = cpu[1] - cpu[0];
+}
+
+static long count_ipis(void)
+{
+	return setting_find_number("/proc/interrupts", "TLB:") +
+	       setting_find_number("/proc/interrupts", "CAL:");
+}
+
+static void keep_most(struct met *most, struct met met)
+{
+	most->longest = MAX(most->longest, met.longest);
+	most->p999 = MAX(most->p999, met.p999);
+	most->faults = MAX(most->faults, met.faults);
 }
 
 static void start_thread(struct toucher *toucher)
@@ -99,29 +121,34 @@ static void start_thread(struct toucher *toucher)
 
 static void time_touched(const struct area *area, struct sample *sample)
 {
-	struct toucher reader = {
-		.addr = area->addr, .len = area->len, .per_second = area->options->reads,
-		.priority = 2, .random = 2,
-	};
-	struct toucher writer = {
-		.addr = area->addr, .len = area->len, .per_second = area->options->writes,
-		.write_every = 1, .written = area->written, .priority = 1, .random = 1,
-	};
+	const struct options *options = area->options;
+	/* The first one writes. */
+	struct toucher touchers[1 + MAX_READERS];
 	struct offload_stats then;
 	bool counted = offload_read_stats(&then, NULL);
 	size_t lost;
 
-	/* The mover keeps neither from a processor, nor does the writer keep the reader. */
-	start_thread(&reader);
-	start_thread(&writer);
+	/* The mover keeps none from a processor, nor does the writer keep a reader. */
+	for (unsigned int i = 0; i <= options->readers; i++) {
+		touchers[i] = (struct toucher) {
+			.addr = area->addr, .len = area->len, .zipf = options->zipf,
+			.per_second = i ? options->reads : options->writes, .write_every = !i,
+			.written = area->written, .priority = i ? 2 : 1, .random = 1 + i,
+		};
+		start_thread(&touchers[i]);
+	}
+	sample->ipis = count_ipis();
 	time_calls(area, sample);
-	toucher_stop(&reader);
-	toucher_stop(&writer);
+	sample->ipis = count_ipis() - sample->ipis;
+	for (unsigned int i = 0; i <= options->readers; i++) {
+		struct toucher *toucher = &touchers[i];
 
-	sample->read = reader.longest;
-	sample->write = writer.longest;
+		toucher_stop(toucher);
+		keep_most(i ? &sample->read : &sample->write, (struct met) {
+			toucher->longest, toucher_p999(toucher), toucher->faults });
+	}
 	sample->twice = counted ? (__s64)offload_grown_since(&then, NULL, "live_written") : -1;
-	lost = toucher_lost(&writer);
+	lost = toucher_lost(&touchers[0]);
 	if (lost)
 		errx(1, "%zu pages of folios of %zu KiB lost what was written meanwhile", lost,
 		     area->folio_size / KIB);
@@ -157,6 +184,8 @@ static void measure_move(struct area *area, struct result *result, struct sample
 	if (options->addresses == ADDRESSES_RECLAIM && madvise(area->addr, area->len, MADV_COLD))
 		err(1, "cannot make memory cold");
 
+	if (options->addresses == ADDRESSES_FAULT)
+		protect(area);
 	if (options->addresses == ADDRESSES_CONTIG)
 		held = hugetlb_held(huge_size(options), options->from);
 	if (instrumented)
@@ -165,6 +194,8 @@ static void measure_move(struct area *area, struct result *result, struct sample
 		time_touched(area, sample);
 	else
 		time_calls(area, sample);
+	if (options->addresses == ADDRESSES_FAULT)
+		setting_write(NUMA_BALANCING, "0");
 	if (instrumented) {
 		instrument_enable(false);
 		instrument_read(&result->latency);
@@ -208,39 +239,22 @@ static double sample_gbps(const struct result *result, const struct sample *samp
 
 static void keep_worst(struct sample *worst, const struct sample *sample)
 {
-	worst->has_cpu &= sample->has_cpu;
 	worst->failed = MAX(worst->failed, sample->failed);
 	worst->split = MAX(worst->split, sample->split);
-	worst->read = MAX(worst->read, sample->read);
-	worst->write = MAX(worst->write, sample->write);
+	keep_most(&worst->read, sample->read);
+	keep_most(&worst->write, sample->write);
+	worst->ipis = MAX(worst->ipis, sample->ipis);
 	worst->twice = MAX(worst->twice, sample->twice);
 	worst->huge = MIN(worst->huge, sample->huge);
 }
 
 static void summarise(struct result *result, size_t bytes)
 {
-	double sum = 0, squares = 0, ns = 0;
-
 	result->worst = result->samples[0];
 	for (unsigned int i = 0; i < result->nr; i++) {
-		const struct sample *sample = &result->samples[i];
-		double gbps = sample_gbps(result, sample, bytes);
-
-		sum += gbps;
-		result->gbps_min = i ? MIN(result->gbps_min, gbps) : gbps;
-		ns += (double)sample->elapsed / result->folios;
-		keep_worst(&result->worst, sample);
+		result->gbps_mean += sample_gbps(result, &result->samples[i], bytes) / result->nr;
+		keep_worst(&result->worst, &result->samples[i]);
 	}
-	result->gbps_mean = sum / result->nr;
-	result->ns_per_folio = ns / result->nr;
-
-	for (unsigned int i = 0; i < result->nr; i++) {
-		double off = sample_gbps(result, &result->samples[i], bytes) - result->gbps_mean;
-
-		squares += off * off;
-	}
-	if (result->nr > 1)
-		result->gbps_sd = sqrt(squares / (result->nr - 1));
 }
 
 void measure_size(struct area *area, unsigned long folio_kib, struct result *results,

@@ -14,7 +14,8 @@
 static const char * const reasons[] = {
 	[ADDRESSES_HEADS] = "syscall_or_cpuset", [ADDRESSES_ALL] = "syscall_or_cpuset",
 	[ADDRESSES_RANGE] = "mempolicy_mbind", [ADDRESSES_RECLAIM] = "demotion",
-	[ADDRESSES_COMPACTION] = "compaction", [ADDRESSES_CONTIG] = "contig_range",
+	[ADDRESSES_FAULT] = "numa_misplaced", [ADDRESSES_COMPACTION] = "compaction",
+	[ADDRESSES_CONTIG] = "contig_range",
 };
 
 static void print_us(double ns, bool known)
@@ -32,12 +33,10 @@ void print_table_row(const struct result *result, bool first)
 	bool has_times = result->has_latency && latency->count;
 
 	if (first)
-		fprintf(stderr, "%9s %4s %9s %8s %9s %11s %6s %6s %11s %11s %11s\n",
-			"folio KiB", "move", "GB/s", "sd", "min", "ns/folio", "failed", "split",
-			"first us", "p50 us", "max us");
-	fprintf(stderr, "%9lu %4u %9.3f %8.3f %9.3f %11.1f %6llu %6lld", result->folio_kib,
-		result->move, result->gbps_mean, result->gbps_sd, result->gbps_min,
-		result->ns_per_folio, result->worst.failed, result->worst.split);
+		fprintf(stderr, "%9s %4s %9s %6s %6s %11s %11s %11s\n", "folio KiB", "move",
+			"GB/s", "failed", "split", "first us", "p50 us", "max us");
+	fprintf(stderr, "%9lu %4u %9.3f %6llu %6lld", result->folio_kib, result->move,
+		result->gbps_mean, result->worst.failed, result->worst.split);
 	print_us(has_first ? (double)latency->first_sum / latency->first_count : 0, has_first);
 	print_us(latency->p50, has_times);
 	print_us(latency->max, has_times);
@@ -119,17 +118,10 @@ static void json_channels(FILE *out)
 	fprintf(out, "], \"channels\": %u", nr);
 }
 
-/* As was set: 1, the default, is for migrators that are asynchronous. */
-static bool copies_live(const char *migrator)
-{
-	long live = setting_read_number(OFFLOAD_DEBUG "/live");
-
-	return live == 2 || (live == 1 && !strcmp(migrator, "dcbm"));
-}
-
 static void json_offload(FILE *out, const struct options *options)
 {
 	long bound = setting_read_number(OFFLOAD_DIR "/max_inaccessible_us");
+	long live = setting_read_number(OFFLOAD_DEBUG "/live");
 	char migrator[OFFLOAD_ROUTE_SIZE];
 
 	if (offload_get_route(reasons[options->addresses], migrator)) {
@@ -144,8 +136,7 @@ static void json_offload(FILE *out, const struct options *options)
 	json_parameters(out, migrator);
 	fputs(",\n    ", out);
 	json_channels(out);
-	fprintf(out, ", \"live\": %s", json_bool(copies_live(migrator)));
-	fprintf(out, ", \"max_inaccessible_us\": %ld}", bound < 0 ? 0 : bound);
+	fprintf(out, ", \"live\": %ld, \"max_inaccessible_us\": %ld}", MAX(live, 0), MAX(bound, 0));
 }
 
 static void json_machine(FILE *out, const struct options *options, unsigned int nr_nodes)
@@ -174,11 +165,9 @@ static bool json_begin(FILE *out, const char *name, bool known)
 	return known;
 }
 
-static void json_times(FILE *out, const char *name, const struct result *result,
-		       size_t offset, bool known)
+static void json_times(FILE *out, const char *name, const struct result *result, size_t offset)
 {
-	if (!json_begin(out, name, known))
-		return;
+	json_begin(out, name, true);
 	for (unsigned int i = 0; i < result->nr; i++) {
 		const char *sample = (const char *)&result->samples[i];
 
@@ -204,14 +193,23 @@ static void json_latency(FILE *out, const struct result *result)
 	}
 }
 
+static void json_met(FILE *out, const char *name, const struct met *met)
+{
+	fprintf(out, ", \"%s_ns\": %llu, \"%s_p999_ns\": %llu, \"%s_faults\": %llu", name,
+		met->longest, name, met->p999, name, met->faults);
+}
+
 static void json_touch(FILE *out, const struct options *options, const struct result *result)
 {
 	if (!json_begin(out, "touch", options->reads))
 		return;
 	fprintf(out, "{\"reads_per_s\": %lu, \"writes_per_s\": %lu", options->reads,
 		options->writes);
-	fprintf(out, ", \"read_ns\": %llu, \"write_ns\": %llu, \"copied_twice\": ",
-		result->worst.read, result->worst.write);
+	fprintf(out, ", \"readers\": %lu, \"zipf\": %s", options->readers,
+		json_bool(options->zipf));
+	json_met(out, "read", &result->worst.read);
+	json_met(out, "write", &result->worst.write);
+	fprintf(out, ", \"ipis\": %llu, \"copied_twice\": ", result->worst.ipis);
 	if (result->worst.twice < 0)
 		fputs("null}", out);
 	else
@@ -222,11 +220,9 @@ static void json_result(FILE *out, const struct options *options, const struct r
 {
 	fprintf(out, "    {\"folio_kib\": %lu, \"move\": %u, \"folios\": %llu",
 		result->folio_kib, result->move, result->folios);
-	fprintf(out, ",\n     \"gbps_mean\": %.6f, \"gbps_sd\": %.6f, \"gbps_min\": %.6f",
-		result->gbps_mean, result->gbps_sd, result->gbps_min);
-	fprintf(out, ", \"ns_per_folio\": %.3f", result->ns_per_folio);
-	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed), true);
-	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu), result->worst.has_cpu);
+	fprintf(out, ",\n     \"gbps_mean\": %.6f", result->gbps_mean);
+	json_times(out, "elapsed_ns", result, offsetof(struct sample, elapsed));
+	json_times(out, "cpu_ns", result, offsetof(struct sample, cpu));
 	fprintf(out, ",\n     \"folios_failed\": %llu, \"folios_split\": %lld",
 		result->worst.failed, result->worst.split);
 	fprintf(out, ", \"latency_lost\": %llu", result->latency.lost);

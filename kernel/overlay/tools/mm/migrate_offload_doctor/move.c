@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <time.h>
 #include <linux/mempolicy.h>
 
 #include "doctor.h"
@@ -88,15 +87,6 @@ static void count(struct point *point, const struct offload_stats *then)
 	point->unreachable += offload_grown_since(then, reason, "fallback_unreachable");
 }
 
-/* Of this thread, and not of the one that touches memory. */
-static double cpu_seconds(void)
-{
-	struct timespec time;
-
-	clock_gettime(CLOCK_THREAD_CPUTIME_ID, &time);
-	return time.tv_sec + time.tv_nsec / 1e9;
-}
-
 /* Memory that is not young. Returns how many folios are not on @node then: reclaim may give up. */
 static long demote(const struct area *area, int node)
 {
@@ -121,20 +111,21 @@ static void move_area(struct area *area, struct point *point, int node, enum fig
 
 	for (size_t offset = 0; offset < area->size; offset += size) {
 		struct offload_stats then;
-		double begin, cpu_begin;
+		uint64_t cpu_begin;
+		double begin;
 		long missing;
 
 		size = area->size - offset < most ? area->size - offset : most;
 		offload_read_stats(&then, point->demoted ? DEMOTION : REASON);
 		begin = seconds_now();
-		cpu_begin = cpu_seconds();
+		cpu_begin = nanoseconds_used();
 		missing = point->demoted ? demote(area, node) :
 			  memory_move(0, area->addr + offset, size, area->folio, node,
 				      MPOL_MF_MOVE);
 		if (missing >= 0)
 			moved += size - missing * area->folio;
 		took += seconds_now() - begin;
-		cpu += cpu_seconds() - cpu_begin;
+		cpu += (nanoseconds_used() - cpu_begin) / 1e9;
 		count(point, &then);
 		if (point_is_wrong(point))
 			break;

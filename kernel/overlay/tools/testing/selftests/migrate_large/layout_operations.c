@@ -246,7 +246,7 @@ static int do_numa_hint(struct layout *layout, const struct vma *vma, struct ran
 	for (i = 0; !err && i < 20 && numa_updates() == before; i++)
 		for (volatile int j = 0; j < 500000; j++)
 			;
-	numa_balancing_off();
+	setting_write(NUMA_BALANCING, "0");
 	return err ?: i < 20 ? 0 : -ETIME;
 }
 

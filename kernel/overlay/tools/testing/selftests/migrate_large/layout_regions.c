@@ -54,7 +54,7 @@ void layout_settings(void)
 
 	for (size_t i = 1; i < ARRAY_SIZE(folio_sizes); i++)
 		allow_size(folio_sizes[i], false);
-	numa_balancing_off();
+	setting_write(NUMA_BALANCING, "0");
 	for (size_t i = 0; i < ARRAY_SIZE(settings); i++)
 		setting_write(settings[i][0], settings[i][1]);
 }

@@ -74,7 +74,7 @@ static int run_layout(uint64_t seed, bool threaded, bool pressure)
 		.hold = { -1, -1 }, .file_dir = -1, .pressure = pressure,
 	};
 	layout.file_dir = open(getenv("MIG_FILE_DIR") ?: "/tmp", O_DIRECTORY | O_CLOEXEC);
-	if (!memory_two_nodes(&layout.nodes[0], &layout.nodes[1]))
+	if (memory_nodes(layout.nodes, 2) < 2)
 		return 1;
 	layout.pause_page = map_pause_page(&layout);
 	if (!layout.pause_page)
@@ -188,7 +188,7 @@ int main(int argc, char **argv)
 	layout_settings();
 	/* Where memory comes from must not depend on where the scheduler puts us. */
 	run_on_cpus(0, 0);
-	if (pressure && (!memory_two_nodes(&nodes[0], &nodes[1]) || !fill_node(nodes[1]))) {
+	if (pressure && (memory_nodes(nodes, 2) < 2 || !fill_node(nodes[1]))) {
 		fprintf(stderr, "node %d cannot be filled\n", nodes[1]);
 		return 1;
 	}

@@ -163,12 +163,12 @@ long area_move(struct area *area, int node)
 	return memory_move(0, area->addr, area->size, area->folio_size, node, MPOL_MF_MOVE);
 }
 
-long area_bind(struct area *area, int node)
+long area_bind(struct area *area, int node, int flags)
 {
 	unsigned long mask = 1UL << node;
 
 	if (syscall(SYS_mbind, area->addr, area->size, MPOL_BIND, &mask, 8 * sizeof(mask),
-		    MPOL_MF_MOVE))
+		    flags))
 		return -errno;
 	return memory_pages_not_on(area->addr, area->size, node) * memory_page_size() /
 	       area->folio_size;

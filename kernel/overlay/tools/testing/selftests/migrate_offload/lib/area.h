@@ -57,7 +57,7 @@ size_t area_wrong(const struct area *area);
 /* How many folios are not on @node after one call of move_pages(2), or -errno. */
 long area_move(struct area *area, int node);
 /* The same after one call of mbind(2). */
-long area_bind(struct area *area, int node);
+long area_bind(struct area *area, int node, int flags);
 
 /* A userfaultfd that may protect memory from writes; -1 if there is none. */
 int uffd_open(const void *addr, size_t len);

@@ -269,16 +269,12 @@ static bool is_bad(const char *line)
 	static regex_t complaints;
 	static bool compiled;
 
-	if (!compiled) {
-		compiled = !regcomp(&complaints, KERNEL_COMPLAINTS_IN_A_TEST,
-				    REG_EXTENDED | REG_NOSUB);
-		if (!compiled)
-			return true;
-	}
-	return !regexec(&complaints, line, 0, NULL, 0);
+	compiled = compiled || !regcomp(&complaints, KERNEL_COMPLAINTS_IN_A_TEST,
+					REG_EXTENDED | REG_NOSUB);
+	return !compiled || !regexec(&complaints, line, 0, NULL, 0);
 }
 
-size_t kernel_log_bad_besides(int fd, const char *meant)
+size_t kernel_log_bad(int fd, const char *meant)
 {
 	char record[8192], *text;
 	size_t bad = 0;
@@ -305,11 +301,6 @@ size_t kernel_log_bad_besides(int fd, const char *meant)
 		printf("# kernel log: %s\n", text + 1);
 		bad++;
 	}
-}
-
-size_t kernel_log_bad(int fd)
-{
-	return kernel_log_bad_besides(fd, NULL);
 }
 
 #define LEAK_ROUNDS	7
@@ -388,7 +379,7 @@ const char *engine_test_begin(struct engine_test *test)
 {
 	if (!offload_available())
 		return "no " OFFLOAD_DIR;
-	if (!memory_two_nodes(&test->nodes[0], &test->nodes[1]))
+	if (memory_nodes(test->nodes, 2) < 2)
 		return "needs two nodes with memory";
 	if (!test->stuck && !engine_unload())
 		return "a migrator or an engine is in use";
@@ -396,13 +387,13 @@ const char *engine_test_begin(struct engine_test *test)
 	test->mappings = dma_mappings();
 	offload_save();
 	memory_settings_save();
-	numa_balancing_off();
+	setting_write(NUMA_BALANCING, "0");
 	return NULL;
 }
 
 size_t engine_test_end(struct engine_test *test)
 {
-	size_t bad = kernel_log_bad(test->log);
+	size_t bad = kernel_log_bad(test->log, NULL);
 	long more;
 
 	if (!test->stuck) {
@@ -412,7 +403,7 @@ size_t engine_test_end(struct engine_test *test)
 			printf("# %ld DMA mappings more than before\n", more);
 			bad++;
 		}
-		bad += kernel_log_bad(test->log);
+		bad += kernel_log_bad(test->log, NULL);
 	}
 	close(test->log);
 	settings_restore();

@@ -101,10 +101,11 @@ unsigned int engine_quarantined(void);
  * them no test says anything: the program fails if they cannot be read.
  */
 int kernel_log_open(void);
-/* How many lines since kernel_log_open() or the last call are such; prints them. */
-size_t kernel_log_bad(int fd);
-/* The same, but for lines that have @meant in them. */
-size_t kernel_log_bad_besides(int fd, const char *meant);
+/*
+ * How many lines since kernel_log_open() or the last call are such, but for those that have
+ * @meant in them, if it is not NULL; prints them.
+ */
+size_t kernel_log_bad(int fd, const char *meant);
 
 /*
  * Runs dmatest with @parameters. How many of its tests failed; -1 if it did not run. Waits for

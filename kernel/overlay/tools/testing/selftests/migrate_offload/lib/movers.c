@@ -6,6 +6,7 @@
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <linux/mempolicy.h>
 
 #include "memory.h"
 #include "movers.h"
@@ -14,7 +15,9 @@
 /* Written by one process each, read by all. */
 struct mover {
 	bool ready;
-	unsigned long long moves, stayed, bytes_wrong, splits;
+	unsigned long long moves, bytes_wrong;
+	/* Folios that were not on the other node after their move, and how often any were split. */
+	unsigned long long stayed, splits;
 };
 
 static struct shared {
@@ -38,7 +41,8 @@ static int mover_run(struct mover *mover, unsigned int kind, const int nodes[2],
 	while (!__atomic_load_n(&shared->stop, __ATOMIC_RELAXED)) {
 		const int node = nodes[(mover->moves + 1) % 2];
 
-		stayed = all && random() % 2 ? area_bind(&area, node) : area_move(&area, node);
+		stayed = all && random() % 2 ? area_bind(&area, node, MPOL_MF_MOVE) :
+					      area_move(&area, node);
 		if (stayed < 0) {
 			printf("# %s: cannot move: error %ld\n", area_kind_names[kind], stayed);
 			return 1;
@@ -112,11 +116,12 @@ void movers_wait(uint64_t moves)
 	} while (done < moves);
 }
 
-bool movers_stop(struct movers_result *result)
+bool movers_stop(unsigned long long *moves)
 {
+	bool right = true;
 	int status;
 
-	*result = (struct movers_result){ 0 };
+	*moves = 0;
 	__atomic_store_n(&shared->stop, true, __ATOMIC_RELAXED);
 	for (unsigned int kind = 0; kind < NR_ALL_AREA_KINDS; kind++) {
 		struct mover *mover = &shared->movers[kind];
@@ -124,15 +129,13 @@ bool movers_stop(struct movers_result *result)
 		if (kind >= NR_AREA_KINDS && !pids[kind])
 			continue;
 		if (pids[kind] <= 0 || waitpid(pids[kind], &status, 0) < 0 || status)
-			result->failed++;
+			right = false;
 		printf("# %s: %llu moves, %llu folios stayed, %llu bytes wrong, split %llu times\n",
 		       area_kind_names[kind], mover->moves, mover->stayed, mover->bytes_wrong,
 		       mover->splits);
-		result->moves += mover->moves;
-		result->stayed += mover->stayed;
-		result->bytes_wrong += mover->bytes_wrong;
-		result->splits += mover->splits;
+		*moves += mover->moves;
+		right &= !mover->bytes_wrong && !mover->splits;
 	}
 	munmap(shared, sizeof(*shared));
-	return !result->failed && !result->bytes_wrong && !result->splits;
+	return right;
 }

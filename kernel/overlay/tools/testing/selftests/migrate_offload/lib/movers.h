@@ -12,17 +12,6 @@
 
 #include "area.h"
 
-struct movers_result {
-	unsigned long long moves;
-	/* Folios that were not on the other node after their move. */
-	unsigned long long stayed;
-	unsigned long long bytes_wrong;
-	/* How often large folios were found split after a move. */
-	unsigned long long splits;
-	/* Processes that could not do their work. */
-	unsigned int failed;
-};
-
 /*
  * Returns when all processes have @size bytes each and begin to move them. With @all also
  * memory of a file, if there is a MIG_FILE_DIR, and of hugetlb, if there is room; and
@@ -32,9 +21,9 @@ bool movers_start(const int nodes[2], size_t size, bool all);
 /* Returns when they have moved their memory @moves times, all of them together. */
 void movers_wait(uint64_t moves);
 /*
- * Waits for all processes, each of which looks at its memory once more. True if all
- * did their work, no byte is wrong, and no folio was split.
+ * Waits for all processes, each of which looks at its memory once more, and prints how often
+ * it moved. True if all did their work, no byte is wrong, and no folio was split.
  */
-bool movers_stop(struct movers_result *result);
+bool movers_stop(unsigned long long *moves);
 
 #endif /* MOVERS_H */

@@ -170,12 +170,12 @@ static inline void begin_load(size_t size)
 /* More than @least moves were right since begin_load(), and no folio is lost. */
 static inline void end_load(unsigned int least)
 {
-	struct movers_result result;
+	unsigned long long moves;
 
-	EXPECT_TRUE(movers_stop(&result));
-	TH_LOG("%llu moves", result.moves);
+	EXPECT_TRUE(movers_stop(&moves));
+	TH_LOG("%llu moves", moves);
 	offload_show_grown();
-	EXPECT_GT(result.moves, least);
+	EXPECT_GT(moves, least);
 	EXPECT_EQ(offload_grown("fallback_lost"), 0);
 }
 

@@ -426,7 +426,7 @@ static void die(struct process *process)
 	ASSERT_LT(0, pid);
 	EXPECT_EQ((ssize_t)sizeof(ready), read(ends[0], &ready, sizeof(ready)));
 	EXPECT_TRUE(ready);
-	EXPECT_EQ(0, kernel_log_bad(test.log));
+	EXPECT_EQ(0, kernel_log_bad(test.log, NULL));
 	if (process->fate == KILLED)
 		kill(pid, SIGKILL);
 	else if (process->fate == OOM_KILLED)
@@ -437,7 +437,7 @@ static void die(struct process *process)
 	if (process->fate == OOM_KILLED) {
 		EXPECT_EQ(kills_before + 1, oom_kills());
 		/* Out of memory, the kernel shows its stack; all other complaints count. */
-		EXPECT_EQ(0, kernel_log_bad_besides(test.log, "Call Trace"));
+		EXPECT_EQ(0, kernel_log_bad(test.log, "Call Trace"));
 		EXPECT_EQ(0, setting_write(GROUP "memory.max", "max"));
 	}
 }

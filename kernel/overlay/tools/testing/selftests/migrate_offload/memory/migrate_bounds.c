@@ -8,14 +8,7 @@
 #define TIMEOUT		300
 
 #define MBIND		"mempolicy_mbind"
-
-static int bind_range(int node)
-{
-	unsigned long mask = 1UL << node;
-
-	return syscall(SYS_mbind, area.addr, area.size, MPOL_BIND, &mask, 8 * sizeof(mask),
-		       MPOL_MF_MOVE | MPOL_MF_STRICT) ? -errno : 0;
-}
+#define STRICT		(MPOL_MF_MOVE | MPOL_MF_STRICT)
 
 FIXTURE(required) { };
 FIXTURE_VARIANT(required) { enum area_kind kind; bool live; };
@@ -59,7 +52,7 @@ static void nothing_moves(void)
 	for (int i = 0; i < 2; i++) {
 		offload_mark();
 		EXPECT_EQ(i ? -EIO : (long)folios,
-			  i ? bind_range(nodes[1]) : area_move(&area, nodes[1]));
+			  i ? area_bind(&area, nodes[1], STRICT) : area_move(&area, nodes[1]));
 		EXPECT_EQ(folios, offload_grown("required_failed"))
 			offload_show_grown();
 		all_is_on(nodes[0]);
@@ -74,7 +67,7 @@ static void all_moves(void)
 	for (int i = 0; i < 2; i++) {
 		node = nodes[1 - i];
 		offload_mark();
-		EXPECT_EQ(0, i ? bind_range(node) : area_move(&area, node));
+		EXPECT_EQ(0, i ? area_bind(&area, node, STRICT) : area_move(&area, node));
 		EXPECT_LE(area_folios(&area), offload_grown("folios_copied"))
 			offload_show_grown();
 		EXPECT_EQ(0, offload_grown("required_failed"));
