@@ -135,7 +135,8 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         seeds = range(guest.seed() + 1, guest.seed() + (1 if first.group else SEEDS))
         seeded = [other(f"seed-{seed}", turn="", clock=vm.Clock(seed)) for seed in seeds]
         untimed = replace(other("untimed", turn="", wall=True), counts=("*",), virtual=False)
-        return [first, *seeded, untimed]
+        # By the wall, mm's selftests and a debug kernel fail by being slow.
+        return [first, *seeded, *([untimed] if first.name.startswith("base-") else [])]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
     return [
