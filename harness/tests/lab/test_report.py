@@ -149,17 +149,20 @@ def test_folios_that_failed_or_lost_their_latency_are_told(tmp_path: Path) -> No
 
 
 def test_memory_that_threads_use_has_a_table_of_its_own(tmp_path: Path) -> None:
-    met = Touch(read=0.5, write=1234.567, copied_twice=1200, by_quantum=0.0123)
+    met = Touch(read=0.5, write=1234.567, copied_twice=1200, read_p999=0.25, write_p999=12.5,
+                faults=1234, ipis_per_gb=998.4, by_quantum=0.0123)  # fmt: skip
     used = [
-        run(design="live", batch_pages=None, folio_kib=64, writes_per_ms=10000, touch=met),
+        run(design="live", batch_pages=None, folio_kib=64, writes_per_ms=10000, readers=6,
+            zipf=True, touch=met),
         by_cpu("vanilla", "off", writes_per_ms=1,
-               touch=structs.replace(met, copied_twice=None, by_quantum=None)),
+               touch=Touch(read=0.5, write=1234.567, copied_twice=None)),
     ]  # fmt: skip
     page = report(tmp_path, results(*used))
     assert [*cells(page, "2 MB"), *cells(page, "64 KB")] == [
-        ["2 MB", "vanilla", "1", "-", "500.00", "0.50", "1,234.57", "-", "512", "-"],
-        ["64 KB", "engine, live, 16 channels", "10,000", "60.00", "500.00", "0.50", "1,234.57",
-         "1,200", "16,384", "1.2%"],
+        ["2 MB", "vanilla", "1", "1", "-", "500.00", "-", "0.50", "-", "1,234.57", "-", "-", "-",
+         "512", "-"],
+        ["64 KB", "engine, live, 16 channels", "10,000, Zipf", "6", "60.00", "500.00", "0.25",
+         "0.50", "12.50", "1,234.57", "1,234", "998", "1,200", "16,384", "1.2%"],
     ]  # fmt: skip
     assert SPEED not in titles(page)
 
