@@ -41,6 +41,8 @@ struct Ptdma {
     bool pending;
     /* The head has passed the descriptor in work. */
     bool passed;
+    /* The last descriptor has, and RUN does not start it again (kernel/held). */
+    bool failed;
 };
 
 static void update_interrupt(Ptdma *pt)
@@ -105,6 +107,7 @@ static void ptdma_finish(DmaEngineQueue *queue, uint32_t error)
 
     if (error) {
         queue->run = false;
+        pt->failed = true;
         if (!pt->passed && queue->dma->knobs.head_past_error) {
             pt->head = behind(pt, pt->head);
         }
@@ -161,7 +164,7 @@ static void ptdma_write(DmaEngine *dma, hwaddr addr, uint32_t value)
     case REG_CONTROL:
         pt->control = value & CONTROL_WRITABLE;
         if (value & CONTROL_RUN) {
-            queue->run = true;
+            queue->run = !pt->failed;
             dma_engine_kick(queue);
             drop_run(pt);
         } else {
@@ -174,6 +177,7 @@ static void ptdma_write(DmaEngine *dma, hwaddr addr, uint32_t value)
         break;
     case REG_HEAD:
         pt->head = value;
+        pt->failed = false;
         break;
     case REG_INT_ENABLE:
         pt->int_enable = value;
@@ -192,7 +196,7 @@ static void ptdma_reset(DmaEngine *dma)
 
     pt->control = pt->tail = pt->head = 0;
     pt->int_enable = pt->int_status = pt->status = 0;
-    pt->pending = false;
+    pt->pending = pt->failed = false;
 }
 
 DMA_ENGINE_MODEL(ptdma, Ptdma,

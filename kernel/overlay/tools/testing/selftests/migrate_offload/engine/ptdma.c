@@ -232,19 +232,6 @@ TEST_F_TIMEOUT(ptdma, idle_after_an_error, TIMEOUT)
 	EXPECT_NE(system("dmesg | grep 'ioatdma.*Reset channel'"), 0);
 }
 
-/* A processor may be late with the last register of a descriptor, which has failed already. */
-TEST_F_TIMEOUT(ptdma, fails_before_its_last_register, TIMEOUT)
-{
-	begin(LONG_MS, AREA_ANON_4K, 4 * MIB);
-	window_set(ACCESS_US, 50);
-	window_set(ERROR_CODE, engine_model()->error);
-	window_set(ERROR_EVERY, 2);
-	round_trip();
-	window_end_faults();
-	expect_intact();
-	EXPECT_GT(offload_grown("fallback_error"), 0);
-}
-
 struct fault {
 	const char *name;
 	struct {
