@@ -162,7 +162,9 @@ class Boot:
         """Return lab.plan."""
         lines = [f"engine {self.channels}"] if self.channels else []
         lines += ["files"] if {job.memory for job in self.measurements} & _ON_FILES else []
-        lines += ["cgroup", f"look {_LOOK_MS}"] if self.tiers else []
+        lines += ["cgroup"] if self.tiers else []
+        faults = any(job.addresses == "fault" for job in self.measurements)
+        lines += [f"look {_LOOK_MS}"] if faults else []
         lines += [job.line(str(number), dilation) for number, job in enumerate(self.measurements)]
         return "\n".join(lines) + "\n"
 
@@ -273,8 +275,9 @@ def ours(quick: bool) -> Iterator[Boot]:
     yield from _segments(sizes, channels)
     yield from _live(sizes, channels, default=quick)
     yield from _kinds()
-    yield from _callers("reclaim", *(("fault",) if quick else ()))
+    yield from _callers("reclaim")
     if quick:  # and the whole laboratory with its next record, at both rates of writes
+        yield from _callers("fault")
         yield from _touched(WRITES_PER_MS[-1:], _OFF, "touched", 4)
     else:
         # The published design, as it was published: by folio size and channels.
@@ -393,17 +396,14 @@ def _kinds() -> Iterator[Boot]:
     yield Boot("kinds-16", OURS, 16, tuple(some))
 
 
-def _callers(addresses: Addresses, *more: Addresses) -> Iterator[Boot]:
+def _callers(addresses: Addresses) -> Iterator[Boot]:
     """Yield what is no system call: vanilla, ours switched off, and with an engine by default."""
     boot = _with_gigantic if addresses == "contig" else Boot
-    mib = {"contig": MIB, "fault": _FAULT_MIB}
-    off = tuple(
-        Measurement("off", 0, CALLER_KIB, mib.get(caller, 32), moves=1, addresses=caller)
-        for caller in (addresses, *more)
-    )
-    yield boot(f"{addresses}-vanilla", TRACED, 0, off)
-    yield boot(f"{addresses}-off", OURS, 0, off)
-    yield boot(f"{addresses}-16", OURS, 16, tuple(map(_by_default, off)))
+    mib = {"contig": MIB, "fault": _FAULT_MIB}.get(addresses, 32)
+    off = Measurement("off", 0, CALLER_KIB, mib, moves=1, addresses=addresses)
+    yield boot(f"{addresses}-vanilla", TRACED, 0, (off,))
+    yield boot(f"{addresses}-off", OURS, 0, (off,))
+    yield boot(f"{addresses}-16", OURS, 16, (_by_default(off),))
 
 
 def _by_default(job: Measurement) -> Measurement:

@@ -1,5 +1,7 @@
 """The laboratory's measurements cover its claims."""
 
+from dataclasses import replace
+
 import pytest
 
 from harness.kernel import build
@@ -86,7 +88,8 @@ def test_a_plan_asks_for_what_its_measurements_need() -> None:
     plain, boot = (Boot("b", plan.OURS, 16, some) for some in ((huge,), (file, huge, cold)))
     assert (plain.tiers, boot.tiers) == (False, True)
     *needs, first, second, third = boot.plan(4.0).splitlines()
-    assert needs == ["engine 16", "files", "cgroup", "look 80"]
+    assert needs == ["engine 16", "files", "cgroup"]
+    assert Boot("b", plan.OURS, 0, (replace(cold, addresses="fault"),)).plan()[:8] == "look 80\n"
     assert " live 0 2000 --folio-kib" in first and " --memory=file --dir=/tmp/lab" in first
     assert second.endswith(" --addresses=compaction --from=1")
     assert third.endswith(" --addresses=reclaim")
