@@ -74,6 +74,8 @@ def parser() -> argparse.ArgumentParser:
     ours = _option("which kernel", "debian", choices=native)
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
+    command("image", "build a kernel that needs no disk", _locked(packages.main_image))
+    command("image-check", "boot the image in three ways", debian.image_check)
     command("qemu", "build the emulators that guests run in", _qemu)
     command(
         "series", "write each topic as a series for git am", _locked(export.main),

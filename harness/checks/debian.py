@@ -1,14 +1,18 @@
 """`make check-debian`: a Debian 13 machine gets our packages, uses them, and loses them again.
 
+`make image-check`: the image boots by QEMU's loader, by firmware from a stick, and by kexec.
+
 The root file system has what Debian's important packages are, Debian's own kernel, a compiler,
 numactl and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the
 boot loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from
 the disk before each boot.
 """
 
+import os
 import re
 import shutil
-from collections.abc import Callable, Sequence
+import subprocess
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
@@ -52,6 +56,26 @@ _LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
 _MODULES = 100
 _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
+
+_MENU = "4 reboot: "
+_DOCTOR = {"1 --quiet --size=4 --iterations=4": "^Use dcbm on ptdma.*--engine idxd"}
+_END = {"4": "reboot: Restarting system"}
+WAYS = {
+    "kernel": _DOCTOR | {
+        "migrate-offload status": "^Engine ptdma, 16 channels", "redis-server -v": "^Redis server",
+        "migrate-offload enable --engine=ptdma bulk": "^Copy offload is on",
+        "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
+    } | _END,
+    "firmware": {"": "efi: EFI v"} | _DOCTOR | _END,
+    "kexec": {"": "kexec_core: Starting new kernel"} | _DOCTOR | _END,
+}  # fmt: skip
+"""For each way to boot, lines for the menu, and what is seen when all have been typed."""
+
+# As kexec(8) calls kexec_file_load(2), without an initramfs, and reboot(2).
+_START = """#!/usr/bin/perl
+open K, "/image" and !syscall 320, fileno K, -1, 1, "\\0", 4 or die $!;
+syscall 169, 0xfee1dead, 672274793, 0x45584543, 0;
+"""
 
 
 def root_file_system(paths: Paths) -> Path:
@@ -112,7 +136,7 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
         raise HarnessError(f"debugfs: {wrong[0]}")
 
 
-def newest_kernel(names: Sequence[str]) -> str:
+def newest(names: Sequence[str]) -> str:
     """Return the release of the newest kernel among the names in /boot, as GRUB chooses it."""
     releases = [name.removeprefix("vmlinuz-") for name in names if name.startswith("vmlinuz-")]
     if not releases:
@@ -120,9 +144,17 @@ def newest_kernel(names: Sequence[str]) -> str:
     return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)])
 
 
+def newest_kernel(disk: Path, directory: Path) -> tuple[str, Path, Path]:
+    """Copy the newest kernel of a disk, and its initramfs; return its release, and both."""
+    release = newest(files_on(disk, "/boot"))
+    kernel, initrd = (read_file(disk, f"/boot/{name}-{release}", directory / name)
+                      for name in ("vmlinuz", "initrd.img"))  # fmt: skip
+    return release, kernel, initrd
+
+
 def prepare(paths: Paths, out: Path, made: Packages) -> Path:
-    """Return the fresh disk of a machine, on which the packages are files of root's."""
-    image = root_file_system(paths)
+    """Return the fresh disk of a machine, on which packages, and later ones, are root's files."""
+    image, later = root_file_system(paths), packages.get(paths, CONFIG, out / "later")
     disk = out / "disk.ext4"
     process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
     (out / "release").write_text(f"{made.release}\n")
@@ -133,8 +165,9 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
         "sif lane mode 0100755",
         "cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}",
         "cd multi-user.target.wants", f"symlink {unit} ../{unit}",
-        "mkdir /srv/apt", "cd /srv/apt",
-        *(f"write {path} {path.name}" for path in made.files[0].parent.iterdir()),
+        *(line for directory in (made.files[0].parent, later.files[0].parent)
+          for line in (f"mkdir /srv/{directory.name}", f"cd /srv/{directory.name}",
+                       *(f"write {path} {path.name}" for path in directory.iterdir()))),
     ])  # fmt: skip
     return disk
 
@@ -144,18 +177,13 @@ def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
     directory = disk.with_name(part)
     shutil.rmtree(directory, ignore_errors=True)
     directory.mkdir(parents=True)
-    release = newest_kernel(files_on(disk, "/boot"))
+    release, kernel, initrd = newest_kernel(disk, directory)
     drive = f"file={disk},format=raw,if=ide,cache=unsafe"
     guest = vm.Guest(
-        kernel=read_file(disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
-        initrd=read_file(disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
-        command_line=f"{_COMMAND_LINE} lane={part}",
-        memory_mib=2048,
+        kernel, initrd, f"{_COMMAND_LINE} lane={part}", 2048, qemu=qemu.programs(paths),
         machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", drive)),
-        qemu=qemu.programs(paths),
-        timeout=_SECONDS,
-        silent=_SILENT,
-    )
+        timeout=_SECONDS, silent=_SILENT,
+    )  # fmt: skip
     result = suite.watch(guest, directory, f"{part} ({release})")
     if result.failure:
         suite.show_failure(result, directory)
@@ -240,8 +268,6 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
 def main(paths: Paths) -> int:
     """Run everything; the last line counts it."""
     out = paths.out / "check-debian"
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
 
     def part(name: str, disk: Path, _: Path) -> list[Case]:
         result = boot(paths, disk, name)
@@ -250,15 +276,67 @@ def main(paths: Paths) -> int:
         return suite_cases(result)
 
     with lock.cache(paths):
-        return stages.run(
-            out,
-            [
-                Stage("qemu", lambda *_: qemu.get(paths)),
-                Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "deb")),
-                Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
-                Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
-                *(Stage(name, partial(part, name), "machine") for name in PARTS),
-                Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
-                Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
-            ],
-        )
+        return stages.run(out, [
+            Stage("qemu", lambda *_: qemu.get(paths)),
+            Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "apt")),
+            Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
+            Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
+            *(Stage(name, partial(part, name), "machine") for name in PARTS),
+            Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
+            Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
+        ])  # fmt: skip
+
+
+def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list[Case]:
+    """Answer the menu of a machine until the machine ends, and judge what it printed."""
+    directory.mkdir()
+    typed, printed, pipe = WAYS[way], "", subprocess.PIPE
+    waiting = list(typed)
+    child = process.start(["timeout", "3600", *made[way]], stdin=pipe, stdout=pipe, bufsize=0)
+    with child, (directory / "console.log").open("w") as log:
+        assert child.stdin and child.stdout
+        while chunk := os.read(child.stdout.fileno(), 4096).decode(errors="replace"):
+            log.write(chunk)
+            printed += chunk.replace("\r", "")
+            if waiting and printed.count(_MENU) > len(typed) - len(waiting):
+                child.stdin.write(f"{waiting.pop(0)}\n".encode())
+    wrong = vm.complaint(printed)
+    return [
+        Case.judged("ends", not child.returncode, f"with status {child.returncode}"),
+        Case.judged("is healthy", not wrong, wrong),
+        *(Case.judged(line or way, re.search(seen, printed, re.M | re.S), f"no {seen}: {log.name}")
+          for line, seen in typed.items()),
+    ]  # fmt: skip
+
+
+def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
+    """Return the commands that boot the image, by the way."""
+    made, stick, disk = packages.get_image(paths), out / "stick.fat", out / "debian.ext4"
+    fat = (f"mformat -C -T 262144 -i {stick} :: && mmd -i {stick} ::EFI ::EFI/BOOT &&"
+           f"mcopy -i {stick} {made} ::EFI/BOOT/BOOTX64.EFI")  # fmt: skip
+    process.capture(["sh", "-c", fat])
+    (out / "start").write_text(_START)
+    process.capture(["cp", "--sparse=always", str(root_file_system(paths)), str(disk)])
+    write_files(disk, [f"write {made} image", f"write {out}/start start", "sif start mode 0100755"])
+    _, kernel, initrd = newest_kernel(disk, out)
+    guest = vm.Guest(
+        kernel, initrd, f"{_COMMAND_LINE} init=/start", 2048, 1,
+        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, *arch.DSA.options)),
+        qemu=qemu.get(paths, arch.X86_64.emulators), clock=vm.Clock(),
+    )  # fmt: skip
+    kexec = vm.qemu_argv(guest, "stdio", Path(os.devnull))
+    bare, drive = kexec[: kexec.index("-kernel")], "format=raw,if=ide,file="
+    return {
+        "kernel": [*bare, "-kernel", str(made)],
+        "firmware": [*bare, "-bios", "/usr/share/ovmf/OVMF.fd", "-drive", f"{drive}{stick}"],
+        "kexec": [*kexec, "-drive", f"{drive}{disk}"],
+    }
+
+
+def image_check(paths: Paths) -> int:
+    """Boot the image in all ways; the last line counts cases."""
+    out = paths.out / "image-check"
+    made = Stage("image", lambda *_: machines(paths, out), background=True)
+    ways = (Stage(way, partial(answer, way), "image", virtual=True) for way in WAYS)
+    with lock.cache(paths):
+        return stages.run(out, [made, *ways])

@@ -27,10 +27,10 @@ not ok 3 last
 
 def test_the_kernel_is_the_one_that_grub_would_boot() -> None:
     names = [".", "vmlinuz-6.12.9+deb13-amd64", "vmlinuz-6.12.117+deb13-amd64", "initrd.img-9"]
-    assert debian.newest_kernel(names) == "6.12.117+deb13-amd64"
-    assert debian.newest_kernel([*names, "vmlinuz-7.3.4-x"]) == "7.3.4-x"
+    assert debian.newest(names) == "6.12.117+deb13-amd64"
+    assert debian.newest([*names, "vmlinuz-7.3.4-x"]) == "7.3.4-x"
     with pytest.raises(HarnessError, match="no kernel in /boot"):
-        debian.newest_kernel(["config-7.3.4"])
+        debian.newest(["config-7.3.4"])
 
 
 def test_the_transcript_is_what_the_user_typed_and_saw() -> None:
@@ -79,3 +79,30 @@ def test_the_machine_knows_every_part() -> None:
     assert tuple(parts) == debian.PARTS
     for planned, body in parts.values():
         assert len(re.findall(r"^\t(?:user|ktap_command) ", body, re.M)) == planned
+
+
+MACHINE = """
+while :; do
+	printf '4 reboot: '
+	read -r choice option
+	case $choice in
+	1) printf "\\n$option works\\n" ;;
+	4) echo {last}; exit {status} ;;
+	esac
+done
+"""
+
+
+@pytest.mark.parametrize(
+    ("last", "status", "failed"),
+    [("end", 0, []), ("BUG: x", 0, ["is healthy", "4"]), ("end", 3, ["ends"])],
+)
+def test_the_menu_of_the_image_gets_its_answers(
+    last: str, status: int, failed: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert debian._MENU in (ROOT / "deb/menu").read_text()
+    typed = {"": "4 reboot", "1 doctor": "^doctor works$", "4": "end$"}
+    monkeypatch.setitem(debian.WAYS, "kernel", typed)
+    machine = ["sh", "-c", MACHINE.format(last=last, status=status)]
+    cases = debian.answer("kernel", {"kernel": machine}, tmp_path / "logs")
+    assert [case.name for case in cases if case.status is Status.FAILED] == failed
