@@ -11,7 +11,6 @@ the disk before each boot.
 import os
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -48,6 +47,7 @@ _DISK_GB = 2.0  # twice: most of it is a hole
 _FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
 
 # The check of the file system is slow under emulation.
+_RAW = "format=raw,if=ide,cache=unsafe"
 _COMMAND_LINE = "root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check fsck.mode=skip"
 _SECONDS = 900
 _SILENT = 400
@@ -57,17 +57,19 @@ _MODULES = 100
 _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
 
-_MENU = "4 reboot: "
+_MENU = "4 reboot"  # the end of the menu's last line
+_PANICKED = "end Kernel panic"
+_FIRMWARE = "/usr/share/ovmf/OVMF.fd"
 _DOCTOR = {"1 --quiet --size=4 --iterations=4": "^Use dcbm on ptdma.*--engine idxd"}
-_END = {"4": "reboot: Restarting system"}
+_REBOOT = {"4": "reboot: Restarting system"}
 WAYS = {
     "kernel": _DOCTOR | {
         "migrate-offload status": "^Engine ptdma, 16 channels", "redis-server -v": "^Redis server",
         "migrate-offload enable --engine=ptdma bulk": "^Copy offload is on",
         "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
-    } | _END,
-    "firmware": {"": "efi: EFI v"} | _DOCTOR | _END,
-    "kexec": {"": "kexec_core: Starting new kernel"} | _DOCTOR | _END,
+    } | _REBOOT,
+    "firmware": {"cat /proc/partitions": r"efi: EFI v.*name\n\n\nNothing is"} | _DOCTOR | _REBOOT,
+    "kexec": {"": "kexec_core: Starting new kernel"} | _DOCTOR | _REBOOT,
 }  # fmt: skip
 """For each way to boot, lines for the menu, and what is seen when all have been typed."""
 
@@ -110,21 +112,6 @@ def root_file_system(paths: Paths) -> Path:
     return image
 
 
-def files_on(image: Path, directory: str) -> list[str]:
-    """Return the names in a directory of a file system in a file."""
-    output = process.capture(["debugfs", "-R", f"ls -p {directory}", str(image)])
-    return [words[5] for line in output.splitlines() if len(words := line.split("/")) > 5]
-
-
-def read_file(image: Path, name: str, target: Path) -> Path:
-    """Copy a file out of a file system in a file."""
-    target.unlink(missing_ok=True)
-    process.capture(["debugfs", "-R", f"dump {name} {target}", str(image)])
-    if not target.is_file() or not target.stat().st_size:
-        raise HarnessError(f"{image} has no file {name}")
-    return target
-
-
 def write_files(image: Path, commands: Sequence[str]) -> None:
     """Run commands of debugfs on a file system in a file; one that fails is an error."""
     script = image.with_suffix(".debugfs")
@@ -136,20 +123,15 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
         raise HarnessError(f"debugfs: {wrong[0]}")
 
 
-def newest(names: Sequence[str]) -> str:
-    """Return the release of the newest kernel among the names in /boot, as GRUB chooses it."""
-    releases = [name.removeprefix("vmlinuz-") for name in names if name.startswith("vmlinuz-")]
-    if not releases:
-        raise HarnessError("there is no kernel in /boot")
-    return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)])
-
-
 def newest_kernel(disk: Path, directory: Path) -> tuple[str, Path, Path]:
-    """Copy the newest kernel of a disk, and its initramfs; return its release, and both."""
-    release = newest(files_on(disk, "/boot"))
-    kernel, initrd = (read_file(disk, f"/boot/{name}-{release}", directory / name)
-                      for name in ("vmlinuz", "initrd.img"))  # fmt: skip
-    return release, kernel, initrd
+    """Copy /boot of a disk; return the release that GRUB would boot, its kernel and initramfs."""
+    directory.mkdir(parents=True, exist_ok=True)
+    process.capture(["debugfs", "-R", f"rdump /boot {directory}", str(disk)])
+    kernel = debian.newest(directory / "boot", "vmlinuz-*")
+    if not kernel:
+        raise HarnessError(f"{disk} has no kernel in /boot")
+    release = kernel.name.removeprefix("vmlinuz-")
+    return release, kernel, kernel.with_name(f"initrd.img-{release}")
 
 
 def prepare(paths: Paths, out: Path, made: Packages) -> Path:
@@ -175,15 +157,17 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
 def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
     """Boot the newest kernel on the disk, and let the machine do its part."""
     directory = disk.with_name(part)
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
     release, kernel, initrd = newest_kernel(disk, directory)
-    drive = f"file={disk},format=raw,if=ide,cache=unsafe"
     guest = vm.Guest(
-        kernel, initrd, f"{_COMMAND_LINE} lane={part}", 2048, qemu=qemu.programs(paths),
-        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", drive)),
-        timeout=_SECONDS, silent=_SILENT,
-    )  # fmt: skip
+        kernel=kernel,
+        initrd=initrd,
+        command_line=f"{_COMMAND_LINE} lane={part}",
+        memory_mib=2048,
+        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", f"file={disk},{_RAW}")),
+        qemu=qemu.programs(paths),
+        timeout=_SECONDS,
+        silent=_SILENT,
+    )
     result = suite.watch(guest, directory, f"{part} ({release})")
     if result.failure:
         suite.show_failure(result, directory)
@@ -244,7 +228,8 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
 
     Of that kernel, which takes hours to build, only the directories are compiled that are ours.
     """
-    modules = read_file(disk, "/lane/lsmod", disk.with_name("lsmod"))
+    modules = disk.with_name("lsmod")
+    modules.write_text(process.capture(["debugfs", "-R", "cat /lane/lsmod", str(disk)]))
     tree = build.tree(paths, "debian")
     final = build.configure(paths, tree, "debian", {"LSMOD": str(modules)}) / ".config"
     shutil.copyfile(final, disk.with_name("config"))
@@ -289,47 +274,55 @@ def main(paths: Paths) -> int:
 
 def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list[Case]:
     """Answer the menu of a machine until the machine ends, and judge what it printed."""
-    directory.mkdir()
-    typed, printed, pipe = WAYS[way], "", subprocess.PIPE
-    waiting = list(typed)
-    child = process.start(["timeout", "3600", *made[way]], stdin=pipe, stdout=pipe, bufsize=0)
-    with child, (directory / "console.log").open("w") as log:
-        assert child.stdin and child.stdout
-        while chunk := os.read(child.stdout.fileno(), 4096).decode(errors="replace"):
-            log.write(chunk)
-            printed += chunk.replace("\r", "")
-            if waiting and printed.count(_MENU) > len(typed) - len(waiting):
-                child.stdin.write(f"{waiting.pop(0)}\n".encode())
+    log, title, lines = directory / "console.log", f"image by {way}", list(WAYS[way])
+    reader, writer = os.pipe()
+
+    def see(line: str) -> None:
+        step.progress(line)
+        if lines and _MENU in line:
+            keyboard.write(f"{lines.pop(0)}\n")
+        if _PANICKED in line:
+            raise HarnessError(f"{title}: {line} (log: {log})")
+
+    command = ["timeout", "--verbose", "3600", *made[way]]
+    with os.fdopen(reader), os.fdopen(writer, "w", buffering=1) as keyboard, ui.step(title) as step:
+        printed = process.run_logged(command, log, title, on_line=see, stdin=reader)
+        step.done(f"ended, see {log}")
     wrong = vm.complaint(printed)
     return [
-        Case.judged("ends", not child.returncode, f"with status {child.returncode}"),
         Case.judged("is healthy", not wrong, wrong),
-        *(Case.judged(line or way, re.search(seen, printed, re.M | re.S), f"no {seen}: {log.name}")
-          for line, seen in typed.items()),
+        *(Case.judged(line or way, re.search(seen, printed, re.M | re.S), f"no {seen} in {log}")
+          for line, seen in WAYS[way].items()),
     ]  # fmt: skip
 
 
 def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
     """Return the commands that boot the image, by the way."""
-    made, stick, disk = packages.get_image(paths), out / "stick.fat", out / "debian.ext4"
-    fat = (f"mformat -C -T 262144 -i {stick} :: && mmd -i {stick} ::EFI ::EFI/BOOT &&"
-           f"mcopy -i {stick} {made} ::EFI/BOOT/BOOTX64.EFI")  # fmt: skip
-    process.capture(["sh", "-c", fat])
-    (out / "start").write_text(_START)
+    made, start = packages.get_image(paths), out / "start"
+    stick, disk = out / "stick.fat", out / "debian.ext4"
+    process.capture(["mformat", "-C", "-T", "262144", "-i", str(stick), "::"])
+    process.capture(["mmd", "-i", str(stick), "::EFI", "::EFI/BOOT"])
+    process.capture(["mcopy", "-i", str(stick), str(made), "::EFI/BOOT/BOOTX64.EFI"])
+    start.write_text(_START)
     process.capture(["cp", "--sparse=always", str(root_file_system(paths)), str(disk)])
-    write_files(disk, [f"write {made} image", f"write {out}/start start", "sif start mode 0100755"])
+    write_files(disk, [f"write {made} image", f"write {start} start", "sif start mode 0100755"])
     _, kernel, initrd = newest_kernel(disk, out)
     guest = vm.Guest(
-        kernel, initrd, f"{_COMMAND_LINE} init=/start", 2048, 1,
+        kernel=kernel,
+        initrd=initrd,
+        command_line=f"{_COMMAND_LINE} init=/start",
+        memory_mib=2048,
+        cpus=1,
         machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, *arch.DSA.options)),
-        qemu=qemu.get(paths, arch.X86_64.emulators), clock=vm.Clock(),
-    )  # fmt: skip
+        qemu=qemu.get(paths, arch.X86_64.emulators),
+        clock=vm.Clock(),
+    )
     kexec = vm.qemu_argv(guest, "stdio", Path(os.devnull))
-    bare, drive = kexec[: kexec.index("-kernel")], "format=raw,if=ide,file="
+    bare = kexec[: kexec.index("-kernel")]
     return {
         "kernel": [*bare, "-kernel", str(made)],
-        "firmware": [*bare, "-bios", "/usr/share/ovmf/OVMF.fd", "-drive", f"{drive}{stick}"],
-        "kexec": [*kexec, "-drive", f"{drive}{disk}"],
+        "firmware": [*bare, "-bios", _FIRMWARE, "-drive", f"file={stick},{_RAW}"],
+        "kexec": [*kexec, "-drive", f"file={disk},{_RAW}"],
     }
 
 

@@ -124,23 +124,25 @@ def main(paths: Paths, config: str) -> int:
 
 
 def get_image(paths: Paths) -> Path:
-    """Return the image: a kernel that is linked again with what guests have, and more."""
-    config = "image"
-    kernel, tree = suite.prepare(paths, config, debian=True), build.tree(paths, config)
+    """Return the image: a kernel that is linked again, with what guests have, and more."""
+    config, tree = "image", build.tree(paths, "image")
+    build.get(paths, tree, config, objects=True)
+    kernel = suite.prepare(paths, config, debian=True)
     root = debian.userland(paths, "amd64", _OF_IMAGE, debian.RELEASE)
     ours = {"init": "menu", "usr/sbin/migrate-offload": "migrate-offload"}
     files = {name: (paths.root / "deb" / source).read_bytes() for name, source in ours.items()}
     files |= image.programs(root, _PROGRAMS, "")
     cpio, target = kernel.out / "image.cpio", paths.out / "migrate-offload.efi"
-    cpio.write_bytes(image.path(kernel).read_bytes() + image.archive(files))
-    build.get(paths, tree, config, objects=True)
-    build.run(paths, tree, config, "bzImage", f"CONFIG_INITRAMFS_SOURCE={cpio}")
-    shutil.copyfile(build.object_dir(tree, config) / kernel.architecture.image, target)
+    with ui.step(target.name) as step:
+        cpio.write_bytes(image.path(kernel).read_bytes() + image.archive(files))
+        words = ("bzImage", f"CONFIG_INITRAMFS_SOURCE={cpio}")
+        build.run(paths, tree, config, *words, on_line=step.progress)
+        shutil.copyfile(build.object_dir(tree, config) / kernel.architecture.image, target)
+        step.done(f"{target}, {target.stat().st_size / 1e6:.0f} MB: README.md says how to boot it")
     return target
 
 
 def main_image(paths: Paths) -> int:
-    """Make the image, and say where it is."""
-    target = get_image(paths)
-    ui.say(f"{target}, {target.stat().st_size / 1e6:.0f} MB: README.md says how to boot it")
+    """Make the image."""
+    get_image(paths)
     return 0
