@@ -46,8 +46,8 @@ _DISK_MIB = 4096
 _DISK_GB = 2.0  # twice: most of it is a hole
 _FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
 
-# The check of the file system is slow under emulation.
 _RAW = "format=raw,if=ide,cache=unsafe"
+# The check of the file system is slow under emulation.
 _COMMAND_LINE = "root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check fsck.mode=skip"
 _SECONDS = 900
 _SILENT = 400
@@ -57,27 +57,19 @@ _MODULES = 100
 _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
 
-_MENU = "4 reboot"  # the end of the menu's last line
-_PANICKED = "end Kernel panic"
-_FIRMWARE = "/usr/share/ovmf/OVMF.fd"
-_DOCTOR = {"1 --quiet --size=4 --iterations=4": "^Use dcbm on ptdma.*--engine idxd"}
-_REBOOT = {"4": "reboot: Restarting system"}
-WAYS = {
-    "kernel": _DOCTOR | {
-        "migrate-offload status": "^Engine ptdma, 16 channels", "redis-server -v": "^Redis server",
-        "migrate-offload enable --engine=ptdma bulk": "^Copy offload is on",
-        "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
-    } | _REBOOT,
-    "firmware": {"cat /proc/partitions": r"efi: EFI v.*name\n\n\nNothing is"} | _DOCTOR | _REBOOT,
-    "kexec": {"": "kexec_core: Starting new kernel"} | _DOCTOR | _REBOOT,
-}  # fmt: skip
-"""For each way to boot, lines for the menu, and what is seen when all have been typed."""
+ANSWERS = {
+    "cat /proc/partitions": r"Kernel command line: console=ttyS0.*name\n\n\nThis Linux",
+    "1 --quiet --size=4 --iterations=4": "^Use dcbm on ptdma.*--engine idxd",
+    "migrate-offload enable --engine=ptdma bulk": "^Copy offload is on",
+    "migrate-offload status": "^Engine ptdma, 16 channels",
+    "redis-server -v": "^Redis server",
+    "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
+    "4": "reboot: Restarting system",
+}
+"""Lines for the menu of the image, and what is seen when all have been typed."""
 
-# As kexec(8) calls kexec_file_load(2), without an initramfs, and reboot(2).
-_START = """#!/usr/bin/perl
-open K, "/image" and !syscall 320, fileno K, -1, 1, "\\0", 4 or die $!;
-syscall 169, 0xfee1dead, 672274793, 0x45584543, 0;
-"""
+WAYS = {"kernel": "Linux version", "firmware": "efi: EFI v", "kexec": "Starting new kernel"}
+"""What is seen first if the image boots in a way."""
 
 
 def root_file_system(paths: Paths) -> Path:
@@ -176,18 +168,9 @@ def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
 
 def transcript(results: str) -> str:
     """Return what the user typed and saw, from the results of a part."""
-    lines: list[str] = []
-    shown = False
-    for line in results.splitlines():
-        text = line.removeprefix("# ")
-        if text.startswith(_PROMPT):
-            shown = True
-            lines.append("")
-        elif not line.startswith("#") or re.fullmatch(r"\w+: \d+ s", text):
-            shown = False
-        if shown:
-            lines.append(text.rstrip())
-    return "\n".join(lines[1:]) + "\n"
+    step = rf"^# {_PROMPT}.*\n(?:# (?!\w+: \d+ s$).*\n)*"
+    steps = re.findall(step, results, re.MULTILINE)
+    return "\n".join(re.sub("^# | +$", "", step, flags=re.MULTILINE) for step in steps)
 
 
 def typed(text: str, indent: str = "") -> list[list[str]]:
@@ -274,14 +257,14 @@ def main(paths: Paths) -> int:
 
 def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list[Case]:
     """Answer the menu of a machine until the machine ends, and judge what it printed."""
-    log, title, lines = directory / "console.log", f"image by {way}", list(WAYS[way])
+    log, title, lines = directory / "console.log", f"image by {way}", list(ANSWERS)
     reader, writer = os.pipe()
 
     def see(line: str) -> None:
         step.progress(line)
-        if lines and _MENU in line:
+        if lines and "4 reboot" in line:
             keyboard.write(f"{lines.pop(0)}\n")
-        if _PANICKED in line:
+        if "end Kernel panic" in line:
             raise HarnessError(f"{title}: {line} (log: {log})")
 
     command = ["timeout", "--verbose", "3600", *made[way]]
@@ -291,26 +274,25 @@ def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list
     wrong = vm.complaint(printed)
     return [
         Case.judged("is healthy", not wrong, wrong),
-        *(Case.judged(line or way, re.search(seen, printed, re.M | re.S), f"no {seen} in {log}")
-          for line, seen in WAYS[way].items()),
+        *(Case.judged(name, re.search(seen, printed, re.M | re.S), f"no {seen} in {log}")
+          for name, seen in {"boots": WAYS[way], **ANSWERS}.items()),
     ]  # fmt: skip
 
 
 def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
     """Return the commands that boot the image, by the way."""
-    made, start = packages.get_image(paths), out / "start"
-    stick, disk = out / "stick.fat", out / "debian.ext4"
+    made, stick, disk = packages.get_image(paths), out / "stick.fat", out / "debian.ext4"
     process.capture(["mformat", "-C", "-T", "262144", "-i", str(stick), "::"])
     process.capture(["mmd", "-i", str(stick), "::EFI", "::EFI/BOOT"])
     process.capture(["mcopy", "-i", str(stick), str(made), "::EFI/BOOT/BOOTX64.EFI"])
-    start.write_text(_START)
     process.capture(["cp", "--sparse=always", str(root_file_system(paths)), str(disk)])
-    write_files(disk, [f"write {made} image", f"write {start} start", "sif start mode 0100755"])
+    script = paths.guest / "debian/kexec"
+    write_files(disk, [f"write {made} image", f"write {script} kexec", "sif kexec mode 0100755"])
     _, kernel, initrd = newest_kernel(disk, out)
     guest = vm.Guest(
         kernel=kernel,
         initrd=initrd,
-        command_line=f"{_COMMAND_LINE} init=/start",
+        command_line=f"{_COMMAND_LINE} init=/kexec",
         memory_mib=2048,
         cpus=1,
         machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, *arch.DSA.options)),
@@ -321,7 +303,7 @@ def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
     bare = kexec[: kexec.index("-kernel")]
     return {
         "kernel": [*bare, "-kernel", str(made)],
-        "firmware": [*bare, "-bios", _FIRMWARE, "-drive", f"file={stick},{_RAW}"],
+        "firmware": [*bare, "-bios", "/usr/share/ovmf/OVMF.fd", "-drive", f"file={stick},{_RAW}"],
         "kexec": [*kexec, "-drive", f"file={disk},{_RAW}"],
     }
 

@@ -80,7 +80,8 @@ def test_the_machine_knows_every_part() -> None:
 def menu(monkeypatch: pytest.MonkeyPatch) -> str:
     """Return the menu, which has nothing to call, and reboots nothing."""
     typed = {"": "4 reboot$", "1 --x": "^doctor --x$", "echo works": "^works$", "4": "the end$"}
-    monkeypatch.setitem(debian.WAYS, "kernel", typed)
+    monkeypatch.setattr(debian, "ANSWERS", typed)
+    monkeypatch.setitem(debian.WAYS, "kernel", "This Linux")
     return (ROOT / "deb/menu").read_text().replace("migrate-offload", "echo")
 
 
