@@ -10,7 +10,6 @@ the disk before each boot.
 
 import os
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -20,7 +19,7 @@ from pathlib import Path
 from harness.checks import stages
 from harness.checks.main import suite_cases
 from harness.checks.stages import Stage
-from harness.core import jsonio, lock, process, space, ui
+from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.deb import packages
@@ -72,8 +71,8 @@ WAYS = {"kernel": "Linux version", "firmware": "efi: EFI v", "kexec": "Starting 
 """What is seen first if the image boots in a way."""
 
 
-def root_file_system(paths: Paths) -> Path:
-    """Return an image of a bare Debian 13, made once."""
+def bare_debian(paths: Paths, disk: Path) -> None:
+    """Make a disk that has a bare Debian 13: a copy of an image, which is made once."""
     words = (SUITE, *_INCLUDE, *_HOOKS, _FEATURES, str(_DISK_MIB))
     image = paths.cache / f"debian13-{jsonio.digest(*words)[:12]}.ext4"
     fresh = image.with_suffix(".ext2")
@@ -100,8 +99,8 @@ def root_file_system(paths: Paths) -> Path:
                 raise HarnessError(f"e2fsck ended with status {status}", process.tail(output))
             process.run_logged(["resize2fs", str(fresh), f"{_DISK_MIB}M"], log, "resize2fs")
             fresh.rename(image)
+        process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
         step.done(f"Debian {SUITE} in {image}", reused=reused)
-    return image
 
 
 def write_files(image: Path, commands: Sequence[str]) -> None:
@@ -128,9 +127,8 @@ def newest_kernel(disk: Path, directory: Path) -> tuple[str, Path, Path]:
 
 def prepare(paths: Paths, out: Path, made: Packages) -> Path:
     """Return the fresh disk of a machine, on which packages, and later ones, are root's files."""
-    image, later = root_file_system(paths), packages.get(paths, CONFIG, out / "later")
-    disk = out / "disk.ext4"
-    process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
+    disk, later = out / "disk.ext4", packages.get(paths, CONFIG, out / "later")
+    bare_debian(paths, disk)
     (out / "release").write_text(f"{made.release}\n")
     unit = "lane.service"
     write_files(disk, [
@@ -215,7 +213,6 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
     modules.write_text(process.capture(["debugfs", "-R", "cat /lane/lsmod", str(disk)]))
     tree = build.tree(paths, "debian")
     final = build.configure(paths, tree, "debian", {"LSMOD": str(modules)}) / ".config"
-    shutil.copyfile(final, disk.with_name("config"))
     options = kconfig.parse(final.read_text())
     lost = [name for name in _LOADED if options.get(f"CONFIG_{name}", "n") == "n"]
     number = sum(value == "m" for value in options.values())
@@ -243,16 +240,15 @@ def main(paths: Paths) -> int:
             stream.write(f"{transcript(result.run.results)}\n")
         return suite_cases(result)
 
-    with lock.cache(paths):
-        return stages.run(out, [
-            Stage("qemu", lambda *_: qemu.get(paths)),
-            Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "apt")),
-            Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
-            Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
-            *(Stage(name, partial(part, name), "machine") for name in PARTS),
-            Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
-            Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
-        ])  # fmt: skip
+    return stages.run(out, [
+        Stage("qemu", lambda *_: qemu.get(paths)),
+        Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "apt")),
+        Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
+        Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
+        *(Stage(name, partial(part, name), "machine") for name in PARTS),
+        Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
+        Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
+    ])  # fmt: skip
 
 
 def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list[Case]:
@@ -285,7 +281,7 @@ def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
     process.capture(["mformat", "-C", "-T", "262144", "-i", str(stick), "::"])
     process.capture(["mmd", "-i", str(stick), "::EFI", "::EFI/BOOT"])
     process.capture(["mcopy", "-i", str(stick), str(made), "::EFI/BOOT/BOOTX64.EFI"])
-    process.capture(["cp", "--sparse=always", str(root_file_system(paths)), str(disk)])
+    bare_debian(paths, disk)
     script = paths.guest / "debian/kexec"
     write_files(disk, [f"write {made} image", f"write {script} kexec", "sif kexec mode 0100755"])
     _, kernel, initrd = newest_kernel(disk, out)
@@ -313,5 +309,4 @@ def image_check(paths: Paths) -> int:
     out = paths.out / "image-check"
     made = Stage("image", lambda *_: machines(paths, out), background=True)
     ways = (Stage(way, partial(answer, way), "image", virtual=True) for way in WAYS)
-    with lock.cache(paths):
-        return stages.run(out, [made, *ways])
+    return stages.run(out, [made, *ways])
