@@ -55,6 +55,7 @@ _LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
 _MODULES = 100
 _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
+_TRANSCRIPT = "transcript.txt"
 
 ANSWERS = {
     "cat /proc/partitions": r"Kernel command line: console=ttyS0.*name\n\n\nThis Linux",
@@ -144,9 +145,8 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
     return disk
 
 
-def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
-    """Boot the newest kernel on the disk, and let the machine do its part."""
-    directory = disk.with_name(part)
+def boot(paths: Paths, part: str, disk: Path, directory: Path) -> list[Case]:
+    """Boot the newest kernel on the disk; let the machine do its part, and keep the transcript."""
     release, kernel, initrd = newest_kernel(disk, directory)
     guest = vm.Guest(
         kernel=kernel,
@@ -161,7 +161,9 @@ def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
     result = suite.watch(guest, directory, f"{part} ({release})")
     if result.failure:
         suite.show_failure(result, directory)
-    return result
+    with disk.with_name(_TRANSCRIPT).open("a") as stream:
+        stream.write(f"{transcript(result.run.results)}\n")
+    return suite_cases(result)
 
 
 def transcript(results: str) -> str:
@@ -233,20 +235,13 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
 def main(paths: Paths) -> int:
     """Run everything; the last line counts it."""
     out = paths.out / "check-debian"
-
-    def part(name: str, disk: Path, _: Path) -> list[Case]:
-        result = boot(paths, disk, name)
-        with (out / "transcript.txt").open("a") as stream:
-            stream.write(f"{transcript(result.run.results)}\n")
-        return suite_cases(result)
-
     return stages.run(out, [
         Stage("qemu", lambda *_: qemu.get(paths)),
         Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "apt")),
         Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
         Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
-        *(Stage(name, partial(part, name), "machine") for name in PARTS),
-        Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
+        *(Stage(name, partial(boot, paths, name), "machine") for name in PARTS),
+        Stage("docs", lambda *_: documented(paths, out / _TRANSCRIPT)),
         Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
     ])  # fmt: skip
 
