@@ -272,7 +272,8 @@ def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list
 
 def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
     """Return the commands that boot the image, by the way."""
-    made, stick, disk = packages.get_image(paths), out / "stick.fat", out / "debian.ext4"
+    packages.main_image(paths)
+    made, stick, disk = paths.out / packages.IMAGE, out / "stick.fat", out / "debian.ext4"
     process.capture(["mformat", "-C", "-T", "262144", "-i", str(stick), "::"])
     process.capture(["mmd", "-i", str(stick), "::EFI", "::EFI/BOOT"])
     process.capture(["mcopy", "-i", str(stick), str(made), "::EFI/BOOT/BOOTX64.EFI"])

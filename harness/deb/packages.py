@@ -1,7 +1,7 @@
 """`make deb`: the kernel and its headers, by its own bindeb-pkg, and the tools; for apt.
 
 All have the kernel's version and the time of the build, so that apt takes the newer ones.
-`make image` has them in one file instead, which boots anywhere and keeps nothing.
+`make image` has them in one file instead, which boots and installs nothing.
 """
 
 import shutil
@@ -26,6 +26,7 @@ _PROFILES = "pkg.linux-upstream.nokerneldbg"
 _SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib")
 """Of tools/mm."""
 DISTRIBUTION = "trixie"
+IMAGE = "migrate-offload.efi"
 _OF_IMAGE = ("redis-server", "redis-tools", "numactl")
 _PROGRAMS = ("redis-server", "redis-benchmark", "redis-cli", "migratepages")
 
@@ -123,8 +124,8 @@ def main(paths: Paths, config: str) -> int:
     return 0
 
 
-def get_image(paths: Paths) -> Path:
-    """Return the image: a kernel that is linked again, with what guests have, and more."""
+def main_image(paths: Paths) -> int:
+    """Make the image: a kernel that is linked again, with all that guests have, and more."""
     config, tree = "image", build.tree(paths, "image")
     build.get(paths, tree, config, objects=True)
     kernel = suite.prepare(paths, config, debian=True)
@@ -132,17 +133,11 @@ def get_image(paths: Paths) -> Path:
     ours = {"init": "menu", "usr/sbin/migrate-offload": "migrate-offload"}
     files = {name: (paths.root / "deb" / source).read_bytes() for name, source in ours.items()}
     files |= image.programs(root, _PROGRAMS, "")
-    cpio, target = kernel.out / "image.cpio", paths.out / "migrate-offload.efi"
-    with ui.step(target.name) as step:
+    cpio, target = kernel.out / "image.cpio", paths.out / IMAGE
+    with ui.step(IMAGE) as step:
         cpio.write_bytes(image.path(kernel).read_bytes() + image.archive(files))
         words = ("bzImage", f"CONFIG_INITRAMFS_SOURCE={cpio}")
         build.run(paths, tree, config, *words, on_line=step.progress)
         shutil.copyfile(build.object_dir(tree, config) / kernel.architecture.image, target)
         step.done(f"{target}, {target.stat().st_size / 1e6:.0f} MB: README.md says how to boot it")
-    return target
-
-
-def main_image(paths: Paths) -> int:
-    """Make the image."""
-    get_image(paths)
     return 0

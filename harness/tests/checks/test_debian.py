@@ -76,32 +76,21 @@ def test_the_machine_knows_every_part() -> None:
         assert len(re.findall(r"^\t(?:user|ktap_command) ", body, re.M)) == planned
 
 
-@pytest.fixture
-def menu(monkeypatch: pytest.MonkeyPatch) -> str:
-    """Return the menu, which has nothing to call, and reboots nothing."""
+def test_the_menu_of_the_image_is_answered_until_the_machine_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     typed = {"": "4 reboot$", "1 --x": "^doctor --x$", "echo works": "^works$", "4": "the end$"}
     monkeypatch.setattr(debian, "ANSWERS", typed)
     monkeypatch.setitem(debian.WAYS, "kernel", "This Linux")
-    return (ROOT / "deb/menu").read_text().replace("migrate-offload", "echo")
+    menu = (ROOT / "deb/menu").read_text().replace("migrate-offload", "echo")
 
+    def failed(last: str) -> list[str]:
+        machine = {"kernel": ["sh", "-c", menu.replace("reboot -f", last)]}
+        cases = debian.answer("kernel", machine, tmp_path)
+        return [case.name for case in cases if case.status is Status.FAILED]
 
-@pytest.mark.parametrize(
-    ("last", "failed"), [("echo the end", []), ("echo BUG: x", ["is healthy", "4"])]
-)
-def test_the_menu_of_the_image_is_answered(
-    last: str, failed: list[str], tmp_path: Path, menu: str
-) -> None:
-    machine = ["sh", "-c", menu.replace("reboot -f", f"{last}; exit")]
-    cases = debian.answer("kernel", {"kernel": machine}, tmp_path)
-    assert [case.name for case in cases if case.status is Status.FAILED] == failed
-
-
-@pytest.mark.parametrize(
-    ("last", "told"), [("exit 3", "reboot"), ("echo end Kernel panic; sleep 9; exit", "panic")]
-)
-def test_an_image_that_does_not_end_well_is_an_error(
-    last: str, told: str, tmp_path: Path, menu: str
-) -> None:
-    machine = ["sh", "-c", menu.replace("reboot -f", last)]
-    with pytest.raises(HarnessError, match=rf"image by kernel: .*{told}.* \(log: {tmp_path}/con"):
-        debian.answer("kernel", {"kernel": machine}, tmp_path)
+    assert failed("echo the end; exit") == []
+    assert failed("echo BUG: x; exit") == ["is healthy", "4"]
+    for last, told in (("exit 3", "reboot"), ("echo end Kernel panic; sleep 9; exit", "panic")):
+        with pytest.raises(HarnessError, match=rf"by kernel: .*{told}.* \(log: {tmp_path}/con"):
+            failed(last)
