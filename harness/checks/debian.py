@@ -66,10 +66,10 @@ ANSWERS = {
     "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
     "4": "reboot: Restarting system",
 }
-"""Lines for the menu of the image, and what is seen when all have been typed."""
+"""Lines for the menu of the image, and a pattern of the console's words for each."""
 
 WAYS = {"kernel": "Linux version", "firmware": "efi: EFI v", "kexec": "Starting new kernel"}
-"""What is seen first if the image boots in a way."""
+"""Words that the console has if the image boots in a way."""
 
 
 def bare_debian(paths: Paths, disk: Path) -> None:
