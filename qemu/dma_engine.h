@@ -26,8 +26,8 @@ OBJECT_DECLARE_TYPE(DmaEngine, DmaEngineClass, DMA_ENGINE)
     /* Parameters: of a descriptor without its bytes; of a queue by itself, 0 has no limit; */     \
     /* what both are multiplied by, in 1/100; bytes that move at once. */                          \
     knob(desc_ns) knob(mbps) knob(stretch) knob(piece)                                             \
-    /* How long a processor waits that reads or writes a register, where several processors */      \
-    /* run side by side in virtual time (quantum.patch). */                                         \
+    /* How long a processor waits that reads or writes a register, where several processors */     \
+    /* run side by side in virtual time (quantum.patch). */                                        \
     knob(access_us)                                                                                \
     /* Faults strike at every n-th descriptor or interrupt, never if 0; in all, limit times. */    \
     knob(error_every) knob(error_code) knob(hang_every) knob(lost_every) knob(late_every)          \

@@ -41,7 +41,7 @@ struct Ptdma {
     bool pending;
     /* The head has passed the descriptor in work. */
     bool passed;
-    /* The last descriptor has, and RUN does not start it again (kernel/held). */
+    /* A descriptor has failed: RUN starts nothing until the head is written (kernel/held). */
     bool failed;
 };
 

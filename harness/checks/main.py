@@ -122,9 +122,9 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         needs, group = f"kernel-{config}", head.kernels[config]
         stage = Stage(f"{config}-{name}", run, needs, False, counts, group, settings.virtual)
         once = head.once or settings.cpus == 1 or config != next(iter(head.kernels))
-        return [stage] if once else interleaved(stage)
+        return [stage] if once else interleaved(stage, by_the_wall=config == "base")
 
-    def interleaved(first: Stage) -> list[Stage]:
+    def interleaved(first: Stage, by_the_wall: bool = False) -> list[Stage]:
         """Return a stage, and if TURN is `all` how else it may interleave, but no long one."""
         if not first.virtual or turns.ALL not in turn:
             return [first]
@@ -136,7 +136,7 @@ def tests(paths: Paths, turn: Sequence[str]) -> list[Stage]:
         seeded = [other(f"seed-{seed}", turn="", clock=vm.Clock(seed)) for seed in seeds]
         untimed = replace(other("untimed", turn="", wall=True), counts=("*",), virtual=False)
         # By the wall, mm's selftests and a debug kernel fail by being slow.
-        return [first, *seeded, *([untimed] if first.name.startswith("base-") else [])]
+        return [first, *seeded, *([untimed] if by_the_wall else [])]
 
     others = [engine for engine in demo.ENGINES.values() if engine != demo.DMASIM]
     return [

@@ -275,7 +275,8 @@ def writers(paths: Paths, preset_name: str) -> int:
     known, out = claims.recorded(quick=True), paths.out / "lab"
     assert known.calibration
     boots, engine = plan.writers(), preset.load(preset_name)
-    ready = {config: suite.prepare(paths, config) for config in {boot.config for boot in boots}}
+    with lock.cache(paths):
+        ready = {config: suite.prepare(paths, config) for config in {boot.config for boot in boots}}
     lab, dilation = Lab(paths, ready, out), known.calibration.dilation
     runs = _ours(lab, boots, engine, preset_name, dilation)
     measured = structs.replace(

@@ -175,8 +175,8 @@ def _touched(results: Results) -> Question:
     runs = sorted(results.runs, key=lambda run: (run.zipf, run.readers, -run.folio_kib,
                                                  run.writes_per_ms))  # fmt: skip
 
-    def told(figure: float | None) -> str:
-        return "-" if figure is None else f"{figure:,.2f}"
+    def told(figure: float | None, digits: int = 2) -> str:
+        return "-" if figure is None else f"{figure:,.{digits}f}"
 
     rows = [
         [
@@ -186,9 +186,8 @@ def _touched(results: Results) -> Question:
             told(run.inaccessible_us.p99 if run.inaccessible_us else None),
             told(run.touch.read_p999), told(run.touch.read),
             told(run.touch.write_p999), told(run.touch.write),
-            "-" if run.touch.faults is None else f"{run.touch.faults:,}",
-            "-" if run.touch.ipis_per_gb is None else f"{run.touch.ipis_per_gb:,.0f}",
-            "-" if run.touch.copied_twice is None else f"{run.touch.copied_twice:,}",
+            told(run.touch.faults, 0), told(run.touch.ipis_per_gb, 0),
+            told(run.touch.copied_twice, 0),
             f"{run.total_mib * 1024 / run.folio_kib:,.0f}",
             "-" if run.touch.by_quantum is None else f"{run.touch.by_quantum:.1%}",
         ]
