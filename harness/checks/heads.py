@@ -1,9 +1,9 @@
 """Heads of suites: on which kernels a check runs them, and which of their cases count.
 
 `# check: base debug arm64:arm64` names kernels; `group:kernel` is a kernel for the turn of that
-group alone, and `none` is for a suite that no check runs as such. A suite that judges speeds has
-`once`: by the wall, those of an emulator mean nothing. `# count: <glob>...` lists cases whose
-verdict is a count or a time (see unsteady.py); `?` stands for a space in a name.
+group alone, and `none` is for a suite that no check runs as such. `once` is for a suite that says
+nothing by the wall: it judges speeds, or meets a defect of the emulator. `# count: <glob>...`
+lists cases whose verdict is a count or a time (see unsteady.py); `?` stands for a space in a name.
 """
 
 import re
