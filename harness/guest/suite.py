@@ -1,6 +1,5 @@
 """Running suites in the guest: from the sources to a judged result."""
 
-import functools
 import os
 import re
 import shutil
@@ -11,7 +10,7 @@ from typing import Annotated, Any
 
 import msgspec
 
-from harness.core import jsonio, lock, process, ui
+from harness.core import lock, process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.guest import image, ktap, vm
@@ -23,7 +22,6 @@ from harness.kernel.build import Kernel
 
 # The debug kernel is 2 to 6 times slower, and takes 20 s to boot.
 _DEBUG_FACTOR = 4
-_KVM_PROBE_SECONDS = 10
 _SETTINGS = re.compile(r"^# qemu:(.*)$", re.MULTILINE)
 
 
@@ -190,7 +188,7 @@ def quiet_settings(
 
 
 def _guest(
-    emulators: Path, kernel: Kernel, suite: str, args: str, settings: Settings, accelerator: str,
+    emulators: Path, kernel: Kernel, suite: str, args: str, settings: Settings,
     clock: vm.Clock | None = None, **more: Any,
 ) -> vm.Guest:  # fmt: skip
     machine = machine_of(kernel.architecture, settings)
@@ -202,7 +200,6 @@ def _guest(
         memory_mib=machine.memory_mib or settings.memory_mib,
         cpus=machine.cpus or settings.cpus,
         clock=clock or vm.Clock() if settings.virtual else None,
-        accelerator=accelerator,
         erms=settings.erms,
         tiers=settings.tiers,
         machine=machine,
@@ -212,29 +209,6 @@ def _guest(
         silent=settings.silent * factor,
         **more,
     )
-
-
-@functools.cache
-def accelerator(paths: Paths, kernel: Kernel) -> str:
-    """Return 'kvm' if a probe guest has really run with it on this boot, or else 'tcg'."""
-    if not kernel.architecture.native or not os.access("/dev/kvm", os.R_OK | os.W_OK):
-        return "tcg"
-    record = paths.cache / "kvm.json"
-    boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
-    known = jsonio.recall(dict[str, str], record) or {}
-    if known.get("boot") != boot:
-        with ui.step("KVM probe") as step:
-            settings = Settings(timeout=_KVM_PROBE_SECONDS, silent=_KVM_PROBE_SECONDS)
-            guest = _guest(vm.DEBIAN, kernel, "hello", "", settings, "kvm")
-            try:
-                verdict = vm.run(guest, paths.out / "kvm-probe", step.progress).verdict
-                works, why = verdict.status == 0, verdict.message
-            except HarnessError as error:
-                works, why = False, str(error)
-            step.done("works" if works else f"not used: {why}")
-        known = {"boot": boot, "accelerator": "kvm" if works else "tcg"}
-        jsonio.write(record, known)
-    return known.get("accelerator", "tcg")
 
 
 def run_quietly(
@@ -250,7 +224,7 @@ def run_quietly(
     """
     settings = quiet_settings(paths, suite, cpus, memory, append, tiers)
     emulators, extra = qemu.programs(paths), image.archive(files)
-    guest = _guest(emulators, kernel, suite, args, settings, "tcg", clock, extra=extra)
+    guest = _guest(emulators, kernel, suite, args, settings, clock, extra=extra)
     machine = replace(guest.machine, options=(*guest.machine.options, *devices))
     shutil.rmtree(directory, ignore_errors=True)
     run = vm.run(replace(guest, machine=machine), directory, progress)
@@ -279,9 +253,8 @@ def run_suite(
         append=(*settings.append, *more),
     )
     emulators = vm.DEBIAN if debian else qemu.programs(paths)
-    chosen = "tcg" if settings.virtual else accelerator(paths, kernel)
     time = clock or vm.Clock(seed())
-    guest = _guest(emulators, kernel, suite, args, settings, chosen, time, enough=enough)
+    guest = _guest(emulators, kernel, suite, args, settings, time, enough=enough)
     shutil.rmtree(directory, ignore_errors=True)
     return watch(guest, directory, f"guest {kernel.config} {suite} {args}".rstrip())
 
@@ -326,8 +299,6 @@ def main(paths: Paths, config: str, suite: str, args: str, machine: str, turn: s
 def shell(paths: Paths, config: str) -> int:
     """Boot a guest with a shell on this terminal."""
     kernel = prepare(paths, config)
-    settings = settings_of(paths, "shell")
-    chosen = accelerator(paths, kernel)
-    guest = _guest(qemu.programs(paths), kernel, "shell", "", settings, chosen)
+    guest = _guest(qemu.programs(paths), kernel, "shell", "", settings_of(paths, "shell"))
     ui.say("shell: 'exit' powers the guest off, Ctrl-A X kills it")
     return vm.interact(guest, paths.out / "shell" / "results.log")

@@ -85,7 +85,6 @@ class Guest:
     command_line: str
     memory_mib: int
     cpus: int = 2
-    accelerator: str = "tcg"
     extra: bytes = b""
     erms: bool = False
     tiers: bool = False
@@ -187,8 +186,6 @@ def _processors_and_memory(guest: Guest) -> list[str]:
         return ["-accel", accelerator, "-smp", str(guest.cpus), "-m", f"{guest.memory_mib}M",
                 "-dtb", str(guest.device_tree), *clock]  # fmt: skip
     cpu = guest.machine.cpu.replace("-erms", "+erms" if guest.erms else "-erms")
-    if guest.accelerator == "kvm":
-        accelerator, cpu = "kvm", "host"
     half, cores = guest.memory_mib // 2, guest.cpus // 2
     words = ["-accel", accelerator, "-cpu", cpu, "-m", f"{2 * half}M", *clock]
     if guest.cpus == 1 or guest.tiers:

@@ -27,9 +27,8 @@ _OPTIONS = (
     "--without-default-features", "--without-default-devices", "--disable-download",
     "--target-list=" + ",".join(f"{name}-softmmu" for name in ARCHITECTURES),
     *(f"--with-devices-{name}=migrate" for name in ARCHITECTURES),
-    "--enable-system", "--enable-tcg", "--enable-kvm", "--enable-pixman",
-    "--enable-fdt=system", "--disable-install-blobs", "--disable-debug-info",
-    "--disable-werror",
+    "--enable-system", "--enable-tcg", "--enable-pixman", "--enable-fdt=system",
+    "--disable-install-blobs", "--disable-debug-info", "--disable-werror",
 )  # fmt: skip
 # Of Debian: a PC's firmware, and what loads a kernel.
 _ROMS = [

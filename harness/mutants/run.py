@@ -303,7 +303,6 @@ class Kernels:
             kernel = replace(kernel, config=config, out=out)
             if runner == "layouts":
                 return self._layouts(kernel, room, brief, *map(int, words))
-            suite.accelerator(self._paths, kernel)  # by one thread
 
         def run() -> Result:
             args, directory = ",".join(words[1:]), room / "guest"

@@ -123,7 +123,6 @@ def test_a_suite_in_virtual_time_may_run_by_the_wall_without_its_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     paths, kernel, seen = booting(tmp_path, monkeypatch, "virtual")
-    monkeypatch.setattr(suite, "accelerator", lambda *_: "tcg")
     monkeypatch.setenv("SEED", "5")
     suite.run_suite(paths, kernel, "faults", "", tmp_path / "log")
     suite.run_suite(paths, kernel, "faults", "", tmp_path / "log", wall=True)

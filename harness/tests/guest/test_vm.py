@@ -58,7 +58,6 @@ def nodes(*cpus: str) -> list[str]:
         ({"machine": PTDMA}, {"-device": ["ptdma"] * 16}),
         ({"qemu": vm.DEBIAN}, {"-accel": ["tcg,thread=single"]}),
         ({"erms": True}, {"-cpu": ["max,+erms,-fsrm,-la57"]}),
-        ({"accelerator": "kvm"}, {"-accel": ["kvm"], "-cpu": ["host"]}),
         # QEMU 7.2 refuses `-audio none`.
         ({"machine": ZCU102, "qemu": vm.DEBIAN}, {"-audio": []}),
         ({"machine": ZCU102, "cpus": 4, "device_tree": Path("/k/z.dtb")}, {
