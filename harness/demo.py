@@ -5,7 +5,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 from rich.console import Console
@@ -18,6 +18,8 @@ from harness.guest import suite as guest
 from harness.guest.ktap import Case, Status
 from harness.kernel.arch import AE4DMA, DSA, IOAT, PTDMA, ZCU102
 from harness.kernel.build import Kernel
+from harness.lab.bench import Bench
+from harness.lab.results import Count
 
 FOLIO_KIB = (4, 64, 2048)
 MODES = ("off", "cpu", "dcbm", "live")
@@ -28,8 +30,6 @@ BY_ENGINE = 0.99
 
 _PREFIX = "result: "
 _WIDTH = 132  # of a table that does not go to a terminal
-
-Count = Annotated[int, msgspec.Meta(ge=0)]
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,6 @@ _OURS = [
 ENGINES = {engine.name: engine for engine in (DMASIM, ZDMA, *_OURS)}
 
 
-Folio = Literal[4, 64, 2048]
 Mode = Literal["off", "cpu", "dcbm", "live"]
 
 
@@ -70,7 +69,7 @@ class Result(msgspec.Struct, frozen=True):
     if the kernel has no instrument. `folios_live` were copied while they were mapped.
     """
 
-    folio_kib: Folio
+    folio_kib: int
     mode: Mode
     engine: str | None
     channels: int
@@ -90,49 +89,24 @@ class Result(msgspec.Struct, frozen=True):
         return f"{self.folio_kib} KiB, mode {self.mode}"
 
 
-class _Inaccessible(msgspec.Struct, frozen=True):
-    max: Count
-
-
-class _Run(msgspec.Struct, frozen=True):
-    folio_kib: Folio
-    folios: Count
-    folios_failed: Count
-    folios_split: Count
-    gbps_mean: Annotated[float, msgspec.Meta(ge=0)]
-    inaccessible_ns: _Inaccessible | None
-    bytes_verified: Count
-    bytes_wrong: Count
-
-
-class _Offload(msgspec.Struct, frozen=True):
-    providers: list[str]
-    channels: Count
-
-
-class _Bench(msgspec.Struct, frozen=True):
-    offload: _Offload
-    runs: Annotated[tuple[_Run, ...], msgspec.Meta(min_length=1, max_length=1)]
-
-
 class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A line of the guest: the output of migrate_bench, and the route's counters."""
 
     mode: Mode
     counters: dict[str, Count]
-    bench: _Bench
+    bench: Bench
 
     @property
     def result(self) -> Result:
         """The same as results.json has it."""
         (run,), offload, counters = self.bench.runs, self.bench.offload, self.counters
-        engine = "+".join(offload.providers)
+        engine = "+".join(offload.providers or ()) if offload else ""
         waited = run.inaccessible_ns
         return Result(
             folio_kib=run.folio_kib,
             mode=self.mode,
             engine=engine or ("cpu" if self.mode == "cpu" else None),
-            channels=offload.channels,
+            channels=(offload.channels if offload else 0) or 0,
             folios_asked=run.folios,
             folios_moved=run.folios - run.folios_failed - run.folios_split,
             folios_by_engine=counters.get("folios_copied", 0) if engine else 0,
@@ -142,7 +116,7 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
                 for name, number in counters.items()
                 if name.startswith(("fallback_", "declined"))
             },
-            inaccessible_us=waited.max / 1000 if waited else None,
+            inaccessible_us=waited["max"] / 1000 if waited else None,
             bytes_verified=run.bytes_verified,
             bytes_wrong=run.bytes_wrong,
             gbps_emulated=run.gbps_mean,

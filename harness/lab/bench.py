@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from harness.core.errors import HarnessError
 from harness.lab import results
-from harness.lab.results import Inaccessible, Phases, Positive, Results, Run, convert
+from harness.lab.results import Count, Inaccessible, Phases, Positive, Results, Run, convert
 
 _SAME = ("folio_kib", "move", "folios_failed", "folios_split", "latency_lost")
 """What a run has as the benchmark says it."""
@@ -58,6 +58,8 @@ class BenchRun(Struct, frozen=True):
     latency_lost: int
     touch: Touched | None = None
     huge_pages: dict[str, int] | None = None
+    bytes_verified: Count = 0
+    bytes_wrong: Count = 0
 
 
 class Offload(Struct, frozen=True):

@@ -32,8 +32,9 @@ def item(size: int = 4, mode: str = "dcbm", **changes: Any) -> dict[str, Any]:
 def run(size: int = 4, **changes: Any) -> dict[str, Any]:
     """Return a run of migrate_bench, as far as the demo reads it."""
     return {
-        "folio_kib": size, "folios": 64, "folios_failed": 0, "folios_split": 0, "gbps_mean": 0.25,
-        "inaccessible_ns": {"p50": 1, "p99": 2, "max": 420000, "count": 64},
+        "folio_kib": size, "move": 1, "folios": 64, "folios_failed": 0, "folios_split": 0,
+        "gbps_mean": 0.25, "inaccessible_ns": {"p50": 1, "p99": 2, "max": 420000, "count": 64},
+        "cpu_ns": None, "first_folio_ns": None, "phases_ns": None, "latency_lost": 0,
         "bytes_verified": 64 * size * 1024, "bytes_wrong": 0, **changes,
     }  # fmt: skip
 
@@ -44,8 +45,10 @@ def line(mode: str = "dcbm", size: int = 4, **changes: Any) -> dict[str, Any]:
     counters = {"fallback_busy": 4, "batches": 2}
     counters |= {} if mode == "off" else {"folios_copied": 64}
     counters |= {"live_copied": 64} if mode == "live" else {}
-    offload = {"providers": ["dmasim"] if dma else [], "channels": 4 if dma else 0}
-    bench = {"program": "migrate_bench", "offload": offload, "runs": [run(size, **changes)]}
+    offload = {"enabled": mode != "off", "migrator": "none", "parameters": None,
+               "providers": ["dmasim"] if dma else [], "channels": 4 if dma else 0}  # fmt: skip
+    bench = {"program": "migrate_bench", "kernel": "7.3.4", "machine": {}, "mib": 64,
+             "folios_per_call": 0, "offload": offload, "runs": [run(size, **changes)]}  # fmt: skip
     return {"mode": mode, "counters": counters, "bench": bench}
 
 
@@ -98,7 +101,7 @@ def test_what_was_not_measured_stays_unknown() -> None:
 
 def test_an_engine_that_is_held_without_a_route_is_seen() -> None:
     stray = line("cpu")
-    stray["bench"]["offload"] = {"providers": ["dmasim"], "channels": 4}
+    stray["bench"]["offload"] |= {"providers": ["dmasim"], "channels": 4}
     (result,) = parse(stray)
     assert (result.engine, result.channels, result.folios_by_engine) == ("dmasim", 4, 64)
 
@@ -184,7 +187,7 @@ def test_a_missing_run_is_named() -> None:
     [
         "{", "",
         *map(json.dumps, (
-            3, line(folio_kib=16), line(bytes_wrong=-1), line(gbps_mean="fast"),
+            3, line(bytes_wrong=-1), line(gbps_mean="fast"),
             line() | {"mode": "dma"}, line() | {"counters": {"fallback_busy": "1"}},
             line() | {"bench": {"offload": None, "runs": [run()]}}, line() | {"gbps": 1.0},
         )),

@@ -9,8 +9,8 @@ from harness.core.paths import ROOT
 # The rule. A package imports only itself and packages of rows above its own; none imports
 # the last row.
 LAYERS = (
-    ("core",), ("kernel",), ("guest",), ("series",), ("lab", "layouts", "bench", "demo", "deb"),
-    ("mutants",), ("checks",), ("cli", "__main__"),
+    ("core",), ("kernel",), ("guest",), ("series",), ("lab", "layouts", "bench", "deb"),
+    ("demo", "mutants"), ("checks",), ("cli", "__main__"),
 )  # fmt: skip
 DRAWING = {"lab.report.plots"}
 """The modules that import matplotlib, which takes a while."""
