@@ -31,18 +31,15 @@ class Limit(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     name: str
     cap: int
-    goal: int
     room: tuple[str, ...] = ()
     patches: tuple[str, ...] = ()
     files: tuple[str, ...] = ("*",)
     net: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse a limit that counts nothing, or that lets its part grow."""
+        """Refuse a limit that counts nothing."""
         if bool(self.room) == bool(self.patches):
             raise ValueError(f"{self.name}: either `room` or `patches`")
-        if self.goal > self.cap:
-            raise ValueError(f"{self.name}: the goal is above the cap")
 
     def count(self, lines: "Lines") -> int | None:
         """Return how many lines the part has, None if there is no such part."""
@@ -67,13 +64,10 @@ class Lines(msgspec.Struct, frozen=True):
 
 
 def load(text: str) -> list[Limit]:
-    """Read the table [lines] of limits.toml; `goal` is `cap` where it is not given."""
+    """Read the table [lines] of limits.toml."""
     tables: dict[str, dict[str, Any]] = tomllib.loads(text).get("lines", {})
     try:
-        return [
-            msgspec.convert({"name": name, "goal": table.get("cap"), **table}, Limit)
-            for name, table in tables.items()
-        ]
+        return [msgspec.convert({"name": name, **table}, Limit) for name, table in tables.items()]
     except ValueError as error:  # msgspec's are, too
         raise HarnessError(f"limits.toml: {error}") from error
 
@@ -108,9 +102,9 @@ def table(lines: Lines, limits: Sequence[Limit]) -> list[str]:
     rows = [f"{'series':28}" + "".join(f"{kind:>9}" for kind in kinds)]
     for name, counts in series.items():
         rows.append(f"{name:28}" + "".join(f"{counts[kind]:9,}" for kind in kinds))
-    rows += ["", f"{'limit':28}{'lines':>9}{'cap':>9}{'goal':>9}"]
+    rows += ["", f"{'limit':28}{'lines':>9}{'cap':>9}"]
     for limit in limits:
-        rows.append(f"{limit.name:28}{limit.count(lines) or 0:9,}{limit.cap:9,}{limit.goal:9,}")
+        rows.append(f"{limit.name:28}{limit.count(lines) or 0:9,}{limit.cap:9,}")
     return rows
 
 
