@@ -14,8 +14,8 @@
 #   OFFLOAD=1, PRESSURE=1  an engine copies; there is too little memory (layouts)
 
 .DEFAULT_GOAL := help
-.PHONY: help demo check check-all check-debian deb bench-copy lab layouts mutants record report kernel \
-	qemu series edit save lint lines guest shell clean
+.PHONY: help demo check check-all check-debian deb image image-check bench-copy lab layouts mutants \
+	record report kernel qemu series edit save lint lines guest shell clean
 
 CONFIG ?= base
 ENGINE ?= dmasim
@@ -33,9 +33,11 @@ help:
 	@echo "make check    the tests; the last line counts them; logs in out/check/"
 	@echo "              [ONLY=unit,base-*: some stages; TURN=a,b: also groups of long tests]"
 	@echo "make check-all  all tests of all groups"
-	@echo "make deb      Debian packages: kernel, headers, tools, in out/deb/ for apt [LSMOD=file"
+	@echo "make deb      Debian packages: kernel, headers, tools, in out/apt/ for apt [LSMOD=file"
 	@echo "              KCONFIG=file: like a machine's kernel; CONFIG=systemd: for QEMU, quick]"
 	@echo "make check-debian  a Debian 13 guest installs, uses and removes them"
+	@echo "make image    kernel, doctor and redis in a file that boots by EFI, PXE or kexec, and touches"
+	@echo "              no disk: out/migrate-offload.efi; make image-check boots it in QEMU"
 	@echo "make kernel   the patched kernel and modules, in out/kernel/ [CONFIG=debug|arm64]"
 	@echo "make qemu     the emulators that guests run in, with the devices in qemu/, in out/qemu/"
 	@echo "make series   each topic for git am, in out/series/ [STEPS=1: and build each step;"
@@ -67,7 +69,7 @@ check:
 check-all:
 	$(HARNESS) check --only="$$ONLY" --turn=all
 
-check-debian lint lines qemu record bench-copy clean:
+check-debian image image-check lint lines qemu record bench-copy clean:
 	$(HARNESS) $@
 
 deb:

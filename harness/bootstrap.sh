@@ -43,6 +43,8 @@ deb | check-debian)
 	packages+=(debhelper help2man libdw-dev gpg gpg-agent) ;;&
 check-debian)
 	packages+=(genext2fs lintian) ;;
+image-check)
+	packages+=(genext2fs mtools ovmf) ;;
 esac
 
 die()

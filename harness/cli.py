@@ -68,12 +68,14 @@ def parser() -> argparse.ArgumentParser:
     stages = _option("stages, by name, prefix or glob: a,b", "")
     turn = _option("groups that are left out otherwise: a,b, or all", "")
     command("check", "run tests and count them", check.main, only=stages, turn=turn)
-    command("check-debian", "install and use packages on a Debian 13 machine", debian.main)
+    command("check-debian", "use packages on a Debian 13 machine", _locked(debian.main))
     command("kernel", "build the patched kernel and its modules", _kernel, config=config)
     native = [name for name, config in build.CONFIGS.items() if config.architecture.native]
     ours = _option("which kernel", "debian", choices=native)
     what = "build Debian packages of the kernel and its tools"
     command("deb", what, _locked(packages.main), config=ours)
+    command("image", "build a kernel that needs no disk", _locked(packages.main_image))
+    command("image-check", "boot the image in three ways", _locked(debian.image_check))
     command("qemu", "build the emulators that guests run in", _qemu)
     command(
         "series", "write each topic as a series for git am", _locked(export.main),

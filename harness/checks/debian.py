@@ -1,23 +1,26 @@
 """`make check-debian`: a Debian 13 machine gets our packages, uses them, and loses them again.
 
+`make image-check`: the image boots by QEMU's loader, by firmware from a stick, and by kexec.
+
 The root file system has what Debian's important packages are, Debian's own kernel, a compiler,
 numactl and trace-cmd. It is on the disk of a machine with ptdma engines. What stands in for the
 boot loader is QEMU, which gets the newest kernel of /boot and its initramfs: they are read from
 the disk before each boot.
 """
 
+import os
 import re
-import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from itertools import zip_longest
 from pathlib import Path
+from typing import Any
 
 from harness.checks import stages
 from harness.checks.main import suite_cases
 from harness.checks.stages import Stage
-from harness.core import jsonio, lock, process, space, ui
+from harness.core import jsonio, process, space, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
 from harness.deb import packages
@@ -43,6 +46,7 @@ _DISK_MIB = 4096
 _DISK_GB = 2.0  # twice: most of it is a hole
 _FEATURES = "extents,uninit_bg,dir_index,has_journal"  # what genext2fs does not make
 
+_RAW = "format=raw,if=ide,cache=unsafe"
 # The check of the file system is slow under emulation.
 _COMMAND_LINE = "root=/dev/sda rw console=ttyS0 panic=-1 no_timer_check fsck.mode=skip"
 _SECONDS = 900
@@ -52,10 +56,25 @@ _LOADED = ("EXT4_FS", "BLK_DEV_SD", "SATA_AHCI")
 _MODULES = 100
 _OURS = ("mm/", "drivers/dma/", "drivers/migrate_offload/")
 _PROMPT = "root@debian:~# "
+_TRANSCRIPT = "transcript.txt"
+
+ANSWERS = {
+    "cat /proc/partitions": r"Kernel command line: console=ttyS0.*name\n\n\nThis Linux",
+    "1 --quiet --size=4 --iterations=4": "^Use dcbm on ptdma.*--engine idxd",
+    "migrate-offload enable --engine=ptdma bulk": "^Copy offload is on",
+    "migrate-offload status": "^Engine ptdma, 16 channels",
+    "redis-server -v": "^Redis server",
+    "2 --rounds=1 --mib=4 --force": '^{"program": "migrate_offload_report".*"per_s": [1-9]',
+    "4": "reboot: Restarting system",
+}
+"""Lines for the menu of the image, and a pattern of the console's words for each."""
+
+WAYS = {"kernel": "Linux version", "firmware": "efi: EFI v", "kexec": "Starting new kernel"}
+"""Words that the console has if the image boots in a way."""
 
 
-def root_file_system(paths: Paths) -> Path:
-    """Return an image of a bare Debian 13, made once."""
+def bare_debian(paths: Paths, disk: Path) -> None:
+    """Make a disk that has a bare Debian 13: a copy of an image, which is made once."""
     words = (SUITE, *_INCLUDE, *_HOOKS, _FEATURES, str(_DISK_MIB))
     image = paths.cache / f"debian13-{jsonio.digest(*words)[:12]}.ext4"
     fresh = image.with_suffix(".ext2")
@@ -82,23 +101,8 @@ def root_file_system(paths: Paths) -> Path:
                 raise HarnessError(f"e2fsck ended with status {status}", process.tail(output))
             process.run_logged(["resize2fs", str(fresh), f"{_DISK_MIB}M"], log, "resize2fs")
             fresh.rename(image)
+        process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
         step.done(f"Debian {SUITE} in {image}", reused=reused)
-    return image
-
-
-def files_on(image: Path, directory: str) -> list[str]:
-    """Return the names in a directory of a file system in a file."""
-    output = process.capture(["debugfs", "-R", f"ls -p {directory}", str(image)])
-    return [words[5] for line in output.splitlines() if len(words := line.split("/")) > 5]
-
-
-def read_file(image: Path, name: str, target: Path) -> Path:
-    """Copy a file out of a file system in a file."""
-    target.unlink(missing_ok=True)
-    process.capture(["debugfs", "-R", f"dump {name} {target}", str(image)])
-    if not target.is_file() or not target.stat().st_size:
-        raise HarnessError(f"{image} has no file {name}")
-    return target
 
 
 def write_files(image: Path, commands: Sequence[str]) -> None:
@@ -112,19 +116,22 @@ def write_files(image: Path, commands: Sequence[str]) -> None:
         raise HarnessError(f"debugfs: {wrong[0]}")
 
 
-def newest_kernel(names: Sequence[str]) -> str:
-    """Return the release of the newest kernel among the names in /boot, as GRUB chooses it."""
-    releases = [name.removeprefix("vmlinuz-") for name in names if name.startswith("vmlinuz-")]
-    if not releases:
-        raise HarnessError("there is no kernel in /boot")
-    return max(releases, key=lambda release: [int(n) for n in re.findall(r"\d+", release)])
+def machine(paths: Paths, disk: Path, directory: Path, words: str, **more: Any) -> vm.Guest:
+    """Return a guest that boots what GRUB would boot from a disk, whose /boot is copied."""
+    directory.mkdir(parents=True, exist_ok=True)
+    process.capture(["debugfs", "-R", f"rdump /boot {directory}", str(disk)])
+    kernel = debian.newest(directory / "boot", "vmlinuz-*")
+    if not kernel:
+        raise HarnessError(f"{disk} has no kernel in /boot")
+    initrd = kernel.with_name(kernel.name.replace("vmlinuz", "initrd.img"))
+    options = f"{_COMMAND_LINE} {words}"
+    return vm.Guest(kernel, initrd, options, memory_mib=2048, qemu=qemu.programs(paths), **more)
 
 
 def prepare(paths: Paths, out: Path, made: Packages) -> Path:
-    """Return the fresh disk of a machine, on which the packages are files of root's."""
-    image = root_file_system(paths)
-    disk = out / "disk.ext4"
-    process.capture(["cp", "--sparse=always", "--reflink=auto", str(image), str(disk)])
+    """Return the fresh disk of a machine, on which packages, and later ones, are root's files."""
+    disk, later = out / "disk.ext4", packages.get(paths, CONFIG, out / "later")
+    bare_debian(paths, disk)
     (out / "release").write_text(f"{made.release}\n")
     unit = "lane.service"
     write_files(disk, [
@@ -133,49 +140,31 @@ def prepare(paths: Paths, out: Path, made: Packages) -> Path:
         "sif lane mode 0100755",
         "cd /etc/systemd/system", f"write {paths.guest}/debian/{unit} {unit}",
         "cd multi-user.target.wants", f"symlink {unit} ../{unit}",
-        "mkdir /srv/apt", "cd /srv/apt",
-        *(f"write {path} {path.name}" for path in made.files[0].parent.iterdir()),
+        *(line for directory in (made.files[0].parent, later.files[0].parent)
+          for line in (f"mkdir /srv/{directory.name}", f"cd /srv/{directory.name}",
+                       *(f"write {path} {path.name}" for path in directory.iterdir()))),
     ])  # fmt: skip
     return disk
 
 
-def boot(paths: Paths, disk: Path, part: str) -> suite.SuiteResult:
-    """Boot the newest kernel on the disk, and let the machine do its part."""
-    directory = disk.with_name(part)
-    shutil.rmtree(directory, ignore_errors=True)
-    directory.mkdir(parents=True)
-    release = newest_kernel(files_on(disk, "/boot"))
-    drive = f"file={disk},format=raw,if=ide,cache=unsafe"
-    guest = vm.Guest(
-        kernel=read_file(disk, f"/boot/vmlinuz-{release}", directory / "vmlinuz"),
-        initrd=read_file(disk, f"/boot/initrd.img-{release}", directory / "initrd.img"),
-        command_line=f"{_COMMAND_LINE} lane={part}",
-        memory_mib=2048,
-        machine=replace(arch.PTDMA, options=(*arch.PTDMA.options, "-drive", drive)),
-        qemu=qemu.programs(paths),
-        timeout=_SECONDS,
-        silent=_SILENT,
-    )
-    result = suite.watch(guest, directory, f"{part} ({release})")
+def boot(paths: Paths, part: str, disk: Path, directory: Path) -> list[Case]:
+    """Boot the newest kernel on the disk; let the machine do its part, and keep the transcript."""
+    options = (*arch.PTDMA.options, "-drive", f"file={disk},{_RAW}")
+    guest = machine(paths, disk, directory, f"lane={part}", timeout=_SECONDS, silent=_SILENT,
+                    machine=replace(arch.PTDMA, options=options))  # fmt: skip
+    result = suite.watch(guest, directory, f"{part} ({guest.kernel.name})")
     if result.failure:
         suite.show_failure(result, directory)
-    return result
+    with disk.with_name(_TRANSCRIPT).open("a") as stream:
+        stream.write(f"{transcript(result.run.results)}\n")
+    return suite_cases(result)
 
 
 def transcript(results: str) -> str:
     """Return what the user typed and saw, from the results of a part."""
-    lines: list[str] = []
-    shown = False
-    for line in results.splitlines():
-        text = line.removeprefix("# ")
-        if text.startswith(_PROMPT):
-            shown = True
-            lines.append("")
-        elif not line.startswith("#") or re.fullmatch(r"\w+: \d+ s", text):
-            shown = False
-        if shown:
-            lines.append(text.rstrip())
-    return "\n".join(lines[1:]) + "\n"
+    step = rf"^# {_PROMPT}.*\n(?:# (?!\w+: \d+ s$).*\n)*"
+    steps = re.findall(step, results, re.MULTILINE)
+    return "\n".join(re.sub("^# | +$", "", step, flags=re.MULTILINE) for step in steps)
 
 
 def typed(text: str, indent: str = "") -> list[list[str]]:
@@ -216,10 +205,10 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
 
     Of that kernel, which takes hours to build, only the directories are compiled that are ours.
     """
-    modules = read_file(disk, "/lane/lsmod", disk.with_name("lsmod"))
+    modules = disk.with_name("lsmod")
+    modules.write_text(process.capture(["debugfs", "-R", "cat /lane/lsmod", str(disk)]))
     tree = build.tree(paths, "debian")
     final = build.configure(paths, tree, "debian", {"LSMOD": str(modules)}) / ".config"
-    shutil.copyfile(final, disk.with_name("config"))
     options = kconfig.parse(final.read_text())
     lost = [name for name in _LOADED if options.get(f"CONFIG_{name}", "n") == "n"]
     number = sum(value == "m" for value in options.values())
@@ -240,25 +229,69 @@ def distribution(paths: Paths, disk: Path) -> list[Case]:
 def main(paths: Paths) -> int:
     """Run everything; the last line counts it."""
     out = paths.out / "check-debian"
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
+    return stages.run(out, [
+        Stage("qemu", lambda *_: qemu.get(paths)),
+        Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "apt")),
+        Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
+        Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
+        *(Stage(name, partial(boot, paths, name), "machine") for name in PARTS),
+        Stage("docs", lambda *_: documented(paths, out / _TRANSCRIPT)),
+        Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
+    ])  # fmt: skip
 
-    def part(name: str, disk: Path, _: Path) -> list[Case]:
-        result = boot(paths, disk, name)
-        with (out / "transcript.txt").open("a") as stream:
-            stream.write(f"{transcript(result.run.results)}\n")
-        return suite_cases(result)
 
-    with lock.cache(paths):
-        return stages.run(
-            out,
-            [
-                Stage("qemu", lambda *_: qemu.get(paths)),
-                Stage("packages", lambda *_: packages.get(paths, CONFIG, out / "deb")),
-                Stage("lintian", lambda made, _: lintian(paths, made), "packages"),
-                Stage("machine", lambda made, _: prepare(paths, out, made), "packages"),
-                *(Stage(name, partial(part, name), "machine") for name in PARTS),
-                Stage("docs", lambda *_: documented(paths, out / "transcript.txt")),
-                Stage("debian", lambda disk, _: distribution(paths, disk), "machine"),
-            ],
-        )
+def answer(way: str, made: Mapping[str, Sequence[str]], directory: Path) -> list[Case]:
+    """Answer the menu of a machine until the machine ends, and judge what it printed."""
+    log, title, lines = directory / "console.log", f"image by {way}", list(ANSWERS)
+    reader, writer = os.pipe()
+
+    def see(line: str) -> None:
+        step.progress(line)
+        if lines and "4 reboot" in line:
+            keyboard.write(f"{lines.pop(0)}\n")
+        if "end Kernel panic" in line:
+            raise HarnessError(f"{title}: {line} (log: {log})")
+
+    command = ["timeout", "--verbose", "3600", *made[way]]
+    with os.fdopen(reader), os.fdopen(writer, "w", buffering=1) as keyboard, ui.step(title) as step:
+        printed = process.run_logged(command, log, title, on_line=see, stdin=reader)
+        step.done(f"ended, see {log}")
+    # Linux 7.3 leaves an early mapping behind where kexec boots it on a machine with EFI.
+    wrong = vm.complaint(re.sub(".*early_ioremap.*", "", printed))
+    return [
+        Case.judged("is healthy", not wrong, wrong),
+        *(Case.judged(name, re.search(seen, printed, re.M | re.S), f"no {seen} in {log}")
+          for name, seen in {"boots": WAYS[way], **ANSWERS}.items()),
+    ]  # fmt: skip
+
+
+def machines(paths: Paths, out: Path) -> dict[str, list[str]]:
+    """Return the commands that boot the image, by the way."""
+    packages.main_image(paths)
+    made, stick, disk = paths.out / packages.IMAGE, out / "stick.fat", out / "debian.ext4"
+    process.capture(["mformat", "-C", "-T", "262144", "-i", str(stick), "::"])
+    process.capture(["mmd", "-i", str(stick), "::EFI", "::EFI/BOOT"])
+    process.capture(["mcopy", "-i", str(stick), str(made), "::EFI/BOOT/BOOTX64.EFI"])
+    bare_debian(paths, disk)
+    script = paths.guest / "debian/kexec"
+    write_files(disk, [f"write {made} image", f"write {script} kexec", "sif kexec mode 0100755"])
+    qemu.get(paths, arch.X86_64.emulators)
+    engines = replace(arch.PTDMA, options=(*arch.PTDMA.options, *arch.DSA.options))
+    guest = machine(paths, disk, out, "init=/kexec", cpus=1, machine=engines, clock=vm.Clock())
+    kexec = vm.qemu_argv(guest, "stdio", Path(os.devnull))
+    bare = kexec[: kexec.index("-kernel")]
+    # In virtual time a PC's own firmware does not get past a disk.
+    firmware = ("-bios", "/usr/share/ovmf/OVMF.fd", "-drive")
+    return {
+        "kernel": [*bare, "-kernel", str(made)],
+        "firmware": [*bare, *firmware, f"file={stick},{_RAW}"],
+        "kexec": [*kexec, *firmware, f"file={disk},{_RAW}"],
+    }
+
+
+def image_check(paths: Paths) -> int:
+    """Boot the image in all ways; the last line counts cases."""
+    out = paths.out / "image-check"
+    made = Stage("image", lambda *_: machines(paths, out), background=True)
+    ways = (Stage(way, partial(answer, way), "image", virtual=True) for way in WAYS)
+    return stages.run(out, [made, *ways])

@@ -4,7 +4,6 @@ Groups that it leaves out have their turn in continuous integration (see turns.p
 the first group of a turn, the debug kernel and its suites are left out instead.
 """
 
-import shutil
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -268,8 +267,5 @@ def main(paths: Paths, only: str = "", turn: str = "") -> int:
     known = every(paths, chosen)
     wanted = stages.select(known, of_turn(known, chosen), only)
     ui.say(f"check: seed {guest.seed()}, turn of {', '.join(chosen) or 'no group'}")
-    out = paths.out / "check"
-    shutil.rmtree(out, ignore_errors=True)
-    out.mkdir(parents=True)
     with lock.cache(paths):
-        return stages.run(out, wanted)
+        return stages.run(paths.out / "check", wanted)

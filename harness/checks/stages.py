@@ -10,6 +10,7 @@ limits run in the foreground.
 """
 
 import os
+import shutil
 import threading
 import time
 import traceback
@@ -282,7 +283,9 @@ def _matching(names: Iterable[str], word: str) -> list[str]:
 
 
 def run(out: Path, stages: Sequence[Stage]) -> int:
-    """Run stages; the last line counts their cases. Return 1 if any failed, or none passed."""
+    """Run stages in a fresh `out`; the last line counts. Return 1 if any failed, or none passed."""
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
     runner = Runner(out, stages)
     plugin = _Plugin(runner)
     options = [

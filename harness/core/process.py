@@ -120,10 +120,11 @@ def _reading(
     cwd: Path | None = None,
     env: Mapping[str, str] | None = None,
     errors: int = subprocess.STDOUT,
+    stdin: int = subprocess.DEVNULL,
 ) -> Child:
     """Start a child whose output we read, with its errors in it or apart."""
     return start(
-        argv, cwd=cwd, env=environment(env), stdout=subprocess.PIPE, stderr=errors,
+        argv, cwd=cwd, env=environment(env), stdin=stdin, stdout=subprocess.PIPE, stderr=errors,
         text=True, errors="replace",
     )  # fmt: skip
 
@@ -131,6 +132,7 @@ def _reading(
 def run_logged(
     argv: Sequence[str], log: Path, what: str, *, cwd: Path | None = None,
     env: Mapping[str, str] | None = None, on_line: Callable[[str], None] | None = None,
+    stdin: int = subprocess.DEVNULL,
 ) -> str:  # fmt: skip
     """Run a command with its output in `log`, and return that output.
 
@@ -138,7 +140,7 @@ def run_logged(
     """
     log.parent.mkdir(parents=True, exist_ok=True)
     lines: list[str] = []
-    child = _reading(argv, cwd, env)
+    child = _reading(argv, cwd, env, stdin=stdin)
     assert child.stdout is not None
     try:
         with log.open("w") as out:

@@ -1,6 +1,7 @@
 """`make deb`: the kernel and its headers, by its own bindeb-pkg, and the tools; for apt.
 
 All have the kernel's version and the time of the build, so that apt takes the newer ones.
+`make image` has them in one file instead, which boots and installs nothing.
 """
 
 import shutil
@@ -12,7 +13,8 @@ from pathlib import Path
 from harness.core import process, ui
 from harness.core.errors import HarnessError
 from harness.core.paths import Paths
-from harness.kernel import build
+from harness.guest import image, suite
+from harness.kernel import build, debian
 from harness.kernel.build import Kernel
 from harness.kernel.tree import Tree
 
@@ -24,6 +26,9 @@ _PROFILES = "pkg.linux-upstream.nokerneldbg"
 _SOURCES = ("migrate_bench.c", "migrate_measure", "migrate_offload_doctor", "migrate_lib")
 """Of tools/mm."""
 DISTRIBUTION = "trixie"
+IMAGE = "migrate-offload.efi"
+_OF_IMAGE = ("redis-server", "redis-tools", "numactl")
+_PROGRAMS = ("redis-server", "redis-benchmark", "redis-cli", "migratepages")
 
 
 @dataclass(frozen=True)
@@ -112,8 +117,27 @@ def _collect(directory: Path, made: str, out: Path, *wanted: str) -> tuple[Path,
 
 def main(paths: Paths, config: str) -> int:
     """Build the packages, and say how to install them."""
-    out = paths.out / "deb"
+    out = paths.out / "apt"
     names = " ".join(f"./{path.name}" for path in get(paths, config, out).files)
     ui.say(f"install: cd {out} && sudo apt install {names}")
     ui.say(f"for apt's sources: deb [signed-by={out}/migrate-offload.asc] file:{out} ./")
+    return 0
+
+
+def main_image(paths: Paths) -> int:
+    """Make the image: a kernel that is linked again, with all that guests have, and more."""
+    config, tree = "image", build.tree(paths, "image")
+    build.get(paths, tree, config, objects=True)
+    kernel = suite.prepare(paths, config, debian=True)
+    root = debian.userland(paths, "amd64", _OF_IMAGE, debian.RELEASE)
+    ours = {"init": "menu", "usr/sbin/migrate-offload": "migrate-offload"}
+    files = {name: (paths.root / "deb" / source).read_bytes() for name, source in ours.items()}
+    files |= image.programs(root, _PROGRAMS, "")
+    cpio, target = kernel.out / "image.cpio", paths.out / IMAGE
+    with ui.step(IMAGE) as step:
+        cpio.write_bytes(image.path(kernel).read_bytes() + image.archive(files))
+        words = ("bzImage", f"CONFIG_INITRAMFS_SOURCE={cpio}")
+        build.run(paths, tree, config, *words, on_line=step.progress)
+        shutil.copyfile(build.object_dir(tree, config) / kernel.architecture.image, target)
+        step.done(f"{target}, {target.stat().st_size / 1e6:.0f} MB: README.md says how to boot it")
     return 0

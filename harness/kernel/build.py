@@ -62,6 +62,8 @@ CONFIGS = {
     # what Debian's user space boots on, and what Debian's kernel would be with ours
     "systemd": Config((*_BASE, "systemd.config"), seed="base"),
     "debian": Config(("debian.config",), debian=True),
+    # what `make image` boots on servers and laptops
+    "image": Config((*_PROGRAMS, "image.config"), seed="base"),
     # what base is compared with: nothing of ours, and only the instrument
     "lab-vanilla": Config(_BASE, only=(), seed="base"),
     "lab-traced": Config(

@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.core.paths import ROOT, Paths
 from harness.guest.ktap import Status
 
+PATHS = Paths(ROOT, ROOT, ROOT)
 RESULTS = """\
 KTAP version 1
 1..2
@@ -23,14 +24,6 @@ ok 2 other
 # root@debian:~# false
 not ok 3 last
 """
-
-
-def test_the_kernel_is_the_one_that_grub_would_boot() -> None:
-    names = [".", "vmlinuz-6.12.9+deb13-amd64", "vmlinuz-6.12.117+deb13-amd64", "initrd.img-9"]
-    assert debian.newest_kernel(names) == "6.12.117+deb13-amd64"
-    assert debian.newest_kernel([*names, "vmlinuz-7.3.4-x"]) == "7.3.4-x"
-    with pytest.raises(HarnessError, match="no kernel in /boot"):
-        debian.newest_kernel(["config-7.3.4"])
 
 
 def test_the_transcript_is_what_the_user_typed_and_saw() -> None:
@@ -57,15 +50,18 @@ def test_the_document_shows_what_was_typed(tmp_path: Path) -> None:
     assert debian.typed("root@debian:~# x 7.3.4-a 12") == debian.typed("root@debian:~# x 8-a 3")
 
 
-def test_files_come_and_go_through_a_disk(tmp_path: Path) -> None:
+def test_a_disk_has_what_is_written_and_boots_the_newest_kernel(tmp_path: Path) -> None:
     disk, file = tmp_path / "disk", tmp_path / "file"
     file.write_text("content\n")
     process.capture(["mkfs.ext4", "-q", str(disk), "2M"])
-    debian.write_files(disk, ["mkdir /d", "cd /d", f"write {file} name", "symlink link name"])
-    assert {"name", "link"} <= set(debian.files_on(disk, "/d"))
-    assert debian.read_file(disk, "/d/name", tmp_path / "back").read_text() == "content\n"
-    with pytest.raises(HarnessError, match="has no file /d/other"):
-        debian.read_file(disk, "/d/other", tmp_path / "back")
+    with pytest.raises(HarnessError, match="has no kernel in /boot"):
+        debian.machine(PATHS, disk, tmp_path / "nothing", "")
+    newest = "6.12.117+deb13-amd64"
+    names = (f"vmlinuz-{newest}", "vmlinuz-6.12.9+deb13-amd64", f"initrd.img-{newest}", "config-7")
+    debian.write_files(disk, ["mkdir /boot", "cd /boot", *(f"write {file} {n}" for n in names)])
+    guest = debian.machine(PATHS, disk, tmp_path / "some", "lane=x")
+    assert guest.kernel.name == f"vmlinuz-{newest}" and guest.command_line.endswith(" lane=x")
+    assert guest.kernel.read_text() == guest.initrd.read_text() == "content\n"
     with pytest.raises(HarnessError, match=r"debugfs: .*No such file"):
         debian.write_files(disk, [f"write {tmp_path}/missing name2"])
 
@@ -79,3 +75,23 @@ def test_the_machine_knows_every_part() -> None:
     assert tuple(parts) == debian.PARTS
     for planned, body in parts.values():
         assert len(re.findall(r"^\t(?:user|ktap_command) ", body, re.M)) == planned
+
+
+def test_the_menu_of_the_image_is_answered_until_the_machine_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    typed = {"": "4 reboot$", "1 --x": "^doctor --x$", "echo works": "^works$", "4": "the end$"}
+    monkeypatch.setattr(debian, "ANSWERS", typed)
+    monkeypatch.setitem(debian.WAYS, "kernel", "This Linux")
+    menu = (ROOT / "deb/menu").read_text().replace("migrate-offload", "echo")
+
+    def failed(last: str) -> list[str]:
+        machine = {"kernel": ["sh", "-c", menu.replace("reboot -f", last)]}
+        cases = debian.answer("kernel", machine, tmp_path)
+        return [case.name for case in cases if case.status is Status.FAILED]
+
+    assert failed("echo the end; exit") == []
+    assert failed("echo BUG: x; exit") == ["is healthy", "4"]
+    for last, told in (("exit 3", "reboot"), ("echo end Kernel panic; sleep 9; exit", "panic")):
+        with pytest.raises(HarnessError, match=rf"by kernel: .*{told}.* \(log: {tmp_path}/con"):
+            failed(last)
