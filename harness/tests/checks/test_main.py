@@ -130,9 +130,9 @@ def test_all_groups_have_suites_in_virtual_time_with_more_seeds_and_by_the_wall(
     names = [stage.name for stage in main.tests(default_paths(), (*turns.GROUPS, turns.ALL))]
     some = [name.removeprefix("base-bounds") for name in names if name.startswith("base-bounds")]
     assert some == ["", *(f"-seed-{seed}" for seed in (2, 3)), "-untimed"]
-    there = {"mm-selftests", "mm-selftests-seed-3", "debug-rules-seed-3", "base-dsa-untimed"}
+    there = {"mm-selftests", "mm-selftests-seed-3", "debug-rules-seed-3", "base-ioat-untimed"}
     assert there | {"base-churn", "base-latency"} <= set(names)
-    absent = {"base-churn-untimed", "base-dsa-seed-2", "base-doctor-seed-2", "base-report-untimed"}
+    absent = {"base-churn-untimed", "base-dsa-seed-2", "base-doctor-seed-2", "base-dsa-untimed"}
     assert (
         absent | {"debug-bounds-seed-2", "debug-rules-untimed", "mm-selftests-untimed"}
     ).isdisjoint(names)
