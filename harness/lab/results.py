@@ -335,13 +335,13 @@ def convert(document: object, kind: type[T], where: str) -> T:
         raise HarnessError(f"{where}: {error}") from error
 
 
-_ALIKE = ("kernel", "design", "channels", "batch_pages", "writes_per_ms", "addresses", "memory",
-          "bound_us", "workload", "way")  # fmt: skip
-"""Fields that all entries on a line of a record have in common: those of a measurement."""
+_ALIKE = ("kernel", "design", "channels", "readers", "zipf", "addresses", "memory", "bound_us",
+          "workload", "way")  # fmt: skip
+"""Fields that entries on a line of a record have in common: sizes, batches and rates vary."""
 
 
 def dump(results: Results) -> str:
-    """Return results as JSON: entries of a measurement are a line, and figures have six digits."""
+    """Return results as JSON: entries that are alike share a line, and figures have six digits."""
     document = json.loads(
         msgspec.json.encode(results), parse_float=lambda text: float(f"{float(text):.6g}")
     )
