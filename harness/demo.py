@@ -99,14 +99,16 @@ class _Line(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     @property
     def result(self) -> Result:
         """The same as results.json has it."""
-        (run,), offload, counters = self.bench.runs, self.bench.offload, self.counters
-        engine = "+".join(offload.providers or ()) if offload else ""
+        runs, offload, counters = self.bench.runs, self.bench.offload, self.counters
+        if not offload or len(runs) != 1 or runs[0].folio_kib not in FOLIO_KIB:
+            raise HarnessError("demo: a result of the guest is not of the demo's benchmark")
+        run, engine = runs[0], "+".join(offload.providers or ())
         waited = run.inaccessible_ns
         return Result(
             folio_kib=run.folio_kib,
             mode=self.mode,
             engine=engine or ("cpu" if self.mode == "cpu" else None),
-            channels=(offload.channels if offload else 0) or 0,
+            channels=offload.channels or 0,
             folios_asked=run.folios,
             folios_moved=run.folios - run.folios_failed - run.folios_split,
             folios_by_engine=counters.get("folios_copied", 0) if engine else 0,
