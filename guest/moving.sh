@@ -134,13 +134,6 @@ ipis()
 		END { print sum }' /proc/interrupts
 }
 
-# busy: for how many us processors were not idle since boot.
-busy()
-{
-	awk '/^cpu[0-9]/ { cpus++ }
-		FILENAME ~ /uptime/ { printf "%.0f\n", (cpus * $1 - $2) * 1000000 }' /proc/stat /proc/uptime
-}
-
 # hold <number> <MiB>: as many processes wait, with memory on the first node.
 hold()
 {

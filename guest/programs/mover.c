@@ -51,6 +51,8 @@ int main(int argc, char **argv)
 		struct timespec until = { due / 1000000000, due % 1000000000 };
 
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
+		if (access("/run/moving", F_OK))
+			break; /* no load would meet this move */
 		began = clock_ns(CLOCK_MONOTONIC);
 		move(argv[2], 1 + moves % 2, 2 - moves % 2);
 		busy += clock_ns(CLOCK_MONOTONIC) - began;

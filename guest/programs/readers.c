@@ -28,7 +28,7 @@ static void *use(void *took)
 		clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, NULL);
 		seed = seed * 6364136223846793005 + 1442695040888963407;
 		word = (uint64_t *)(area + (seed >> 33) % pages * PAGE);
-		if ((seed >> 33) % 10)
+		if ((seed >> 49) % 10)
 			(void)*word;
 		else
 			*word = (uintptr_t)word;

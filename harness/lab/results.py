@@ -199,12 +199,12 @@ class Run(Key, frozen=True, kw_only=True):
     cpu_ms_per_gb: NotNegative | None = None
 
 
-Way = Literal["vanilla", "off", "mtcopy", "dcbm", "dcbm 50us", "dcbm live", "cpu live"]
-"""The copier of a program's memory; with a time, it is inaccessible for at most that."""
+Way = Literal["vanilla", "off", "mtcopy", "dcbm", "dcbm 50us", "dcbm live", "dsa live", "cpu live"]
+"""The copier of a program's memory (dsa: dcbm); the time is how long it is inaccessible at most."""
 
 WAY_NAMES: dict[Way, str] = {
     "vanilla": "vanilla", "off": "ours, off", "mtcopy": "mtcopy", "dcbm": "engine",
-    "dcbm 50us": "engine, at most 50 us", "dcbm live": "engine, live",
+    "dcbm 50us": "engine, at most 50 us", "dcbm live": "engine, live", "dsa live": "DSA, live",
     "cpu live": "no engine, live",
 }  # fmt: skip
 """How people call ways to move a program's memory."""

@@ -228,11 +228,7 @@ def run(lab: Lab, preset_name: str, quick: bool) -> Results:
     sizes, calls = (vanilla_runs(part, dilation) for part in ("sizes", "calls"))
 
     boots = list(plan.ours(quick))
-    quanta = [] if quick else [other for boot in boots for other in plan.other_quanta(boot)]
-    ours, others = (
-        _ours(lab, some, engine, preset_name, dilation) if some else [] for some in (boots, quanta)
-    )
-    runs = [*sizes, *calls, *by_quantum(ours, others)]
+    runs = [*sizes, *calls, *_ours(lab, boots, engine, preset_name, dilation)]
     measured = Results(
         calibration=Calibration(dilation=dilation),
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
@@ -278,9 +274,11 @@ def writers(paths: Paths, preset_name: str) -> int:
     with lock.cache(paths):
         ready = {config: suite.prepare(paths, config) for config in {boot.config for boot in boots}}
     lab, dilation = Lab(paths, ready, out), known.calibration.dilation
-    runs = _ours(lab, boots, engine, preset_name, dilation)
+    quanta = plan.other_quanta(boots[-1])
+    runs, others = (_ours(lab, some, engine, preset_name, dilation) for some in (boots, quanta))
     measured = structs.replace(
-        known, runs=tuple(runs), notes=(), quick=False, kernel_release=ready[plan.OURS].release,
+        known, runs=tuple(by_quantum(runs, others)), notes=(), quick=False,
+        kernel_release=ready[plan.OURS].release,
         engine=Engine(preset=preset_name, is_model=True, source=engine.source),
     )  # fmt: skip
     jsonio.write_text(out / "writers.json", results.dump(measured))

@@ -98,7 +98,7 @@ def _against(judged: Sequence[Claim]) -> Question:
     """Return where a figure is worse than vanilla's, the worst first."""
     worse = []
     for claim in judged:
-        if "vanilla's" in claim.what and claim.value:
+        if re.search("(of|over) vanilla", claim.what) and claim.value:
             times = 1 / claim.value if claim.more else claim.value
             if times > 1 + _WORSE:
                 worse.append((times, [claim.name, f"{times:.2f} times", claim.cause or "-"]))

@@ -19,18 +19,19 @@ TIMES = "times: 1000 1 2 3 4 5e-1\n"
 REST = f"case: mixed rest\n{TIMES}late: 0\n"
 MOVED = "moves: 4 2.0 100000 1000000 600\n"
 MOVING = f"case: mixed moving\n{TIMES}late: 7\n{MOVED}"
-REDIS = replace(workloads.REDIS, requests=7)
+REDIS = replace(workloads.REDIS, requests=7, rate=5_100)
 OFF = Boot(REDIS, "off", 2048)
 
 
 def test_every_way_boots_with_either_size_of_pages_and_defaults_with_seeds() -> None:
     boots = programs.boots(REDIS)
-    assert len({boot.name for boot in boots}) == len(boots) == 11 + 6 * 4 + 4
+    assert len({boot.name for boot in boots}) == len(boots) == 12 + 6 * 4 + 8
     assert {boot.seed for boot in boots if boot.way == "vanilla"} == {1, 2, 3, 4, 5}
+    assert [boot.folio_kib for boot in boots if boot.way == "dsa live"] == [2048]
     assert {boot.quantum_ns for boot in boots} == {2500, 5000, 10000}
-    assert len(programs.boots(workloads.TIERING)) == 15 + 9 * 4 + 6
-    assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,42500,800,2000000,mixed"
-    assert Boot(REDIS, "dcbm 50us", 2048).args(4.0).startswith("dcbm,0,200,2m,7,42500,800,800000,")
+    assert len(programs.boots(workloads.TIERING)) == 15 + 9 * 4 + 12
+    assert Boot(REDIS, "dcbm live", 4).args(4.0) == "dcbm,1,400,4k,7,1275,800,2000000,mixed"
+    assert Boot(REDIS, "dcbm 50us", 2048).args(4.0).startswith("dcbm,0,200,2m,7,1275,800,800000,")
     assert Boot(workloads.TIERING, "off", 64).args(4.0) == "off,0,400,64k,200,192500,80,800000,hot"
     assert Boot(workloads.MOVERS, "mtcopy", 2048).args(4.0) == "mtcopy,0,400,2m,250,1,2,4,8"
 
@@ -80,6 +81,11 @@ def test_pgbench_is_told_in_the_time_of_the_machine_too() -> None:
 def test_a_case_without_its_figures_is_an_error(text: str) -> None:
     with pytest.raises(HarnessError, match=r"mixed (rest|moving): no figures"):
         list(programs.cases_of(text, OFF, 5.0))
+
+
+def test_a_program_that_cannot_serve_its_rate_at_rest_is_an_error() -> None:
+    with pytest.raises(HarnessError, match="mixed: too slow at rest for its rate"):
+        list(programs.cases_of(REST.replace("1000", "900") + MOVING, OFF, 5.0))
 
 
 @pytest.mark.parametrize("text", ["", REST, MOVING + REST, REST + MOVING + MOVING])
@@ -165,13 +171,13 @@ TIERS = "tiers: 10 20 1000 5 1.5 110 320 3000 9 3.5\n"
 
 
 def test_what_the_kernel_moves_by_itself_is_counted_beside_times() -> None:
-    tiering = Boot(workloads.TIERING, "vanilla", 4)
+    tiering = Boot(replace(workloads.TIERING, rate=5_000), "vanilla", 4)
     text = f"case: hot rest\n{NEAR}case: hot moving\n{TIERS}{NEAR}"
     rest, moving = programs.cases_of(text, tiering, 5.0)
     assert (rest.per_s, rest.p999_us, rest.cpu_us) == (5000, 0.6, 0.1)
     assert rest.counts == {"near": 0.25}
     assert moving.counts == {"near": 0.25, "demoted_per_s": 250, "promoted_per_s": 750}
-    assert (moving.mover_ms, moving.ipis) == (0.4, 4) and moving.per_gb(400 * 4096e-9) == 1
+    assert (moving.mover_ms, moving.ipis) == (0.4, 4) and moving.per_gb(100 * 4096e-9) == 1
     for missing in (text.replace("tiers", "no tiers"), text.replace("times:", "times: 1")):
         with pytest.raises(HarnessError, match="no figures"):
             list(programs.cases_of(missing, tiering, 5.0))
