@@ -224,10 +224,10 @@ class Program(_Struct, frozen=True, omit_defaults=True):
     """The service that a program's clients got in one case, by its own load generator.
 
     `moves` is how many moves of all its memory ended meanwhile; each took `move_ms`, kept
-    processors busy for `mover_ms` more than at rest, and moved `gb`. What the kernel moves by
-    itself is one move, in which `mover_ms` is what its threads took. `late` requests took longer
-    than the workload says, and processors sent `ipis`. `cpu_us` is what the program took of the
-    processor for one of what it does. The seed and the quantum are those of virtual time.
+    processors busy for `mover_ms` more than at rest, and moved `gb`. Moves by the kernel itself
+    count as one, in which its thread that demotes took `mover_ms`. `late` requests took longer
+    than the workload says, and processors sent `ipis`. `cpu_us` is the processor's time for one
+    step of the program. The seed and the quantum are those of virtual time.
     """
 
     workload: str

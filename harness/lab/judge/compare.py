@@ -81,7 +81,7 @@ def apart(first: Mapping[str, float], second: Mapping[str, float]) -> list[Diffe
 
 
 def all_figures(results: Results) -> dict[str, float]:
-    """Return every figure; what identifies a run is in the name."""
+    """Return every figure; its name begins with the run's."""
     values = {
         f"{run.name}: {name}": value for run in results.runs for name, value in figures(run).items()
     }
