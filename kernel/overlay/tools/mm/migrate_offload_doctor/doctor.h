@@ -47,8 +47,7 @@ struct options {
 	const char *engine;
 	/* From which node to which memory moves; two that are the same: the doctor finds two. */
 	int node[2];
-	bool json;
-	bool quiet;
+	bool json, quiet;
 	/* Also while others use the processors. */
 	bool force;
 };

@@ -56,11 +56,7 @@ void layout_drain_batches(void)
 }
 
 /* Addresses of a process for move_pages(2); @large: the heads of large folios. */
-struct names {
-	size_t nr;
-	void *pages[MAX_NAMED];
-	bool large[MAX_NAMED];
-};
+struct names { size_t nr; void *pages[MAX_NAMED]; bool large[MAX_NAMED]; };
 
 static struct names names[MAX_PROCESSES];
 

@@ -33,8 +33,7 @@ static void set_fault(enum fault fault)
 	};
 	static const enum knob of_model[] = {
 		[LIES] = SKIP_EVERY, [CORRUPTS] = FLIP_EVERY,
-		[CORRUPTS_RARELY] = FLIP_EVERY, [HANGS] = HANG_EVERY,
-		[FAILS] = ERROR_EVERY,
+		[CORRUPTS_RARELY] = FLIP_EVERY, [HANGS] = HANG_EVERY, [FAILS] = ERROR_EVERY,
 	};
 	const unsigned int every = fault == CORRUPTS_RARELY ? RARELY : 1;
 
