@@ -99,14 +99,27 @@ def test_abi(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert problems(ABI) == [f"[WARNING] {name}:3: tag 'what' is invalid"]
 
 
+def reached(source: str, name: str, depth: int = 3) -> str:
+    """Return a test, macro or function of C or of a shell, and those of this file that it calls."""
+    start = rf"^(?:#define |\w[^\n]*\b)?{name}\b"
+    end = r"[^\n]*(?:\n\{.*?\n\}|(?:(?<=\\)\n[^\n]*)+|$)"
+    found = re.search(start + end, source, re.MULTILINE | re.DOTALL)
+    text = found[0] if found else ""
+    called = {*re.findall(r"\b(\w{4,})\(", text), name} - {name} if depth else ()
+    return text + "".join(reached(source, other, depth - 1) for other in sorted(called))
+
+
 def test_the_doctors_verdicts_are_those_that_tests_expect() -> None:
     tests = ROOT / "kernel/overlay/tools/testing/selftests/migrate_offload/doctor"
     sources = {"doctor": tests / "migrate_doctor.c", "one": tests / "doctor_verdict.c"}
+    codes = {"do not": "DO_NOT", "use it": "USE_IT", "could not tell": "COULD_NOT_TELL"}
     document = (ROOT / "docs/hardware.md").read_text()
-    table = re.findall(r"^\|[^|]*\|[^|]*\| `(.*)` \| (.*) \|$", document, re.MULTILINE)
+    table = re.findall(r"^\|[^|]*\| ([^|]*) \| `(.*)` \| (.*) \|$", document, re.MULTILINE)
     assert len(table) >= 10
-    for words, tests in table:
-        for suite, test in (name.split() for name in tests.split(", ")):
-            source = sources.get(suite.split("-")[0], ROOT / "guest/suites" / suite).read_text()
-            assert words in source and re.search(rf"\b{test}\b", source), (suite, test, words)
+    for verdict, words, named in table:
+        for suite, test in (name.split() for name in named.split(", ")):
+            source = sources.get(suite.split("-")[0], ROOT / "guest/suites" / suite)
+            code = codes.get(verdict, "") if source.suffix else ""
+            body = reached(source.read_text(), test)
+            assert words in body and code in body, (suite, test, verdict, words)
             assert (ROOT / "guest/suites" / suite).exists()

@@ -91,20 +91,29 @@ def test_an_administrator_turns_copy_offload_on_and_off(
     again = run("enable --engine=ptdma demotion bulk")
     assert again.count("routes: dcbm") == 5
     assert run("enable --engine=ptdma bulk") == on
-    tool("migrate-offload-doctor", "echo '  modprobe mtcopy'; exit $1")
+    line = "echo 6 > /sys/module/dcbm/parameters/min_order"
+    tool("migrate-offload-doctor", f"echo '  modprobe mtcopy\n  {line}'; exit $1")
     assert run("doctor --write-config 1", 1) == on
-    assert "modules-load.d: mtcopy" in run("doctor --write-config 0")
+    kept = {"modules-load.d: mtcopy", "modprobe.d: options dcbm min_order=6", "parameters: 6"}
+    assert kept < set(run("doctor --write-config 0"))
     (routes / "../enabled").unlink()
     assert not any(line.startswith("modules-load.d") for line in run("disable"))
     (routes / "../enabled").write_text("1")
-    assert set(run("disable")) == {"parameters: ptdma"}
+    assert set(run("disable")) == {"parameters: ptdma", "parameters: 6"}
     assert run("status --all") == run("status --any", 2)
+    stats = tmp_path / "sys/kernel/debug/migrate_offload/stats"
+    stats.parent.mkdir(parents=True)
+    counts = ("folios_copied 7", "live_copied 3", "fallback_lost 2", "declined 1", "batches 9")
+    stats.write_text("".join(f"demotion {count}\n" for count in counts))
+    _, told = process.attempt(["deb/migrate-offload", "status"], ROOT)
+    assert "copied 7 folios, 3 live, and did not copy 3: lost 2, declined 1.\n" in told
+    assert "the memory of 2 folios is lost" in told
 
 
 def test_a_report_of_an_hour_needs_a_kernel_of_ours(
     tool: Callable[[str, str], Path], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for option, status, word in (("--help", 0, "Usage"), ("--x", 2, "--x"), ("--force", 2, "root")):
+    for option, status, word in (("--help", 0, "Usage"), ("--x", 2, "--x"), ("--force", 2, "ker")):
         ended = process.attempt(["deb/migrate-offload-report", option], ROOT)
         assert (ended[0], word in ended[1]) == (status, True)
     tool("migrate-offload-report", 'echo "hour $@"; exit 3')

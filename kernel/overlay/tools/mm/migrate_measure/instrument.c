@@ -82,12 +82,9 @@ void instrument_read(struct latency *latency)
 	static const char first_folio[] = INSTRUMENT_DIR "/first_folio";
 
 	*latency = (struct latency) {
-		.unmap = number_of(phases, "unmap_ns "),
-		.flush = number_of(phases, "flush_ns "),
-		.copy = number_of(phases, "copy_ns "),
-		.move = number_of(phases, "move_ns "),
-		.batches = number_of(phases, "batches "),
-		.lost = number_of(phases, "lost "),
+		.unmap = number_of(phases, "unmap_ns "), .flush = number_of(phases, "flush_ns "),
+		.copy = number_of(phases, "copy_ns "), .move = number_of(phases, "move_ns "),
+		.batches = number_of(phases, "batches "), .lost = number_of(phases, "lost "),
 		.first_count = number_of(first_folio, "count "),
 		.first_sum = number_of(first_folio, "sum_ns "),
 	};

@@ -267,11 +267,9 @@ void measure_size(struct area *area, unsigned long folio_kib, struct result *res
 
 	for (unsigned int i = 0; i < options->moves; i++) {
 		results[i] = (struct result) {
-			.folio_kib = folio_kib,
-			.move = i + 1,
+			.folio_kib = folio_kib, .move = i + 1, .has_latency = instrumented,
 			.folios = count_folios(options, folio_kib),
 			.nr = plain ? options->repeat : 1,
-			.has_latency = instrumented,
 		};
 		results[i].samples = allocate(results[i].nr, sizeof(struct sample));
 		samples[i] = &dropped[i];

@@ -28,21 +28,17 @@
 #define MAX_CHANNELS	256
 /* From a page on each is four times the one before, and the last 2 MB. */
 #define NR_SIZES	6
-/* 2 MB again, with bounds on how long memory is inaccessible; demotion of 64 KB and 2 MB. */
+/* 2 MB again, not live, with bounds on how long memory is inaccessible; demotion of 64 KB, 2 MB. */
 enum { BOUNDS = NR_SIZES, DEMOTIONS = BOUNDS + 3, NR_POINTS = DEMOTIONS + 2 };
 /* All ways take turns, so that a noisy moment does not decide. */
 #define ROUNDS		3
 /* There and back; of demotion, twice there. */
 #define SAMPLES		(2 * ROUNDS)
 
-/* Five, and one for each reason. */
-#define MAX_SETTINGS	(5 + 5)
+/* Six, and one for each reason. */
+#define MAX_SETTINGS	(6 + 5)
 
-enum verdict {
-	USE_IT,
-	DO_NOT,
-	COULD_NOT_TELL,
-};
+enum verdict { USE_IT, DO_NOT, COULD_NOT_TELL };
 
 struct options {
 	size_t size;
@@ -51,8 +47,7 @@ struct options {
 	const char *engine;
 	/* From which node to which memory moves; two that are the same: the doctor finds two. */
 	int node[2];
-	bool json;
-	bool quiet;
+	bool json, quiet;
 	/* Also while others use the processors. */
 	bool force;
 };
@@ -83,9 +78,9 @@ struct engine {
 };
 
 /*
- * GB/s, and ms of the processor that the doctor takes for each GB: of memory at rest, and while a
- * thread reads and writes it; and the longest that this thread waits. Cold memory is demoted: no
- * thread touches it.
+ * GB/s, and ms of processor time of the thread that moves for each GB: of memory at rest, and
+ * while a thread reads and writes it; and the longest that this one waits. Cold memory is demoted:
+ * no thread touches it.
  */
 enum figure { GBPS, CPU_MS, GBPS_TOUCHED, CPU_MS_TOUCHED, WAIT_US, NR_FIGURES };
 
@@ -98,7 +93,7 @@ struct point {
 	double figure[NR_FIGURES][SAMPLES];
 	size_t bytes;
 	size_t bytes_wrong;
-	unsigned long long copied, errors, timeouts, lost, unreachable;
+	unsigned long long copied, live, errors, timeouts, lost, unreachable;
 };
 
 /* How memory is moved: by the kernel without copy offload, by mtcopy, by dcbm with an engine. */
@@ -155,7 +150,8 @@ void move_memory(struct exam *exam);
 /* verdict.c */
 void list_ways(struct exam *exam);
 bool point_is_wrong(const struct point *point);
-size_t way_bytes(const struct way *way);
+/* Of its largest folios; NULL if nothing has moved so. */
+const struct point *last_point(const struct way *way);
 void judge(struct exam *exam);
 void print_words(const struct exam *exam);
 

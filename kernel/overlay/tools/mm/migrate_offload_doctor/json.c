@@ -31,7 +31,7 @@ static void print_engine(const struct way *way)
 	printf("\"dmatest\": {\"ran\": %s, \"tests\": %lu, \"failures\": %lu}, ",
 	       json_bool(engine->tested), engine->tests, engine->failures);
 	print_member("why", engine->why);
-	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(way_bytes(way)),
+	printf("\"moved\": %s, \"verdict\": \"%s\"}", json_bool(last_point(way)),
 	       verdicts[engine->verdict]);
 }
 
@@ -41,8 +41,8 @@ static void print_point(const struct way *way, const struct point *point)
 	print_member("migrator", way->migrator);
 	if (way->engine)
 		print_member("engine", way->engine->driver);
-	printf("\"folio_kib\": %zu, \"bound_us\": %ld, \"demoted\": %s, ", point->folio_kib,
-	       point->bound_us, json_bool(point->demoted));
+	printf("\"folio_kib\": %zu, \"bound_us\": %ld, \"demoted\": %s, \"live\": %llu, ",
+	       point->folio_kib, point->bound_us, json_bool(point->demoted), point->live);
 	for (unsigned int i = 0; i < NR_FIGURES; i++) {
 		printf("\"%s\": [", figures[i]);
 		for (unsigned int move = 0; move < 2 * point->rounds; move++)

@@ -25,14 +25,12 @@
 static const char usage_text[] =
 "Usage: migrate-offload-doctor [OPTION]...\n"
 "Is a DMA engine of this machine safe and worth it for copying migrated memory?\n"
-"Runs dmatest on all channels of each engine, moves memory of every size in every way in\n"
-"three rounds, there and back, at rest and in use, tries bounds of 50, 100 and 250 us, and\n"
-"demotes memory if it has tiers; verifies every byte, says what to do, and leaves all\n"
-"settings as they were, also when it is interrupted, unless by SIGKILL. Run it as root,\n"
-"on a machine that does nothing important meanwhile: memory that other programs move is\n"
-"copied in the same ways.\n"
-"An engine that writes after it says that it is done may write to any program's memory:\n"
-"try an unknown engine on a machine that you can lose, and for hours (-i 1000000).\n"
+"Tests engines with dmatest, moves memory in every way, verifies every byte, says what to\n"
+"do, and restores all settings, also when interrupted, unless by SIGKILL. Run it as root,\n"
+"on a machine that does nothing important: until the end it uses engines, and changes\n"
+"routes, huge pages, NUMA balancing and demotion, for all programs. An engine that writes\n"
+"after it says that it is done may write to any program's memory: try an unknown engine\n"
+"on a machine that you can lose, and for hours (-i 1000000).\n"
 "\n"
 "  -s, --size=MB          memory to move in each way (default: 256)\n"
 "  -i, --iterations=N     tests of dmatest for each channel (default: 200)\n"
@@ -42,7 +40,7 @@ static const char usage_text[] =
 "                         the slowest tier, or the first two that have enough)\n"
 "  -f, --force            also while other programs use the processors\n"
 "  -j, --json             print JSON\n"
-"  -q, --quiet            do not print what is being done\n"
+"  -q, --quiet            do not print steps, nor what they disturb\n"
 "  -h, --help             print this\n"
 "\n"
 "Exit status: 0: use it; 1: do not; 2: could not tell.\n";
@@ -141,7 +139,8 @@ static int examine(const struct options *options)
 	exam.options = options;
 	exam.seconds = -seconds_now();
 	if (is_idle(&exam)) {
-		progress(&exam, "memory of others is copied so, too, and they have %zu MB less",
+		progress(&exam,
+			 "until the end, for all programs: memory that they migrate is copied in the ways under test, engines are taken, NUMA balancing is off, huge pages and demotion are set, and %zu MB are in use",
 			 options->size / MIB);
 		find_engines(&exam);
 		list_ways(&exam);

@@ -58,8 +58,7 @@ static bool area_map(struct area *area, const struct exam *exam, size_t kib)
 
 	*area = (struct area) {
 		.addr = memory_map_aligned(size, LARGEST_KIB * KIB),
-		.size = size,
-		.folio = kib * KIB,
+		.size = size, .folio = kib * KIB,
 	};
 	if (!area->addr)
 		return false;
@@ -81,6 +80,7 @@ static void count(struct point *point, const struct offload_stats *then)
 	const char *reason = point->demoted ? DEMOTION : REASON;
 
 	point->copied += offload_grown_since(then, reason, "folios_copied");
+	point->live += offload_grown_since(then, reason, "live_copied");
 	point->errors += offload_grown_since(then, reason, "fallback_error");
 	point->timeouts += offload_grown_since(then, reason, "fallback_timeout");
 	point->lost += offload_grown_since(then, reason, "fallback_lost");
@@ -182,6 +182,11 @@ static void try_way(struct exam *exam, struct area *area, struct way *way, unsig
 	error = set_way(way);
 	if (!error && exam->bound_us >= 0)
 		error = offload_set_bound(point->bound_us);
+	/* A bound is for memory that is not copied live. */
+	if (!error && bounded)
+		error = offload_set_live(false);
+	else
+		settings_restore_below(OFFLOAD_DEBUG "/live", "doctor");
 	/* A kernel may be without mtcopy. */
 	if (error == -ENOENT && !way->engine)
 		return;

@@ -4,6 +4,7 @@
  */
 #include <assert.h>
 #include <stdarg.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -42,13 +43,14 @@ bool point_is_wrong(const struct point *point)
 	return point->bytes_wrong || point->errors || point->timeouts || point->lost;
 }
 
-size_t way_bytes(const struct way *way)
+/* GB, by its migrator. */
+static double copied_gb(const struct way *way)
 {
-	size_t bytes = 0;
+	double gb = 0;
 
 	for (unsigned int at = 0; at < NR_POINTS; at++)
-		bytes += way->point[at].bytes;
-	return bytes;
+		gb += way->point[at].copied * way->point[at].folio_kib * KIB / 1e9;
+	return gb;
 }
 
 static size_t folios_moved(const struct point *point)
@@ -62,34 +64,34 @@ static bool is_copied(const struct point *point)
 	return point->copied && point->copied >= COPIED * folios_moved(point);
 }
 
-/* The least and the most of all moves. */
-struct span {
-	double least;
-	double most;
-};
+/* Of all moves; more than half have @middle or more. */
+struct span { double least, middle, most; };
+
+static int compare_numbers(const void *a, const void *b)
+{
+	const double *first = a, *second = b;
+
+	return (*first > *second) - (*first < *second);
+}
 
 static struct span span_of(const double figure[SAMPLES])
 {
-	struct span span = { figure[0], figure[0] };
+	double sorted[SAMPLES];
 
-	for (unsigned int i = 1; i < SAMPLES; i++) {
-		if (figure[i] < span.least)
-			span.least = figure[i];
-		if (figure[i] > span.most)
-			span.most = figure[i];
-	}
-	return span;
+	memcpy(sorted, figure, sizeof(sorted));
+	qsort(sorted, SAMPLES, sizeof(*sorted), compare_numbers);
+	return (struct span){ sorted[0], sorted[SAMPLES / 2 - 1], sorted[SAMPLES - 1] };
 }
 
 /* Each move with the same move, at the same point, of the kernel. */
-static struct span compare(const struct exam *exam, const struct way *way, unsigned int at,
-			   enum figure figure)
+static struct span compare(const struct exam *exam, const struct way *way,
+			   const struct point *point, enum figure figure)
 {
-	const double *kernel = exam->way[KERNEL].point[at].figure[figure];
+	const double *kernel = exam->way[KERNEL].point[point - way->point].figure[figure];
 	double ratio[SAMPLES];
 
 	for (unsigned int i = 0; i < SAMPLES; i++)
-		ratio[i] = way->point[at].figure[figure][i] / kernel[i];
+		ratio[i] = point->figure[figure][i] / kernel[i];
 	return span_of(ratio);
 }
 
@@ -101,21 +103,21 @@ static bool waits_count(const struct point *point)
 	return wait.least > 0 && wait.most <= NOISY * wait.least;
 }
 
-/* In each move: one that is disturbed does not decide. */
+/* In each move, and in most of those in use: one that is disturbed does not decide. */
 static bool pays(const struct exam *exam, const struct way *way, unsigned int at)
 {
 	const struct point *kernel = &exam->way[KERNEL].point[at], *point = &way->point[at];
 	const bool waits = waits_count(kernel) && waits_count(point);
-	struct span speed = compare(exam, way, at, GBPS);
-	struct span wait = compare(exam, way, at, WAIT_US);
+	struct span speed = compare(exam, way, point, GBPS);
+	struct span wait = compare(exam, way, point, WAIT_US);
 
 	if (kernel->rounds < ROUNDS || point->rounds < ROUNDS || point_is_wrong(point) ||
 	    !is_copied(point) || speed.least < NOT_SLOWER || (waits && wait.least > MUCH_LONGER) ||
-	    compare(exam, way, at, GBPS_TOUCHED).most < NOT_SLOWER)
+	    compare(exam, way, point, GBPS_TOUCHED).middle < NOT_SLOWER)
 		return false;
 	/* CPUs that help are not the moving thread. */
 	return speed.least >= FASTER || (waits && wait.most <= SHORTER) ||
-	       (way->engine && compare(exam, way, at, CPU_MS).most <= SHORTER);
+	       (way->engine && compare(exam, way, point, CPU_MS).most <= SHORTER);
 }
 
 /* How many of the largest sizes in a row pay, from point @first on, and the smallest of them. */
@@ -155,13 +157,30 @@ static long best_bound(const struct way *way)
 	return last->rounds == ROUNDS ? point->bound_us : 0;
 }
 
-/* Of its largest folios; NULL if nothing has moved so. */
-static const struct point *last_point(const struct way *way)
+const struct point *last_point(const struct way *way)
 {
 	for (unsigned int size = NR_SIZES; size-- > 0;)
 		if (way->point[size].bytes)
 			return &way->point[size];
 	return NULL;
+}
+
+/* The first mistake with a way, or NULL. */
+static const struct point *mistake(const struct way *way)
+{
+	for (unsigned int at = 0; at < NR_POINTS; at++)
+		if (point_is_wrong(&way->point[at]))
+			return &way->point[at];
+	return NULL;
+}
+
+/* Of the CPU's copies: an engine may write to any memory after it said that it is done. */
+static bool is_unsafe(const struct exam *exam)
+{
+	for (unsigned int i = 0; i < ENGINES * NR_POINTS; i++)
+		if (exam->way[i / NR_POINTS].point[i % NR_POINTS].bytes_wrong)
+			return true;
+	return false;
 }
 
 static void find_best(struct exam *exam)
@@ -177,7 +196,8 @@ static void find_best(struct exam *exam)
 		double gbps;
 		size_t kib = 0;
 
-		if (way->engine && way->engine->verdict != USE_IT)
+		if ((way->engine && way->engine->verdict != USE_IT) || mistake(way) ||
+		    is_unsafe(exam))
 			continue;
 		nr = worth(exam, way, 0, &kib);
 		gbps = nr ? span_of(last_point(way)->figure[GBPS]).least : 0;
@@ -188,15 +208,6 @@ static void find_best(struct exam *exam)
 		exam->best = way;
 		exam->best_kib = kib;
 	}
-}
-
-/* The first mistake of an engine, if it made one. */
-static const struct point *mistake(const struct way *way)
-{
-	for (unsigned int at = 0; at < NR_POINTS; at++)
-		if (point_is_wrong(&way->point[at]))
-			return &way->point[at];
-	return NULL;
 }
 
 static void say(struct engine *engine, enum verdict verdict, const char *format, ...)
@@ -237,28 +248,31 @@ static void say_left(struct engine *engine, const struct point *point)
 /* Compared with the kernel alone, of the largest folios. */
 static const char *figures(const struct exam *exam, const struct way *way)
 {
-	static char text[240];
+	static char text[280];
 	const struct point *last = last_point(way);
-	unsigned int size = last - way->point;
-	struct span speed = compare(exam, way, size, GBPS), cpu = compare(exam, way, size, CPU_MS);
-	struct span used = compare(exam, way, size, GBPS_TOUCHED);
-	struct span wait = compare(exam, way, size, WAIT_US);
+	const struct point *kernel = &exam->way[KERNEL].point[last - way->point];
+	struct span speed = compare(exam, way, last, GBPS), cpu = compare(exam, way, last, CPU_MS);
+	struct span used = compare(exam, way, last, GBPS_TOUCHED);
+	struct span wait = compare(exam, way, last, WAIT_US);
 	char waits[80] = "too noisy to judge waits";
 
-	if (waits_count(last) && waits_count(&exam->way[KERNEL].point[size]))
+	if (waits_count(last) && waits_count(kernel))
 		snprintf(waits, sizeof(waits), "the longest wait is %.1f to %.1f times as long",
 			 wait.least, wait.most);
 	snprintf(text, sizeof(text),
-		 "folios of %zu KiB move %.1f to %.1f times as fast (%.1f to %.1f in use), for %.0f to %.0f %% of the processor's time; %s.",
-		 last->folio_kib, speed.least, speed.most, used.least, used.most, 100 * cpu.least,
-		 100 * cpu.most, waits);
+		 "folios of %zu KiB move %.1f to %.1f times as fast (%.1f to %.1f in use%s), for %.0f to %.0f %% of the moving thread's processor time; %s.",
+		 last->folio_kib, speed.least, speed.most, used.least, used.most,
+		 used.least < NOT_SLOWER && used.most >= NOT_SLOWER ? ": moves disagree" : "",
+		 100 * cpu.least, 100 * cpu.most, waits);
 	return text;
 }
 
 static void say_figures(const struct exam *exam, const struct way *way)
 {
-	struct span speed = compare(exam, way, last_point(way) - way->point, GBPS);
-	bool unsure = speed.least < FASTER && speed.most >= FASTER;
+	struct span speed = compare(exam, way, last_point(way), GBPS);
+	struct span used = compare(exam, way, last_point(way), GBPS_TOUCHED);
+	bool unsure = speed.most >= FASTER && (speed.least < FASTER ||
+		      (used.middle < NOT_SLOWER && used.most >= NOT_SLOWER));
 	size_t kib;
 	enum verdict verdict = worth(exam, way, 0, &kib) ? USE_IT :
 			       unsure ? COULD_NOT_TELL : DO_NOT;
@@ -292,6 +306,9 @@ static void judge_engine(const struct exam *exam, const struct way *way)
 		    engine->driver);
 	else if (!last)
 		say(engine, COULD_NOT_TELL, "No memory could be moved with it.");
+	else if (is_unsafe(exam))
+		say(engine, COULD_NOT_TELL,
+		    "Memory was corrupted while the CPU copied: perhaps an engine wrote too late.");
 	else if (!is_copied(last))
 		say_left(engine, last);
 	else if (!strcmp(engine->driver, "dmasim"))
@@ -320,8 +337,11 @@ static void list_settings(struct exam *exam)
 		return;
 	/* A module may be loaded already, so that its parameters are written. */
 	add_setting(exam, "modprobe %s", way->migrator);
-	if (way->engine)
+	if (way->engine) {
 		add_setting(exam, "echo %s > " DCBM_DIR "/providers", way->engine->driver);
+		add_setting(exam, "echo %d > " DCBM_DIR "/min_order",
+			    __builtin_ctzl(exam->best_kib * KIB / memory_page_size()));
+	}
 	add_setting(exam, "cd %s", OFFLOAD_DIR);
 	if (best_bound(way))
 		add_setting(exam, "echo %ld > max_inaccessible_us", best_bound(way));
@@ -359,10 +379,10 @@ static void print_way(const struct way *way)
 	printf("%s: %u channels, %u of them for memory; IOMMU %s\n", engine->driver,
 	       engine->nr_channels, engine->for_memory, engine->iommu);
 	if (engine->for_memory)
-		printf("  Its driver %s stop it. dmatest: %lu tests, %lu failed. Moved: %.1f GB.\n"
+		printf("  Its driver %s stop it. dmatest: %lu tests, %lu failed. Copied: %.1f GB.\n"
 		       "  Whether it tells of uncorrected errors of memory, its manual says.\n",
 		       engine->stops ? "can" : "cannot", engine->tests, engine->failures,
-		       way_bytes(way) / 1e9);
+		       copied_gb(way));
 	printf("  %s %s\n\n", verdicts[engine->verdict], engine->why);
 }
 
@@ -372,6 +392,8 @@ static void print_point(const struct way *way, const struct point *point)
 	for (unsigned int i = 0; i < NR_FIGURES; i++)
 		printf(" %8.1f-%-8.1f", span_of(point->figure[i]).least,
 		       span_of(point->figure[i]).most);
+	if (point->live)
+		printf("  live");
 	if (point_is_wrong(point))
 		printf("  WRONG");
 	else if (strcmp(way->migrator, "none") && !is_copied(point))
@@ -385,8 +407,8 @@ static void print_point(const struct way *way, const struct point *point)
 
 static void print_curve(const struct exam *exam)
 {
-	printf("Memory between nodes %d and %d, least and most of %u moves.\n\n", exam->node[0],
-	       exam->node[1], SAMPLES);
+	printf("Nodes %d and %d, least and most of %u moves; CPU: of the thread that moves.\n\n",
+	       exam->node[0], exam->node[1], SAMPLES);
 	printf("%8s %5s  %-18s %17s %17s %17s %17s %17s\n", "folio", "bound", "moved by", "GB/s",
 	       "CPU ms/GB", "GB/s, in use", "CPU ms/GB, in use", "longest wait, us");
 	for (unsigned int at = 0; at < NR_POINTS; at++)
@@ -411,35 +433,39 @@ static void print_why(const struct exam *exam)
 	printf("Why: %s%s%s\n", driver, *driver ? ": " : "", why);
 }
 
-/* Of the way to use, or of all. */
+/* Of the way to use, or of all that find_best() chose from. */
 static void print_how_sure(const struct exam *exam)
 {
 	unsigned long tests = 0, failures = 0;
 	unsigned int channels = 0;
-	size_t bytes = 0;
+	double gb = 0;
 
-	for (unsigned int i = KERNEL; i < exam->nr_ways; i++) {
+	for (unsigned int i = exam->nr_engines ? ENGINES : MTCOPY; i < exam->nr_ways; i++) {
 		const struct engine *engine = exam->way[i].engine;
 
 		if (exam->best && exam->best != &exam->way[i])
 			continue;
-		bytes += way_bytes(&exam->way[i]);
+		gb += copied_gb(&exam->way[i]);
 		failures += !!mistake(&exam->way[i]) + (engine ? engine->failures : 0);
 		tests += engine ? engine->tests : 0;
 		channels += engine ? engine->for_memory : 0;
 	}
+	if (!exam->moved && !tests) {
+		printf("How sure: nothing was tested.\n\n");
+		return;
+	}
 	printf("How sure: %s mistake in %.1f GB, %u channels, %lu tests of dmatest, %.0f s; ",
-	       failures ? "a" : "no", bytes / 1e9, channels, tests, exam->seconds);
-	printf("not tested: errors, unplug; ten times --size and --iterations take %.0f min.\n\n",
-	       exam->seconds / 6);
+	       failures ? "a" : "no", gb, channels, tests, exam->seconds);
+	printf("not tested: stops, errors, unplug; ");
+	printf("ten times --size and --iterations take %.0f min.\n\n", exam->seconds / 6);
 }
 
 void print_words(const struct exam *exam)
 {
 	if (exam->best)
-		printf("Use %s, for folios of %zu KiB and more, if much memory moves at once%s.\n",
-		       exam->best->name, exam->best_kib,
-		       demotion_pays(exam, exam->best) ? ", and to demote" : "");
+		printf("Use %s%s folios of %zu KiB and more, if much memory moves at once%s.\n",
+		       exam->best->name, exam->best->engine ? ", for" : ", which pays for",
+		       exam->best_kib, demotion_pays(exam, exam->best) ? ", and to demote" : "");
 	else
 		printf("%s\n", exam->verdict == DO_NOT ? "Do not use copy offload here." :
 		       "Could not tell whether to use copy offload here.");

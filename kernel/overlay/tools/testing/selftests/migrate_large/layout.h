@@ -42,9 +42,7 @@
 
 /* layout_base.c: chance, mappings, accesses that may fail, and the state of pages */
 
-struct rng {
-	uint64_t state;
-};
+struct rng { uint64_t state; };
 
 uint64_t rng_next(struct rng *rng);
 /* Less than @end, which is not 0. */
@@ -53,10 +51,7 @@ uint64_t rng_below(struct rng *rng, uint64_t end);
 size_t rng_choose(struct rng *rng, const unsigned int *weights, size_t nr);
 bool rng_chance(struct rng *rng, unsigned int percent);
 
-struct range {
-	char *addr;
-	size_t len;
-};
+struct range { char *addr; size_t len; };
 
 struct vma {
 	char *addr;
@@ -77,10 +72,7 @@ struct region {
 #define COMMAND_WRITE	'w'
 #define COMMAND_OPERATE	'o'
 
-struct process {
-	pid_t pid;
-	int command, answer;
-};
+struct process { pid_t pid; int command, answer; };
 
 /* Memory to which a process did something while it migrated. */
 struct touched {

@@ -16,10 +16,7 @@
 #define MAX_PFN		(1UL << 22)
 
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
-struct other {
-	pthread_t thread;
-	int busy, stop;
-};
+struct other { pthread_t thread; int busy, stop; };
 
 static void *other_main(void *arg)
 {
@@ -59,11 +56,7 @@ void layout_drain_batches(void)
 }
 
 /* Addresses of a process for move_pages(2); @large: the heads of large folios. */
-struct names {
-	size_t nr;
-	void *pages[MAX_NAMED];
-	bool large[MAX_NAMED];
-};
+struct names { size_t nr; void *pages[MAX_NAMED]; bool large[MAX_NAMED]; };
 
 static struct names names[MAX_PROCESSES];
 

@@ -67,9 +67,7 @@ SIZE_VARIANTS(shmem, SHMEM);
 SIZE_VARIANTS(partial, PARTIAL);
 
 /* The kernel's counts for folios of one size. */
-struct counts {
-	long split, split_deferred, partially_mapped;
-};
+struct counts { long split, split_deferred, partially_mapped; };
 
 static long size_count(size_t folio_size, const char *name)
 {
@@ -346,9 +344,7 @@ TEST(addresses_outside_of_the_vma)
 
 enum { ON_LRU, ISOLATED, MAPPED, NR_NODE_COUNTS };
 
-struct node_counts {
-	long of[2][NR_NODE_COUNTS];
-};
+struct node_counts { long of[2][NR_NODE_COUNTS]; };
 
 /* The counts of two nodes for anonymous memory. */
 static struct node_counts read_node_counts(void)

@@ -326,15 +326,12 @@ static long page_state_ioctl(struct file *file, unsigned int cmd, unsigned long 
 }
 
 static const struct file_operations page_state_fops = {
-	.owner = THIS_MODULE,
-	.unlocked_ioctl = page_state_ioctl,
+	.owner = THIS_MODULE, .unlocked_ioctl = page_state_ioctl,
 };
 
 static struct miscdevice page_state_device = {
-	.minor = MISC_DYNAMIC_MINOR,
-	.name = "page_state",
-	.fops = &page_state_fops,
-	.mode = 0600,
+	.minor = MISC_DYNAMIC_MINOR, .name = "page_state",
+	.fops = &page_state_fops, .mode = 0600,
 };
 module_misc_device(page_state_device);
 

@@ -91,22 +91,23 @@ TEST_F(verdict, a_disturbed_round)
 	EXPECT_TRUE(says(self, "rounds disagree"));
 }
 
-/* Waits that differ so decide neither for an engine nor against it; nor does a move in use. */
+/* Waits that differ so decide neither for an engine nor against it; nor do two moves in use. */
 TEST_F(verdict, noise)
 {
 	struct point *point = measured(self, 12);
 
 	for (unsigned int i = 0; i < SAMPLES; i++) {
 		point->figure[WAIT_US][i] = i ? 2500 : 20000;
-		point->figure[GBPS_TOUCHED][i] = i ? 8 : 12;
+		point->figure[GBPS_TOUCHED][i] = i < 2 ? 8 : 12;
 	}
 	judge(self->exam);
 	EXPECT_EQ(USE_IT, self->exam->verdict);
+	EXPECT_TRUE(says(self, "(0.8 to 1.2 in use: moves disagree)"));
 	EXPECT_TRUE(says(self, "too noisy to judge waits"));
-	point->figure[GBPS_TOUCHED][0] = 8;
+	point->figure[GBPS_TOUCHED][2] = 8;
 	judge(self->exam);
-	EXPECT_EQ(DO_NOT, self->exam->verdict);
-	point->figure[GBPS_TOUCHED][0] = 12;
+	EXPECT_EQ(COULD_NOT_TELL, self->exam->verdict);
+	point->figure[GBPS_TOUCHED][2] = 12;
 	point->figure[WAIT_US][0] = 2500;
 	judge(self->exam);
 	EXPECT_EQ(DO_NOT, self->exam->verdict);
@@ -132,6 +133,8 @@ TEST_F(verdict, bound_and_demotion)
 	for (unsigned int i = 0; i < ARRAY_SIZE(gbps); i++)
 		add_at(&self->exam->way[ENGINES], BOUNDS + i, gbps[i])->bound_us = 50 << i;
 	EXPECT_TRUE(tells(self, "echo 100 > max_inaccessible_us"));
+	EXPECT_TRUE(tells(self, setting_path("echo %d > " DCBM_DIR "/min_order",
+					     __builtin_ctzl(2 * MIB / memory_page_size()))));
 	for (unsigned int at = NR_SIZES - 2; at < NR_POINTS; at++) {
 		add_at(&self->exam->way[KERNEL], at, 10);
 		point = add_at(&self->exam->way[ENGINES], at, at < NR_SIZES ? 20 : 10);
@@ -145,6 +148,23 @@ TEST_F(verdict, bound_and_demotion)
 	for (unsigned int i = 0; i < SAMPLES; i++)
 		point[-1].figure[CPU_MS][i] = 50;
 	EXPECT_TRUE(tells(self, "echo dcbm > routes/demotion"));
+}
+
+/* An engine that writes too late may do so while memory moves in another way. */
+TEST_F(verdict, corrupted_by_another)
+{
+	measured(self, 20);
+	add(&self->exam->way[MTCOPY], 20)->errors = 1;
+	judge(self->exam);
+	EXPECT_EQ(USE_IT, self->exam->verdict);
+	for (unsigned int way = KERNEL; way < ENGINES; way++) {
+		add_at(&self->exam->way[way], 0, 10)->bytes_wrong = 1;
+		judge(self->exam);
+		EXPECT_EQ(COULD_NOT_TELL, self->exam->verdict);
+		EXPECT_EQ(0, self->exam->nr_settings);
+		EXPECT_TRUE(says(self, "an engine wrote too late"));
+		self->exam->way[way].point[0].bytes_wrong = 0;
+	}
 }
 
 /* Folios that the CPU copied are no merit of the engine. */

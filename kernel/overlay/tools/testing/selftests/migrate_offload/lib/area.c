@@ -17,12 +17,8 @@
 #include "offload.h"
 
 const char * const area_kind_names[NR_ALL_AREA_KINDS] = {
-	[AREA_ANON_4K]	= "anon_4k",
-	[AREA_ANON_64K]	= "anon_64k",
-	[AREA_ANON_2M]	= "anon_2m",
-	[AREA_SHMEM]	= "shmem",
-	[AREA_FILE]	= "file",
-	[AREA_HUGETLB]	= "hugetlb",
+	[AREA_ANON_4K] = "anon_4k", [AREA_ANON_64K] = "anon_64k", [AREA_ANON_2M] = "anon_2m",
+	[AREA_SHMEM] = "shmem", [AREA_FILE] = "file", [AREA_HUGETLB] = "hugetlb",
 };
 
 /* Folio sizes are a setting of the whole machine: puts it back to pages. */
@@ -178,8 +174,7 @@ int uffd_open(const void *addr, size_t len)
 {
 	struct uffdio_api api = { .api = UFFD_API, .features = UFFD_FEATURE_PAGEFAULT_FLAG_WP };
 	struct uffdio_register all = {
-		.range = { (unsigned long)addr, len },
-		.mode = UFFDIO_REGISTER_MODE_WP,
+		.range = { (unsigned long)addr, len }, .mode = UFFDIO_REGISTER_MODE_WP,
 	};
 	int uffd = syscall(SYS_userfaultfd, O_CLOEXEC | O_NONBLOCK);
 
@@ -192,8 +187,7 @@ int uffd_open(const void *addr, size_t len)
 int uffd_protect(int uffd, const void *addr, size_t len, bool on)
 {
 	struct uffdio_writeprotect range = {
-		.range = { (unsigned long)addr, len },
-		.mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
+		.range = { (unsigned long)addr, len }, .mode = on ? UFFDIO_WRITEPROTECT_MODE_WP : 0,
 	};
 
 	return ioctl(uffd, UFFDIO_WRITEPROTECT, &range);

@@ -10,11 +10,7 @@
 #include <stdint.h>
 
 enum area_kind {
-	AREA_ANON_4K,
-	AREA_ANON_64K,
-	AREA_ANON_2M,
-	AREA_SHMEM,
-	NR_AREA_KINDS,
+	AREA_ANON_4K, AREA_ANON_64K, AREA_ANON_2M, AREA_SHMEM, NR_AREA_KINDS,
 	/* A new file in MIG_FILE_DIR, or in the working directory. */
 	AREA_FILE = NR_AREA_KINDS,
 	/* Of 2 MB, of a file that only this area has. */

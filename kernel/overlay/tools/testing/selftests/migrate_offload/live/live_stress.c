@@ -238,10 +238,8 @@ static bool read_fixed(struct writer *writer, uint64_t *addr, size_t len)
 	bool done;
 
 	*writer->sqes = (struct io_uring_sqe) {
-		.opcode = IORING_OP_READ_FIXED,
-		.fd = writer->in,
-		.addr = (uintptr_t)addr,
-		.len = len,
+		.opcode = IORING_OP_READ_FIXED, .fd = writer->in,
+		.addr = (uintptr_t)addr, .len = len,
 	};
 	/* The only entry there is: its place in the array of the ring stays 0. */
 	__atomic_store_n(sq_tail, *sq_tail + 1, __ATOMIC_RELEASE);

@@ -380,8 +380,7 @@ static bool device_writes(int device, const char *buffer)
 {
 	struct hmm_dmirror_cmd command = {
 		.addr = (uintptr_t)byte + 1 - memory_page_size(),
-		.ptr = (uintptr_t)buffer,
-		.npages = 1,
+		.ptr = (uintptr_t)buffer, .npages = 1,
 	};
 
 	return !ioctl(device, HMM_DMIRROR_WRITE, &command) && command.cpages == 1;
@@ -428,8 +427,7 @@ TEST_F_TIMEOUT(live_windows, userfaultfd_moves, TIMEOUT)
 	used = nanoseconds_used();
 	do {
 		move = (struct uffdio_move) {
-			.dst = (uintptr_t)to + moved,
-			.src = (uintptr_t)area.addr + moved,
+			.dst = (uintptr_t)to + moved, .src = (uintptr_t)area.addr + moved,
 			.len = area.size - moved,
 		};
 		ioctl(uffd, UFFDIO_MOVE, &move);

@@ -22,11 +22,7 @@
 #define DECLINED	"declined"
 
 /* The contents that the file of a name must have: the stamp of @generation. */
-struct file {
-	bool present;
-	ssize_t size;
-	uint64_t generation;
-};
+struct file { bool present; ssize_t size; uint64_t generation; };
 
 /* Shared by all processes. */
 static struct state {
