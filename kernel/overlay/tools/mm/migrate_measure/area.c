@@ -86,8 +86,7 @@ void area_prepare(struct area *area, const struct options *options)
 	if (options->addresses == ADDRESSES_COMPACTION)
 		nr *= 2;
 	*area = (struct area) {
-		.options = options,
-		.list = allocate(nr, sizeof(*area->list)),
+		.options = options, .list = allocate(nr, sizeof(*area->list)),
 		.named = allocate(nr, sizeof(*area->named)),
 		.nodes = allocate(nr, sizeof(*area->nodes)),
 		.status = allocate(nr, sizeof(*area->status)),

@@ -32,8 +32,7 @@ enum layout {
 	/* A second process maps it all. */
 	FORKED,
 	/* See straddle_folios() and shift_folios(). */
-	STRADDLED,
-	SHIFTED,
+	STRADDLED, SHIFTED,
 	/* Page cache of tmpfs. */
 	SHMEM,
 	/* The last page of each folio is not mapped any more. */

@@ -246,8 +246,7 @@ static int pausing_migrate_folio(struct address_space *mapping, struct folio *ds
 }
 
 static const struct address_space_operations pausing_aops = {
-	.dirty_folio = noop_dirty_folio,
-	.migrate_folio = pausing_migrate_folio,
+	.dirty_folio = noop_dirty_folio, .migrate_folio = pausing_migrate_folio,
 };
 
 /* The file keeps these operations: it has to be one that the test made for this. */

@@ -14,7 +14,7 @@
 enum exit_code { USE_IT, DO_NOT, COULD_NOT_TELL };
 
 /* A fault of the engine. */
-enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, FAILS };
+enum fault { NONE, LIES, CORRUPTS, CORRUPTS_RARELY, HANGS, LOSES_INTERRUPTS, FAILS };
 
 /* One of this number of copies. */
 #define RARELY		10
@@ -27,13 +27,12 @@ FIXTURE(doctor) { };
 static void set_fault(enum fault fault)
 {
 	static const char * const of_dmasim[] = {
-		[LIES] = "no_copy", [CORRUPTS] = "wrong_byte",
-		[CORRUPTS_RARELY] = "wrong_byte", [HANGS] = "never_complete",
-		[FAILS] = "result_error",
+		[LIES] = "no_copy", [CORRUPTS] = "wrong_byte", [CORRUPTS_RARELY] = "wrong_byte",
+		[HANGS] = "never_complete", [FAILS] = "result_error",
 	};
 	static const enum knob of_model[] = {
-		[LIES] = SKIP_EVERY, [CORRUPTS] = FLIP_EVERY,
-		[CORRUPTS_RARELY] = FLIP_EVERY, [HANGS] = HANG_EVERY, [FAILS] = ERROR_EVERY,
+		[LIES] = SKIP_EVERY, [CORRUPTS] = FLIP_EVERY, [CORRUPTS_RARELY] = FLIP_EVERY,
+		[HANGS] = HANG_EVERY, [LOSES_INTERRUPTS] = LOST_EVERY, [FAILS] = ERROR_EVERY,
 	};
 	const unsigned int every = fault == CORRUPTS_RARELY ? RARELY : 1;
 
@@ -258,10 +257,12 @@ FOUND_BY_MOVES(fails_later, FAILS, "It reports errors")
 
 TEST_F_TIMEOUT(doctor, hangs_later, TIMEOUT)
 {
+	/* A queue of a model does not stop in a copy that hangs: the memory would be lost. */
 	if (!can_stop())
-		SKIP(return, "%s does not stop: the memory would be lost", engine_module());
+		SKIP(return, "%s does not stop", engine_module());
 	ASSERT_EQ(0, engine_set_timeout(300));
-	expect_found_by_moves(HANGS, "It does not end in time");
+	expect_found_by_moves(engine_is("dmasim") ? HANGS : LOSES_INTERRUPTS,
+			      "It does not end in time");
 }
 
 /* Only the administrator can answer for an engine that may go on. */

@@ -43,8 +43,7 @@
 enum fault {
 	/* The channel reports an access to an address without a register. */
 	CHANNEL_ERROR,
-	LOST_COMPLETION,
-	BOTH_FAULTS,
+	LOST_COMPLETION, BOTH_FAULTS,
 };
 
 /* Strikes at channels that have just copied, before the driver hears of it. */
