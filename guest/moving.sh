@@ -172,7 +172,8 @@ moving()
 	keepers=
 	for each in $name; do
 		processor=$((processor - 1))
-		on $processor mover $(($2 * wanted / 161133)) "$each" >>/run/moves &
+		taskset "${processors:-$(printf %x $((1 << processor)))}" \
+			mover $(($2 * wanted / 161133)) "$each" >>/run/moves &
 		keepers="$keepers $!"
 	done
 	load "$1"
