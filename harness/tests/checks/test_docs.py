@@ -103,8 +103,8 @@ def reached(source: str, name: str, depth: int = 3) -> str:
     """Return a test, macro or function of C or of a shell, and those of this file that it calls."""
     start = rf"^(?:#define |\w[^\n]*\b)?{name}\b"
     end = r"[^\n]*(?:\n\{.*?\n\}|(?:(?<=\\)\n[^\n]*)+|$)"
-    found = re.search(start + end, source, re.MULTILINE | re.DOTALL)
-    text = found[0] if found else ""
+    match = re.search(start + end, source, re.MULTILINE | re.DOTALL)
+    text = match[0] if match else ""
     called = {*re.findall(r"\b(\w{4,})\(", text), name} - {name} if depth else ()
     return text + "".join(reached(source, other, depth - 1) for other in sorted(called))
 
