@@ -17,7 +17,7 @@ from harness.kernel.arch import X86_64
 def test_a_userland_is_whole_or_not_there(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, tool: Callable[[str, str], Path]
 ) -> None:
-    made = 'mkdir "$6" "$6/lib64"; echo "$@" >"$6/argv"; ln -s /lib/ld.so.2 "$6/lib64"'
+    made = 'mkdir "$7" "$7/lib64"; echo "$@" >"$7/argv"; ln -s /lib/ld.so.2 "$7/lib64"'
     tool("mmdebstrap", f'{made}; exit "$MM_STATUS"')
     monkeypatch.setattr(debian, "mirrors", lambda _: ["mirror:/debian"])
     paths = Paths(tmp_path, tmp_path / "cache", tmp_path / "out")
