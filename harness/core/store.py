@@ -98,7 +98,7 @@ def evict(shared: Path, most: int) -> list[Path]:
         _remove(path)
     kept = []
     for path in entries:
-        if total > most and _remove(path):
+        if (not most or total > most) and _remove(path):  # a tmpfs says that some take no room
             total -= sizes.get(path, 0)
         else:
             kept.append(path)
