@@ -134,7 +134,7 @@ READERS = Workload(
     group="Threads that use memory while it moves",
     requests=40_000,
     cases={number: f"{number} threads" for number in ("2", "4", "8")},
-    ways=("vanilla", "off", "dcbm", "dcbm 50us", "dcbm live", "cpu live"),
+    ways=tuple(way for way in REDIS.ways if way != "dsa live"),
     what="accesses",
     kernels=("base", "lab-vanilla"),
     rate=100_000,
