@@ -16,7 +16,10 @@
 #define MAX_PFN		(1UL << 22)
 
 /* A thread that runs on another CPU while memory is moved, and touches none of it. */
-struct other { pthread_t thread; int busy, stop; };
+struct other {
+	pthread_t thread;
+	int busy, stop;
+};
 
 static void *other_main(void *arg)
 {

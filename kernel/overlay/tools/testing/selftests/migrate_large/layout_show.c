@@ -26,7 +26,10 @@ struct snapshot {
 	long rss[MAX_PROCESSES][4];
 };
 
-struct bit_name { uint32_t bit; const char *name; };
+struct bit_name {
+	uint32_t bit;
+	const char *name;
+};
 
 #define BIT_NAME(bit, name)	{ bit, name },
 static const struct bit_name pte_bits[] = { PTE_STATE_BITS(BIT_NAME) };

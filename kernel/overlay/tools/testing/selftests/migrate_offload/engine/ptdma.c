@@ -41,9 +41,15 @@ static void tear_down(void)
 	window_unmap();
 }
 
-FIXTURE_SETUP(ptdma) { set_up(_metadata); }
+FIXTURE_SETUP(ptdma)
+{
+	set_up(_metadata);
+}
 
-FIXTURE_TEARDOWN(ptdma) { tear_down(); }
+FIXTURE_TEARDOWN(ptdma)
+{
+	tear_down();
+}
 
 /* The value of a register is on its way for a while, in which others change the register. */
 TEST_F_TIMEOUT(ptdma, registers_are_slow, TIMEOUT)
@@ -362,7 +368,9 @@ static bool survive(const struct fault *a, const struct fault *b, enum area_kind
 }
 
 /* Cases that survived, and pages in use after the first, which is for what is allocated once. */
-struct tally { long cases; long pages; };
+struct tally {
+	long cases, pages;
+};
 
 static void count_case(struct tally *tally, bool survived)
 {
@@ -719,7 +727,10 @@ FIXTURE_SETUP(hardware)
 			window_set(variant->knobs[i], 1);
 }
 
-FIXTURE_TEARDOWN(hardware) { tear_down(); }
+FIXTURE_TEARDOWN(hardware)
+{
+	tear_down();
+}
 
 static void load_anew(void)
 {

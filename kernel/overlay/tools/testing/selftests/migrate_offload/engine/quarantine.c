@@ -213,7 +213,10 @@ TEST_F_TIMEOUT(quarantine, all_channels_lost, TIMEOUT)
 	repair_engine();
 }
 
-TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT) { every_kind_falls_back("fallback_busy"); }
+TEST_F_TIMEOUT(quarantine, cpu_goes_on, TIMEOUT)
+{
+	every_kind_falls_back("fallback_busy");
+}
 
 TEST_F_TIMEOUT(quarantine, nothing_unloads, TIMEOUT)
 {
