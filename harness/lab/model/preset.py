@@ -36,7 +36,7 @@ class Preset(Struct, frozen=True, forbid_unknown_fields=True):
     bandwidth: dict[str, Megabytes]
     device: str = "ptdma"
     queues: Annotated[int, Meta(ge=1, le=16)] = 1
-    ipi_ns: Nanoseconds = 200
+    ipi_ns: Nanoseconds = 1100
 
     def __post_init__(self) -> None:
         """Refuse with a ValueError a bandwidth that leaves a gap."""
