@@ -281,7 +281,7 @@ class Strip(_Struct, frozen=True):
 class Results(_Struct, frozen=True):
     """A whole results.json; `qemu` and `compiler` are None on a real machine.
 
-    `other_end` has GB/s of the published design, by row, with the preset at the other end.
+    `other_end` has GB/s of the published design at the preset's other end, `bare` an engine's ns.
     """
 
     calibration: Calibration | None
@@ -295,6 +295,7 @@ class Results(_Struct, frozen=True):
     programs: tuple[Program, ...] = ()
     strips: tuple[Strip, ...] = ()
     other_end: dict[str, Positive] = {}
+    bare: dict[str, NotNegative] = {}
 
     def __post_init__(self) -> None:
         """Refuse a model without calibration, hardware with one, and ambiguous runs."""

@@ -1,11 +1,12 @@
 """Predictions: figures that the laboratory gives of an engine before anyone has measured it."""
 
 import json
-from itertools import groupby
+from itertools import groupby, product
 
 from harness.core import jsonio
 from harness.core.paths import ROOT
 from harness.lab.judge.claim import number, size
+from harness.lab.model import preset
 from harness.lab.results import WORKLOAD_NAMES, Results, size_name
 
 DIRECTORY = ROOT / "lab" / "predictions"  # by preset
@@ -13,9 +14,20 @@ PRESETS = {"ptdma": "zen3-ptdma", "idxd": "spr-dsa"}  # by the driver of the eng
 HEAD = ("figure", "predicted", "measured", "of it")
 
 
+def bare(kib: float, channels: int) -> str:
+    """Return the name of the time in which each of an engine's channels copies, without a move."""
+    return f"bare engine, {size_name(kib)}: ns a copy, {channels} channels"
+
+
 def figures(results: Results) -> dict[str, float]:
-    """Return what can be predicted of moves by an engine, by default, by its name."""
-    values = {}
+    """Return what can be predicted of an engine, and of moves by it, by default, by its name."""
+    values = dict(results.bare)
+    if results.engine and results.engine.is_model:
+        engine = preset.load(results.engine.preset)
+        for kib, number in product((4, 64, 2048), range(1, engine.channels + 1)):
+            if number in (1, 2, 4, 8, 16):
+                ns = kib * 1024_000 * number / engine.total_mbps(number)
+                values[bare(kib, number)] = engine.latency_ns + ns
     for run in sorted(results.runs, key=lambda run: (run.channels or 0, *size(run))):
         if run.engine and run.bound_us and (run.move, run.memory) == (1, "anon"):
             words = [{"live": "live", "segments": "not live"}.get(run.design, run.design)]

@@ -15,19 +15,8 @@ _DEFAULTS: tuple[Way, ...] = ("off", "dcbm live")
 
 _STATES: dict[State, str] = {"rest": "at rest", "moving": "moving"}
 
-_GB = 0.66
-"""Of a move of redis, in records whose mover had no rate: there lost requests are throughput."""
-
 _ALIKE = 0.02
 """By how much another quantum may change a figure that is quoted."""
-
-
-def _cost(row: Program, rest: Program) -> tuple[float, ...]:
-    """Return figures for PANELS."""
-    if row.gb:
-        return row.per_gb(row.late), row.mover_ms / row.gb, row.longest_us
-    lost = (rest.per_s - row.per_s) * row.move_ms / 1000 / _GB
-    return lost, row.mover_ms / _GB, row.longest_us
 
 
 def _interval(values: Sequence[float]) -> Interval:
@@ -37,16 +26,12 @@ def _interval(values: Sequence[float]) -> Interval:
 def costs(programs: Sequence[Program]) -> dict[str, list[Cost]]:
     """Return what the picture shows, by size of pages: of the first workload's first case."""
     sizes: dict[str, dict[Way, list[tuple[float, ...]]]] = {}
-    some = [row for row in programs if row.quantum_ns == QUANTUM_NS and row.longest_us]
-    first = next((row for row in some if row.moves), None)
+    some = [row for row in programs if row.quantum_ns == QUANTUM_NS and row.longest_us and row.gb]
     for row in some:
-        if not first or (row.workload, row.case) != (first.workload, first.case):
-            continue
-        if row.state == "rest":
-            rest = row
-        else:
+        if (row.workload, row.case) == (some[0].workload, some[0].case):
+            figures = row.per_gb(row.late), row.mover_ms / row.gb, row.longest_us
             title = f"{row.workload}, {row.case}, {size_name(row.folio_kib)} pages"
-            sizes.setdefault(title, {}).setdefault(row.way, []).append(_cost(row, rest))
+            sizes.setdefault(title, {}).setdefault(row.way, []).append(figures)
     return {
         title: [
             Cost(way, WAY_NAMES[way] + " (default)" * (way in _DEFAULTS), way in _DEFAULTS,
@@ -67,7 +52,6 @@ _COLUMNS: dict[str, Callable[[Program], float]] = {
     "CPU-ms per GB": lambda row: row.per_gb(row.mover_ms * row.moves),
     "IPIs per GB": lambda row: row.per_gb(row.ipis),
     "move, ms": lambda row: row.move_ms if row.moves else math.nan,
-    "CPU-ms in all": lambda row: math.nan if row.gb or row.state == "rest" else row.mover_ms,
     "hot set near, %": lambda row: 100 * row.counts.get("near", math.nan),
     "demoted a second": lambda row: row.counts.get("demoted_per_s", math.nan),
     "promoted a second": lambda row: row.counts.get("promoted_per_s", math.nan),

@@ -49,7 +49,7 @@ _WAYS: dict[StripWay, str] = {
     "dcbm live": "engine, live\n(default)",
 }  # fmt: skip
 
-_BESIDES = ("inventory", "bare", "redis")  # parts of a file of migrate-offload-report
+_BESIDES = ("inventory", "redis")  # parts of a file of migrate-offload-report
 _WORSE, _NEAR = 0.02, 0.1
 """Fractions by which a figure is worse than vanilla's and no tie, and still as predicted."""
 
@@ -273,9 +273,6 @@ def html(results: Results, directory: Path) -> str:
         results=results,
         pictures=_pictures(results, directory),
         questions=questions(results),
-        shared=sorted(
-            {row.workload for row in results.programs if row.state == "moving" and not row.gb}
-        ),
         unmoved=[f"{r.name}: {r.folios_failed:,}" for r in results.runs if r.folios_failed],
         lost=[f"{r.name}: {r.latency_lost:,}" for r in results.runs if r.latency_lost],
     )
@@ -302,10 +299,16 @@ def load(files: Sequence[Path]) -> Results:
     documents = [(name, part) for name, whole in read for part in bench.parts(whole, name)]
     told = [f"{what}: {whole[what]}" for _, whole in read for what in _BESIDES if whole.get(what)]
     if all("program" in document for _, document in documents):
-        return bench.from_benchmarks(
+        measured = bench.from_benchmarks(
             [(name, convert(document, bench.Bench, name)) for name, document in documents],
             rounds=len(documents) > len(files), told=told,
         )  # fmt: skip
+        copies = {
+            predicted.bare(row["bytes"] / 1024, int(row["channels"])): row["ns"]
+            for name, whole in read
+            for row in convert(whole.get("bare", []), list[dict[str, float]], name)
+        }
+        return structs.replace(measured, bare=copies)
     first, *others = (convert(document, Results, name) for name, document in documents)
     if any(other.runs for other in others):
         raise HarnessError("report: of several results.json only the first may have runs")
