@@ -18,10 +18,10 @@ from harness.lab.results import Strip, size_name
 
 RED, YELLOW = "#C8102E", "#F0E442"
 
-# Okabe and Ito's palette, without what is near those two.
+# Okabe and Ito's palette without what is near those two, and two of Paul Tol's.
 COLOURS = {
-    "vanilla": "#000000", "off": "#7f7f7f", "batch": "#E69F00", "dcbm": "#0072B2",
-    "dcbm 50us": "#56B4E9", "dcbm live": "#009E73", "cpu live": "#CC79A7",
+    "vanilla": "#000", "off": "#7f7f7f", "batch": "#E69F00", "dcbm": "#0072B2", "mtcopy": "#882255",
+    "dcbm 50us": "#56B4E9", "dcbm live": "#009E73", "cpu live": "#CC79A7", "dsa live": "#332288",
 }  # fmt: skip
 
 _STYLE: dict[Any, Any] = {

@@ -8,7 +8,7 @@ from harness.lab.report.plots import Cost, Interval, amount
 from harness.lab.results import QUANTUM_NS, WAY_NAMES, Program, State, Way, size_name
 from harness.lab.workloads import WORKLOADS
 
-PANELS = ("requests lost per GB", "CPU-ms of the machine per GB", "worst stall, us")
+PANELS = ("requests late per GB", "CPU-ms of the machine per GB", "worst stall, us")
 
 _DEFAULTS: tuple[Way, ...] = ("off", "dcbm live")
 """As the kernel boots, and as a route to an engine is."""

@@ -13,7 +13,7 @@ from harness.lab import results as lab_results
 from harness.lab.judge import claims
 from harness.lab.report import plots, programs
 from harness.lab.report import report as lab_report
-from harness.lab.results import Engine, Results, Touch
+from harness.lab.results import WAY_NAMES, Engine, Results, Touch
 from harness.lab.workloads import WORKLOADS
 from harness.tests.lab.sample import FULL, QUICK, by_cpu, real_results, results, run
 
@@ -176,6 +176,7 @@ def test_a_gb_costs_what_requests_and_the_mover_lose_in_a_move() -> None:
     assert [figure.median for figure in cost.figures] == pytest.approx([1000, 50, 400])
     assert cost.figures[2] == plots.Interval(400, 300, 500)
     assert not cost.default
+    assert {*WAY_NAMES} < {*plots.COLOURS}
 
 
 def test_text_from_outside_stays_text(tmp_path: Path) -> None:
