@@ -23,6 +23,7 @@ RELEASE = "bookworm"
 """Whose compiler, binary utilities and libraries all x86 guests are made of, so that figures
 are equal on every host."""
 
+_ROMS = ("seabios", "qemu-system-data")
 _COMPILER = ("gcc-12", "libc6-dev", "libnuma-dev", "libcap-dev", "liburing-dev")
 _TOOLS = ("gcc-12", "x86_64-linux-gnu-*")
 # The C library is in /lib: these programs run with the host's, and nothing else is.
@@ -189,7 +190,7 @@ def home(paths: Paths) -> Path:
     if codename() == RELEASE:
         return Path("/")
     with lock.cache(paths):
-        return userland(paths, "amd64", (*_COMPILER, *PACKAGES), RELEASE)
+        return userland(paths, "amd64", (*_COMPILER, *_ROMS, *PACKAGES), RELEASE)
 
 
 def pin(paths: Paths) -> None:

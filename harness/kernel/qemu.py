@@ -30,11 +30,9 @@ _OPTIONS = (
     "--enable-system", "--enable-tcg", "--enable-pixman", "--enable-fdt=system",
     "--disable-install-blobs", "--disable-debug-info", "--disable-werror",
 )  # fmt: skip
-# Of Debian: a PC's firmware, and what loads a kernel.
-_ROMS = [
-    Path("/usr/share") / name
-    for name in ("seabios/bios-256k.bin", "qemu/kvmvapic.bin", "qemu/linuxboot_dma.bin")
-]
+# Of Debian, the same release on all hosts: a PC's firmware, and what loads a kernel. Figures of
+# the laboratory depend on the tick at which it starts.
+_ROMS = ("seabios/bios-256k.bin", "qemu/kvmvapic.bin", "qemu/linuxboot_dma.bin")
 _GB = 1.5
 
 _STEP = re.compile(r"^\[(\d+)/(\d+)\] (.*)$")
@@ -113,7 +111,7 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
             for directory in ("bin", "share/qemu"):  # programs look for roms in ../share/qemu
                 (out / directory).mkdir(parents=True)
             for rom in _ROMS:
-                shutil.copy2(rom, out / "share/qemu")
+                shutil.copy2(debian.home(paths) / "usr/share" / rom, out / "share/qemu")
         for program in binaries:
             shutil.copy2(program, out / "bin")
         jsonio.write(record, dict.fromkeys((*there, *missing), key))
