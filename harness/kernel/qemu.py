@@ -110,8 +110,8 @@ def get(paths: Paths, wanted: Iterable[str] = PROGRAMS) -> Path:
             shutil.rmtree(out, ignore_errors=True)
             for directory in ("bin", "share/qemu"):  # programs look for roms in ../share/qemu
                 (out / directory).mkdir(parents=True)
-            for rom in _ROMS:
-                shutil.copy2(debian.home(paths) / "usr/share" / rom, out / "share/qemu")
+            for rom in map((debian.home(paths) / "usr/share").joinpath, _ROMS):
+                shutil.copy2(rom, out / "share/qemu")
         for program in binaries:
             shutil.copy2(program, out / "bin")
         jsonio.write(record, dict.fromkeys((*there, *missing), key))

@@ -24,8 +24,8 @@ def figures(results: Results) -> dict[str, float]:
     values = dict(results.bare)
     if results.engine and results.engine.is_model:
         engine = preset.load(results.engine.preset)
-        for kib, number in product((4, 64, 2048), range(1, engine.channels + 1)):
-            if number in (1, 2, 4, 8, 16):
+        for kib, number in product((4, 64, 2048), (1, 2, 4, 8, 16)):
+            if number <= engine.channels:
                 ns = kib * 1024_000 * number / engine.total_mbps(number)
                 values[bare(kib, number)] = engine.latency_ns + ns
     for run in sorted(results.runs, key=lambda run: (run.channels or 0, *size(run))):
